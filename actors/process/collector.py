@@ -16,10 +16,14 @@ A cycle that becomes garbage after it was set aside is only found by a thorough 
 visits everything. That is the one long pause, a fifth of a second with 150,000 pods. It happens
 once a day, when the process has little to do, and only if something was set aside since the last
 one.
+
+What was freed goes back to the system every ten seconds, if the process has little to do. By
+itself, glibc keeps most of it: of large pods that are gone, a hundred megabytes.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import time
 from collections.abc import Awaitable, Callable
@@ -41,6 +45,13 @@ PATIENCE = 6  # A process that always has much to do may put it off this many ti
 def _is_much() -> bool:
     """True if full collections visit more than MOST objects."""
     return len(gc.get_objects(generation=2)) > MOST
+
+
+def _trim() -> None:
+    """Gives free memory back to the system, if the C library is glibc."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 class _SetAside:
@@ -103,6 +114,8 @@ class Rounds:
             gc.collect(1)
             if self._ticks % FULL_EVERY == 0 or _is_much():
                 gc.collect()
+            if self._ticks % FULL_EVERY == 0 and idle:
+                _trim()
 
     def _collect_all(self) -> None:
         gc.unfreeze()

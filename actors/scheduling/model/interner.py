@@ -7,14 +7,16 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bytes, str)
 V = TypeVar("V")
 MAX_VALUES = 8192
-MAX_BYTES = 64 << 20  # of keys, at most; thousands of very large pods would be too much to keep
+MAX_BYTES = 4 << 20  # of keys, at most
+LONGEST = 1 << 14  # of a key that is kept; those of most pods have a few hundred bytes
 
 
 class Interner(Generic[K, V]):
-    """The first value of each key. Beyond a limit, the older half is forgotten.
+    """The first value of each key. Beyond a limit, the older half is forgotten, and values of very
+    long keys are not kept, so that little is left of pods that are gone.
 
-    A forgotten value costs memory alone: a later equal value takes its place. A character of a key
-    counts as a byte.
+    A value that is not kept costs memory alone: a later equal value takes its place. A character of
+    a key counts as a byte.
     """
 
     def __init__(self) -> None:
@@ -26,6 +28,8 @@ class Interner(Generic[K, V]):
 
     def put(self, key: K, value: V) -> V:
         """Keeps a value whose key is new, and returns it."""
+        if len(key) > LONGEST:
+            return value
         self._bytes += len(key)
         if len(self._first) >= MAX_VALUES or self._bytes > MAX_BYTES:
             for oldest in list(self._first)[: len(self._first) // 2 + 1]:

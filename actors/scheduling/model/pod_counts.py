@@ -30,6 +30,8 @@ from .term_lookup import Part
 from .vectors import Bools, Ints, grown
 
 MAX_COLUMNS = 2048
+MAX_MANY = 4  # pods with many terms, which may have a megabyte, whose columns are kept
+KEPT_USES = 1 << 16  # a column goes that was not among this many that were used
 MAX_MATCHING = 1 << 17  # columns of terms that are kept for templates
 T = TypeVar("T")
 
@@ -224,8 +226,8 @@ class TermColumns:
 
         Each comes with the terms' topology key and the weight that they give the pod; topology keys
         that no node has as a label, so that they are not in `label_keys`, may be left out. The
-        result is kept for the pod's template, until terms are added or removed, or the labels
-        or their keys change.
+        result is kept for the pod's template, unless it is heavy, until terms are added or removed,
+        or the labels or their keys change.
         """
         if not self.columns:
             return []
@@ -242,6 +244,8 @@ class TermColumns:
                     pod.namespace, pod.labels, namespace_labels, label_keys
                 ).items()
             ]
+            if info.template.is_heavy:
+                return matching
             if len(self._matching) >= MAX_COLUMNS or self._kept + len(matching) > MAX_MATCHING:
                 self._forget_matching()
             self._kept += len(matching)
@@ -270,6 +274,7 @@ class PodCounts:
         self._size = rows
         self._groups: dict[GroupKey, Group] = {}
         self._columns: dict[Counted, Column] = {}
+        self._many: dict[ManyTerms, None] = {}  # that columns count, the latest used last
         self._on_row: dict[int, dict[str, PodInfo]] = {}
         self._uses = 0
         self.removed_terminating: list[tuple[int, PodInfo]] = []
@@ -289,18 +294,38 @@ class PodCounts:
         """Returns the column of these pods; it is kept up to date from now on."""
         column = self._columns.get(counted)
         if column is None:
-            column = self._columns[counted] = Column(self._size)
-            for group in self._groups.values():
-                weight = counted.weight_of(group.key, group.labels)
-                if weight:
-                    group.columns.append((column, weight))
-                    for row, number in group.rows.items():
-                        column.add(row, number * weight)
-            if len(self._columns) > MAX_COLUMNS:
-                self._drop_least_recently_used()
+            column = self._new_column(counted)
         self._uses += 1
         column.last_used = self._uses
+        if not self._uses % KEPT_USES:
+            self._keep(
+                {c for c, kept in self._columns.items() if kept.last_used > self._uses - KEPT_USES}
+            )
         return column
+
+    def _new_column(self, counted: Counted) -> Column:
+        if isinstance(counted, MatchedByAll | WeighedByPart):
+            self._make_room(counted.terms)
+        column = self._columns[counted] = Column(self._size)
+        for group in self._groups.values():
+            weight = counted.weight_of(group.key, group.labels)
+            if weight:
+                group.columns.append((column, weight))
+                for row, number in group.rows.items():
+                    column.add(row, number * weight)
+        if len(self._columns) > MAX_COLUMNS:
+            by_use = sorted(self._columns, key=lambda each: self._columns[each].last_used)
+            self._keep({*by_use[len(by_use) // 2 :], counted})
+        return column
+
+    def _make_room(self, terms: ManyTerms) -> None:
+        """Drops the columns of other terms if there are too many for these."""
+        self._many.pop(terms, None)
+        self._many[terms] = None
+        if len(self._many) > MAX_MANY:
+            oldest = next(iter(self._many))
+            del self._many[oldest]
+            self._keep({c for c in self._columns if getattr(c, "terms", None) is not oldest})
 
     # -------------------------------------------------------------------------------------- writing
 
@@ -410,11 +435,9 @@ class PodCounts:
             group.columns = [(column, weight) for column, weight in weighed if weight]
         return group
 
-    def _drop_least_recently_used(self) -> None:
-        """Drops half of the columns."""
-        by_use = sorted(self._columns, key=lambda counted: self._columns[counted].last_used)
-        kept = by_use[len(by_use) // 2 :]
-        self._columns = {counted: self._columns[counted] for counted in kept}
+    def _keep(self, kept: Set[Counted]) -> None:
+        """Drops all other columns."""
+        self._columns = {c: column for c, column in self._columns.items() if c in kept}
         alive = {id(column) for column in self._columns.values()}
         for group in self._groups.values():
             group.columns = [

@@ -102,7 +102,7 @@ class PodInfos:
 
 
 class LatestPodInfos:
-    """The PodInfos of the pods that hints ask about again and again.
+    """The PodInfos of the pods that hints ask about again and again, but for heavy ones.
 
     When there are MAX_KEPT, every other one is forgotten, and not the oldest half. Otherwise, if
     more pods than that were asked about in turn, each would be forgotten just before its turn.
@@ -119,5 +119,7 @@ class LatestPodInfos:
             if len(self._kept) >= MAX_KEPT:
                 for forgotten in list(self._kept)[::2]:
                     del self._kept[forgotten]
-            info = self._kept[number] = self._infos.of(pod)
+            info = self._infos.of(pod)
+            if not info.template.is_heavy:
+                self._kept[number] = info
         return info

@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -26,7 +27,7 @@ from ..kube.meta import ObjectMeta, own
 from ..kube.requests import nonzero_requests, pod_requests, resize_of
 from ..kube.taints import Tolerations
 from .affinity_terms import AffinityTerms, terms_of
-from .interner import Interner
+from .interner import LONGEST, Interner
 from .many_terms import (
     NO_CARRIED_TERMS,
     CarriedTerms,
@@ -93,10 +94,13 @@ class GroupKey(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
 
 
 class Signature(NamedTuple):
-    """The hash of a template, and the size of its spec in bytes, as far as scheduling reads it."""
+    """The hash of a template, and in bytes the size of its spec and of all that it consists of, as
+    far as scheduling reads it.
+    """
 
     number: int
     size: int
+    total: int
 
 
 class PodTemplate:
@@ -105,15 +109,15 @@ class PodTemplate:
     `requests` are the amounts that a pod takes on its node: cpu in thousandths of a core, all else
     in whole units. `nonzero` is (milli-CPU, bytes of memory) with the defaults for containers that
     request nothing. Only the spec of a pod without a node counts: it cannot have been resized. Two
-    templates of equal pods are equal, but derive their values separately. `derived` is
-    PerTemplate's.
+    templates of equal pods are equal, but derive their values separately. `derived` is for
+    PerTemplate and others that derive a value, by the owner of the value.
     """
 
     def __init__(self, pod: Pod, signature: Signature | None = None) -> None:
         """`signature` is that of the pod, if it is known."""
         self._pod = pod
         self._signature = signature
-        self.derived: dict[PerTemplate[Any], Any] = {}
+        self.derived: dict[object, Any] = {}
 
     def __hash__(self) -> int:
         signature = self._signature
@@ -124,13 +128,18 @@ class PodTemplate:
 
     def _sign(self) -> Signature:
         encoded, size = _encoded(self._pod)
-        self._signature = Signature(hash(encoded), size)
+        self._signature = Signature(hash(encoded), size, len(encoded))
         return self._signature
 
     @cached_property
     def is_large(self) -> bool:
         """True if the pods may take long to decide about."""
         return (self._signature or self._sign()).size > LARGE
+
+    @cached_property
+    def is_heavy(self) -> bool:
+        """True if few such templates should be kept without pods."""
+        return (self._signature or self._sign()).total > LONGEST
 
     def is_of(self, pod: Pod) -> bool:
         """True if a pod is certainly of this template."""
@@ -384,20 +393,25 @@ class PerTemplate(Generic[T]):
 
 class Templates:
     """The templates of one owner's pods. Pods that a template does not tell apart get the same
-    object.
+    object. A heavy template is kept only as long as one of its pods.
     """
 
     def __init__(self) -> None:
         self._templates: Interner[bytes, PodTemplate] = Interner()
+        self._heavy: WeakValueDictionary[bytes, PodTemplate] = WeakValueDictionary()
         self._latest: PodTemplate | None = None  # pods come in batches of one template
 
     def of(self, pod: Pod) -> PodTemplate:
         if self._latest is None or not self._latest.is_of(pod):
             encoded, size = _encoded(pod)
-            template = self._templates.get(encoded)
+            is_heavy = len(encoded) > LONGEST
+            template = self._heavy.get(encoded) if is_heavy else self._templates.get(encoded)
             if template is None:
-                signature = Signature(hash(encoded), size)
-                template = self._templates.put(encoded, PodTemplate(pod, signature))
+                template = PodTemplate(pod, Signature(hash(encoded), size, len(encoded)))
+                if is_heavy:
+                    self._heavy[encoded] = template
+                else:
+                    self._templates.put(encoded, template)
             self._latest = template
         return self._latest
 

@@ -62,7 +62,6 @@ from ..model.cluster_objects import ClusterObjects
 from ..model.columns import NodeColumns
 from ..model.many_terms import NO_CARRIED_TERMS, CarriedTerms, ManyTerms
 from ..model.pod_counts import (
-    MAX_COLUMNS,
     Column,
     CountedPods,
     MatchedByAll,
@@ -136,34 +135,25 @@ class OwnColumns(msgspec.Struct, frozen=True):
     preferred: ColumnsByTopology
 
 
-class OwnColumnsByTerms:
-    """The columns of terms, kept until a Namespace changes.
+class OwnColumnsByTemplate:
+    """The columns of the terms of pods, kept with each template until a Namespace changes.
 
     The terms include by name the namespaces that their selectors match.
     """
 
-    def __init__(self) -> None:
-        self._objects: ClusterObjects | None = None
-        self._version = -1
-        self._columns: dict[CarriedTerms, OwnColumns] = {}
-
     def of(self, template: PodTemplate, objects: ClusterObjects) -> OwnColumns:
         version = objects.version(Namespace)
-        if (
-            version != self._version
-            or objects is not self._objects
-            or len(self._columns) >= MAX_COLUMNS
-        ):
-            self._objects, self._version = objects, version
-            self._columns.clear()
+        kept = template.derived.get(self)
+        if kept is not None and kept[0] is objects and kept[1] == version:
+            columns: OwnColumns = kept[2]
+            return columns
         terms = template.carried_terms
-        columns = self._columns.get(terms)
-        if columns is None:
-            columns = self._columns[terms] = (
-                _columns_of_many(terms, objects)
-                if terms.are_many
-                else _own_columns(template.affinity_terms, objects)
-            )
+        columns = (
+            _columns_of_many(terms, objects)
+            if terms.are_many
+            else _own_columns(template.affinity_terms, objects)
+        )
+        template.derived[self] = objects, version, columns
         return columns
 
 
@@ -234,7 +224,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         read = read_args(args, InterPodAffinityArgs, handle.feature_gates)
         self._hard_weight = read.hard_pod_affinity_weight
         self._ignore_existing = read.ignore_preferred_terms_of_existing_pods
-        self._own_columns = OwnColumnsByTerms()
+        self._own_columns = OwnColumnsByTemplate()
 
     # ------------------------------------------------------------------------------------ filtering
 

@@ -17,7 +17,7 @@ from ..profile import Profile
 from .candidates import MemoryCandidates, candidates_of
 from .memory import Memory, NotReusableError
 
-MOST_MEMORIES = 64
+MOST_MEMORIES, MOST_HEAVY = 64, 4
 MOST_MET = 1024
 
 
@@ -30,7 +30,11 @@ class Recall:
     """
 
     def __init__(self) -> None:
-        self._memories: Latest[PodTemplate, Memory] = Latest(MOST_MEMORIES)
+        # By whether the template is heavy.
+        self._memories: tuple[Latest[PodTemplate, Memory], ...] = (
+            Latest(MOST_MEMORIES),
+            Latest(MOST_HEAVY),
+        )
         self._met: Latest[int, None] = Latest(MOST_MET)
 
     def candidates_for(
@@ -44,7 +48,7 @@ class Recall:
             memory = self._memory(profile, info, snapshot)
             kept = True if memory is not None and memory.is_new else None
         except (NotReusableError, PluginError):
-            self._memories.pop(info.template, None)
+            self.drop(info.template)
             self._met.put(hash(info.template), None)
             memory, kept = None, False
         if kept is not None:
@@ -61,7 +65,8 @@ class Recall:
         if info.pod.spec.node_name:
             return None  # which is no part of the template
         template = info.template
-        memory = self._memories.get(template)
+        memories = self._memories[template.is_heavy]
+        memory = memories.get(template)
         if memory is not None and memory.profile is not profile:
             memory = None  # The profiles were swapped.
         if memory is not None:
@@ -73,9 +78,9 @@ class Recall:
         else:
             self._met.put(hash(template), None)
             return None
-        self._memories.put(memory.template, memory)
+        memories.put(memory.template, memory)
         return memory
 
     def drop(self, template: PodTemplate) -> None:
         """Drops the memory of a template."""
-        self._memories.pop(template, None)
+        self._memories[template.is_heavy].pop(template, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.actors.scheduling.model.interner import MAX_BYTES, MAX_VALUES, Interner
+from berth.actors.scheduling.model.interner import LONGEST, MAX_BYTES, MAX_VALUES, Interner
 
 
 def test_the_first_of_equal_values_is_kept() -> None:
@@ -29,11 +29,20 @@ def test_beyond_the_number_of_values_the_older_half_is_forgotten() -> None:
 def test_long_keys_are_forgotten_sooner(sort: type[str] | type[bytes]) -> None:
     texts: Interner[str, int] = Interner()
     binary: Interner[bytes, int] = Interner()
-    for number in range(2 * MAX_BYTES >> 20):
-        key = f"{number:04}".ljust(1 << 20)
+    for number in range(2 * MAX_BYTES // LONGEST):
+        key = f"{number:04}".ljust(LONGEST)
         if sort is str:
             texts.first(key, number)
         else:
             binary.first(key.encode(), number)
-    first = "0000".ljust(1 << 20)
+    first = "0000".ljust(LONGEST)
     assert (texts.get(first) if sort is str else binary.get(first.encode())) is None
+    last = key
+    assert (texts.get(last) if sort is str else binary.get(last.encode())) is not None
+
+
+def test_values_of_very_long_keys_are_not_kept() -> None:
+    interner: Interner[str, int] = Interner()
+    key = "x" * (LONGEST + 1)
+    assert interner.put(key, 1) == 1
+    assert interner.get(key) is None

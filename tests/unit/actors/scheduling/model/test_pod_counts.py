@@ -8,7 +8,15 @@ import msgspec
 import pytest
 
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.model.pod_counts import PodCounts
+from berth.actors.scheduling.kube.labels import from_map
+from berth.actors.scheduling.model import pod_counts
+from berth.actors.scheduling.model.many_terms import ManyTerms
+from berth.actors.scheduling.model.pod_counts import (
+    MAX_MANY,
+    PodCounts,
+    WeighedByPart,
+    pods_selected,
+)
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 TERMS, TEMPLATES = 2_000, 250
@@ -75,3 +83,39 @@ def test_a_what_if_question_may_bring_back_a_newer_version_of_a_pod() -> None:
 def _holder(claim: str) -> PodInfo:
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": claim}}
     return _pod("p", {}, volumes=[volume])
+
+
+def test_columns_that_no_rule_uses_any_more_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_counts, "KEPT_USES", 10)
+    counts = PodCounts(1)
+    used, unused = (pods_selected("ns", from_map({"app": app})) for app in "ab")
+    kept, dropped = counts.column(used), counts.column(unused)
+    counts.refresh(0, [(_pod("p", {"app": "a"}), 1), (_pod("q", {"app": "b"}), 1)])
+    for _ in range(20):
+        assert counts.column(used) is kept
+    assert kept.total == 1
+    assert counts.column(unused) is not dropped
+    counts.refresh(0, [(_pod("q", {"app": "b"}), -1)])
+    assert counts.column(unused).total == 0
+    counts.validate()
+
+
+def test_the_columns_of_few_pods_with_many_terms_are_kept() -> None:
+    counts = PodCounts(1)
+    counts.refresh(0, [(_pod("p", {"own": "0", "pod": "0"}), 1)])
+    columns = []
+    for number in range(MAX_MANY + 1):
+        terms = [
+            {"topologyKey": "host", "labelSelector": {"matchLabels": {"pod": f"{term * number}"}}}
+            for term in range(1_000)
+        ]
+        away = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        carried = _pod("c", {}, affinity={"podAntiAffinity": away}).template.carried_terms
+        assert isinstance(carried.required_anti, ManyTerms)
+        (part,) = carried.required_anti.parts
+        counted = WeighedByPart(carried.required_anti, part)
+        columns.append((counted, counts.column(counted)))
+        assert columns[-1][1].total == (1_000 if not number else 1)
+    counts.validate()
+    assert counts.column(columns[1][0]) is columns[1][1]
+    assert counts.column(columns[0][0]) is not columns[0][1]

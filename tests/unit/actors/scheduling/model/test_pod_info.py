@@ -5,6 +5,7 @@ unchanged.
 from __future__ import annotations
 
 from itertools import pairwise
+from weakref import ref
 
 import msgspec
 import pytest
@@ -34,18 +35,17 @@ def test_the_echo_of_a_binding_keeps_the_template() -> None:
     assert after.counts_like(before)
 
 
-def test_large_templates_are_forgotten_sooner() -> None:
-    def large(number: int) -> Pod:
-        metadata = msgspec.structs.replace(
-            pod().metadata, annotations={"note": f"{number}" + "x" * 1_000_000}
-        )
-        return msgspec.structs.replace(pod(), metadata=metadata)
-
-    templates = Templates()
-    first = templates.of(large(0))
-    for number in range(1, 100):
-        templates.of(large(number))
-    assert templates.of(large(0)) is not first
+def test_a_large_template_is_kept_as_long_as_one_of_its_pods() -> None:
+    annotations = {"note": "x" * 100_000}
+    metadata = msgspec.structs.replace(pod().metadata, annotations=annotations)
+    large = msgspec.structs.replace(pod(), metadata=metadata)
+    templates, small = Templates(), pod()
+    first = ref(templates.of(large))
+    kept = templates.of(small)
+    assert first() is None
+    again = templates.of(large)
+    assert templates.of(small) is kept
+    assert templates.of(large) is again
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations", "spec", "status"])
