@@ -11,7 +11,7 @@ of the pods on every row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from typing import TypeVar
 
@@ -21,6 +21,7 @@ import numpy as np
 from ..kube.labels import Selector, SelectorError
 from ..kube.selector_index import MAX_SCANNED
 from .affinity_terms import NO_LABELS, AffinityTerm, TermWeights, with_weight_one
+from .counted_index import ANYWHERE, CountedIndex, Place, places_of
 from .label_column import LabelColumn
 from .lent import lent
 from .many_terms import NO_CARRIED_TERMS, CarriedTerms, ManyTerms
@@ -49,6 +50,10 @@ class CountedPods(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     def topologies(self) -> Set[str]:
         return {term.topology_key: None for term in self.terms}.keys()
 
+    @property
+    def places(self) -> Sequence[Place]:
+        return places_of(self.terms, all_match=True)
+
     def weight_of(self, group: GroupKey, labels: Mapping[str, str]) -> int:
         """Returns the number that a pod of the group adds to the column: 1 or 0."""
         if group.terminating and not self.terminating:
@@ -75,6 +80,10 @@ class WeighedPods(msgspec.Struct, frozen=True, cache_hash=True):
 
     weights: TermWeights
 
+    @property
+    def places(self) -> Sequence[Place]:
+        return places_of([weighted.term for weighted in self.weights.terms], all_match=False)
+
     def weight_of(self, group: GroupKey, labels: Mapping[str, str]) -> int:
         return sum(self.weights.weigh(group.namespace, labels, NO_LABELS).values())
 
@@ -87,6 +96,10 @@ class MatchedByAll(msgspec.Struct, frozen=True, cache_hash=True):
     @property
     def topologies(self) -> Set[str]:
         return self.terms.topologies
+
+    @property
+    def places(self) -> Sequence[Place]:
+        return ANYWHERE
 
     def weight_of(self, group: GroupKey, labels: Mapping[str, str]) -> int:
         number = self.terms.number_matching(group.namespace, labels, NO_LABELS)
@@ -101,11 +114,15 @@ class WeighedByPart(msgspec.Struct, frozen=True, cache_hash=True):
     terms: ManyTerms
     part: Part
 
+    @property
+    def places(self) -> Sequence[Place]:
+        return ANYWHERE
+
     def weight_of(self, group: GroupKey, labels: Mapping[str, str]) -> int:
         return self.terms.weight_of_part(self.part, group.namespace, labels, NO_LABELS)
 
 
-# What a column counts.
+# What a column counts. Its `places` are where it may count pods.
 Counted = CountedPods | MatchedByAll | WeighedPods | WeighedByPart
 
 
@@ -274,6 +291,7 @@ class PodCounts:
         self._size = rows
         self._groups: dict[GroupKey, Group] = {}
         self._columns: dict[Counted, Column] = {}
+        self._index: CountedIndex[Counted] = CountedIndex()
         self._many: dict[ManyTerms, None] = {}  # that columns count, the latest used last
         self._on_row: dict[int, dict[str, PodInfo]] = {}
         self._uses = 0
@@ -307,6 +325,7 @@ class PodCounts:
         if isinstance(counted, MatchedByAll | WeighedByPart):
             self._make_room(counted.terms)
         column = self._columns[counted] = Column(self._size)
+        self._index.add(counted, counted.places)
         for group in self._groups.values():
             weight = counted.weight_of(group.key, group.labels)
             if weight:
@@ -428,15 +447,17 @@ class PodCounts:
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = Group(key)
+            near = self._index.near(key.namespace, group.labels) if self._columns else ()
             weighed = (
-                (column, counted.weight_of(key, group.labels))
-                for counted, column in self._columns.items()
+                (self._columns[counted], counted.weight_of(key, group.labels)) for counted in near
             )
             group.columns = [(column, weight) for column, weight in weighed if weight]
         return group
 
     def _keep(self, kept: Set[Counted]) -> None:
         """Drops all other columns."""
+        for counted in self._columns.keys() - kept:
+            self._index.remove(counted, counted.places)
         self._columns = {c: column for c, column in self._columns.items() if c in kept}
         alive = {id(column) for column in self._columns.values()}
         for group in self._groups.values():

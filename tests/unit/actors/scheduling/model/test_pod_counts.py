@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import tracemalloc
+from random import Random
 
 import msgspec
 import pytest
 
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.labels import from_map
+from berth.actors.scheduling.kube.labels import (
+    EVERYTHING,
+    NOTHING,
+    Requirement,
+    Selector,
+    from_map,
+)
 from berth.actors.scheduling.model import pod_counts
+from berth.actors.scheduling.model.affinity_terms import AffinityTerm, TermWeights, WeightedTerm
 from berth.actors.scheduling.model.many_terms import ManyTerms
 from berth.actors.scheduling.model.pod_counts import (
     MAX_MANY,
+    CountedPods,
     PodCounts,
     WeighedByPart,
+    WeighedPods,
     pods_selected,
 )
 from berth.actors.scheduling.model.pod_info import PodInfo
+from tests.kit.call_counts import calls_of
 
 TERMS, TEMPLATES = 2_000, 250
 
@@ -119,3 +130,49 @@ def test_the_columns_of_few_pods_with_many_terms_are_kept() -> None:
     counts.validate()
     assert counts.column(columns[1][0]) is columns[1][1]
     assert counts.column(columns[0][0]) is not columns[0][1]
+
+
+REQUIREMENTS = [
+    Requirement("a", "In", ("x",)),
+    Requirement("a", "In", ("x", "y")),
+    Requirement("b", "Exists"),
+    Requirement("a", "NotIn", ("y",)),
+    Requirement("b", "DoesNotExist"),
+    Requirement("c", "In", tuple(f"v{number}" for number in range(100))),
+]
+
+
+def random_term(rng: Random) -> AffinityTerm:
+    selector = Selector(
+        tuple(rng.sample(REQUIREMENTS, rng.randrange(4))), nothing=not rng.randrange(9)
+    )
+    namespaces = frozenset(rng.sample(["ns", "other", "third"], rng.randrange(3)))
+    within = rng.choice([NOTHING, NOTHING, NOTHING, EVERYTHING])
+    return AffinityTerm(selector, namespaces, within, rng.choice(["host", "zone"]))
+
+
+def test_a_group_that_comes_later_is_in_the_columns_that_count_it() -> None:
+    rng = Random(1)
+    for _ in range(20):
+        counts = PodCounts(1)
+        for _ in range(30):
+            terms = tuple(random_term(rng) for _ in range(rng.randrange(3)))
+            counts.column(CountedPods(terms, terminating=rng.random() < 0.5))
+            weighted = tuple(WeightedTerm(term, rng.randrange(1, 9)) for term in terms)
+            counts.column(WeighedPods(TermWeights(weighted)))
+        for number in range(30):
+            keys = rng.sample("abcd", rng.randrange(4))
+            labels = {key: rng.choice(["x", "y", "v1"]) for key in keys}
+            counts.refresh(0, [(_pod(f"p{number}", labels), 1)])
+        counts.validate()
+
+
+def test_new_labels_are_not_matched_with_the_columns_of_other_labels() -> None:
+    def calls(columns: int) -> int:
+        counts = PodCounts(1)
+        for number in range(columns):
+            counts.column(pods_selected("ns", from_map({"app": f"a{number}"})))
+        info = _pod("p", {"app": "b", "version": "1"})
+        return calls_of(lambda: counts.refresh(0, [(info, 1)]))
+
+    assert calls(1_000) < calls(1) + 5
