@@ -145,15 +145,15 @@ class FlightFile:
 def page_of_files(path: str, key: str) -> AttemptsPage:
     """Returns the recorded attempts of the pod of this key in the files of this path.
 
-    Incomplete lines, whose writer was killed, are left out. Raises OSError, and ValueError if no
-    file has an attempt.
+    Lines that are no attempts, such as that of a writer that was killed, are left out. Raises
+    OSError, and ValueError if no file has an attempt.
     """
     since: float | None = None
     start = b'{"key":' + msgspec.json.encode(key) + b","
     attempts = []
     for line in _lines(path):
         if since is None or line.startswith(start):
-            with suppress(msgspec.MsgspecError):
+            with suppress(msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
                 attempt = _DECODER.decode(line)
                 since = attempt.at if since is None else since
                 if attempt.key == key:

@@ -6,7 +6,8 @@ import os
 import resource
 from pathlib import Path
 
-from berth.tools.whatif.worker import MOST_MORE, data_bytes
+from berth.tools.whatif.memory import data_bytes
+from berth.tools.whatif.worker import MOST_MORE
 
 
 def workers() -> list[int]:

@@ -35,7 +35,7 @@ def read(path: Path) -> list[Result]:
         return msgspec.json.decode(path.read_bytes(), type=list[Result])
     except OSError as problem:
         raise CompareError(f"{path}: cannot be read: {problem.strerror or problem}") from None
-    except msgspec.DecodeError as problem:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
         raise CompareError(f"{path}: not results of berth bench -o json: {problem}") from None
 
 

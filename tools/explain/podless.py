@@ -86,7 +86,8 @@ def _asks_for(workload: Document) -> int:
     if not spec.get("template"):  # The scheduler knows workloads without their templates.
         return 0
     if kind == "DaemonSet":
-        return int(status.get("desiredNumberScheduled", 1))
+        is_seen = status.get("observedGeneration")  # by its controller
+        return int(status.get("desiredNumberScheduled", 0)) if is_seen else 1
     if kind != "Job":
         return int(spec.get("replicas", 1))
     ended = any(

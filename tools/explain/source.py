@@ -311,7 +311,8 @@ def from_scenario(line: bytes | str) -> tuple[str, Question]:
         return scenario["name"], Question(scenario["pod"], scenario["objects"], configuration)
     except ConfigError as invalid:
         raise SourceError(f"config: {invalid}") from None
-    except (msgspec.DecodeError, KeyError, TypeError) as problem:
+    # msgspec raises ValueErrors for what is no JSON.
+    except (ValueError, RecursionError, KeyError, TypeError) as problem:
         raise SourceError(
             f"expected a scenario with name, config, objects and pod: {problem!r}"
         ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 from itertools import count
 from typing import Any
@@ -20,7 +21,7 @@ from ..hollow.embedded import Embedded
 from ..manifests import ManifestError, Manifests, read_objects, read_text
 from ..page.acting import NODES, act
 from .question import question_of
-from .refusals import Refusal, RefusedError
+from .refusals import Arrivals, Refusal, RefusedError
 from .service import body_of
 from .steps import Content, Step, StepError, steps_of, taint_of, tainted
 from .workloads import scaled
@@ -39,12 +40,13 @@ class Doing:
 
     def __init__(self, access: Embedded) -> None:
         self._access = access
+        self._arrivals = Arrivals()
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """Answers with a sentence for each step, or with an error about the wrong step."""
         sentences: list[str] = []
         try:
-            question = question_of(await body_of(request))
+            question = question_of(await self._arrivals.whole(partial(body_of, request)))
             for step in steps_of(question.steps, files=False):
                 sentences.append(await self._take(step, question.namespace))  # noqa: PERF401
         except RefusedError as refused:

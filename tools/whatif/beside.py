@@ -23,12 +23,13 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from berth.config.types import KubeSchedulerConfiguration
 
-from .frames import LENGTH, Answered, Asked, Changed, Configured, StoryAsked, framed
+from .frames import LENGTH, Answered, Asked, Changed, Configured, StoryAsked, Told, framed
 from .refusals import Refusal, RefusedError
 
 SLICE = 200  # objects of a frame
 LOOKED_AT = 10_000  # objects that are compared before others have their turn
-MOST_SECONDS = 60.0  # after which a process that takes no frame, or does not answer, is ended
+MOST_SECONDS = 60.0  # after which a process that takes no frame, or cannot read the cluster, ends
+ANSWER_SECONDS = 20.0  # after which a process that does not answer is ended, as a plugin hangs
 LAST_SECONDS = 1.0  # of a process that has closed its output
 GONE = (
     BrokenPipeError,
@@ -88,16 +89,22 @@ class Beside:
         return answered.body
 
     async def _ask(self, asked: Asked | StoryAsked) -> Answered:
-        async with self._turn:
+        with anyio.move_on_after(ANSWER_SECONDS) as waiting:
+            await self._turn.acquire()
+        if waiting.cancelled_caught:
+            problem = "another question is being answered: ask again later"
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", problem)
+        try:
             worker = self._worker
             if worker is None or worker.ended:
                 worker = self._worker = await _Worker.start()
                 self._cluster.start(partial(worker.run, self._idle_seconds))
-            try:
-                return await worker.ask(self._cluster, asked)
-            except GONE:
-                problem = "the process that answers what-ifs has ended: ask again"
-                raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", problem) from None
+            return await worker.ask(self._cluster, asked)
+        except GONE:
+            problem = "the process that answers what-ifs has ended: ask again"
+            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", problem) from None
+        finally:
+            self._turn.release()
 
 
 class _Worker:
@@ -113,6 +120,8 @@ class _Worker:
         self._configuration: KubeSchedulerConfiguration | None = None
         self._asked_at = anyio.current_time()
         self._killed = False
+        self._ready = False
+        self._limit = MOST_SECONDS
 
     @classmethod
     async def start(cls) -> _Worker:
@@ -144,14 +153,16 @@ class _Worker:
         Raises one of GONE, or RefusedError.
         """
         self._asked_at = anyio.current_time()
+        self._limit = MOST_SECONDS
         answered = None
         try:
             await self._tell(cluster)
-            await self._send(question)
-            with anyio.fail_after(MOST_SECONDS):
-                answered = await self._answered()
+            if not self._ready:
+                ready = await self._answer_to(Told(), MOST_SECONDS)
+                self._ready = not ready.last
+            answered = await self._answer_to(question, ANSWER_SECONDS) if self._ready else ready
         except TimeoutError:
-            problem = f"no answer within {MOST_SECONDS:g} seconds: ask for less"
+            problem = f"no answer within {self._limit:g} seconds: ask for less"
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", problem) from None
         except GONE:
             await self._leave()
@@ -162,6 +173,12 @@ class _Worker:
         if answered.last:
             await self._leave()
         return answered
+
+    async def _answer_to(self, frame: Told | Asked | StoryAsked, seconds: float) -> Answered:
+        self._limit = seconds
+        with anyio.fail_after(seconds):
+            await self._send(frame)
+            return await self._answered()
 
     async def _leave(self) -> None:
         """Waits for the end of a process that ends: no kill comes between that and its wait."""

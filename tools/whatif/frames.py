@@ -30,6 +30,10 @@ class Changed(msgspec.Struct, frozen=True, tag=True):
     gone: list[tuple[str, str]] = []
 
 
+class Told(msgspec.Struct, frozen=True, tag=True):
+    """All is told of the cluster: it can be read. A frame with an Answered tells that it is."""
+
+
 class Asked(msgspec.Struct, frozen=True, tag=True):
     """The body of a question, as it was received. A frame with an Answered is the answer."""
 
@@ -53,7 +57,7 @@ class Answered(msgspec.Struct, frozen=True):
     last: bool = False
 
 
-Frame = Configured | Changed | Asked | StoryAsked
+Frame = Configured | Changed | Told | Asked | StoryAsked
 
 
 def framed(frame: msgspec.Struct) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-import anyio
 import msgspec
 
 from berth.actors.scheduling.kube.core import Node, Pod
@@ -25,7 +24,7 @@ from berth.actors.wiring.view import View
 from berth.config.types import KubeSchedulerConfiguration
 
 from .beside import Beside, Objects
-from .refusals import BODY_SECONDS, RefusedError, TooLargeError, TooSlowError, Turns
+from .refusals import Arrivals, RefusedError, TooLargeError, Turns
 
 IDLE_SECONDS = 900.0
 
@@ -68,6 +67,7 @@ class Viewed:
 class _Answers:
     def __init__(self, beside: Beside) -> None:
         self._beside = beside
+        self._arrivals = Arrivals()
         self._turns = Turns()
 
     async def show(self, request: Request) -> Answer:
@@ -78,8 +78,8 @@ class _Answers:
 
                     return _answer(200, msgspec.json.encode(schema()))
                 case "POST", "/whatif":
+                    body = await self._arrivals.whole(request.body)
                     with self._turns.taken():
-                        body = await _body(request)
                         answered = await self._beside.ask(body)
                         return _answer(answered.status, bytes(answered.body))
                 case _, "/whatif/schema":
@@ -92,15 +92,6 @@ class _Answers:
             return _refused(TooLargeError())
         except RefusedError as refused:
             return _refused(refused)
-
-
-async def _body(request: Request) -> bytes:
-    """Returns the body of a question, which has a turn. Raises RefusedError, BodyTooLongError."""
-    try:
-        with anyio.fail_after(BODY_SECONDS):
-            return await request.body()
-    except TimeoutError:
-        raise TooSlowError from None
 
 
 def _answer(status: int, body: bytes, **headers: str) -> Answer:

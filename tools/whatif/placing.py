@@ -24,11 +24,13 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from ..explain.pod_claims import lacks_claims
 from ..explain.source import SourceError
 from ..hollow.daemon_set import pinned
-from . import device_claims
+from . import device_claims, memory
 from .documents import RUNNING, Document, Documents, Place, Settled, is_pending, place_of
 from .fullness import NodeChange, unchanged
 
 MOST_PREEMPTIONS = 8  # of a pod in a step
+BETWEEN = 256  # checks of the time, of which one is of the memory too
+MOST_CREATED = 100_000  # nodes and pods of a question
 CONTROLLERS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job")
 OF_NODES = ("DaemonSet", "Node")  # controllers of pods that a node has, or has no more
 _CLAIMS = "resourceClaimStatuses"
@@ -96,6 +98,8 @@ class Placing:
         self._documents = documents
         self._until = until
         self._reserved: list[tuple[Profile, CycleState, PodInfo, str]] = []
+        self._created = 0
+        self._checks = 0
         self._in_flight: dict[Place, list[InFlightAllocation]] = {}
         self._seed = seed
         self._rng = Random(seed)
@@ -123,8 +127,19 @@ class Placing:
         self._scheduler = Scheduler(self._rng, configuration.percentage_of_nodes_to_score or 0)
 
     def check(self) -> None:
+        """Raises TooLongError, or MemoryError, if the question has used up what it may."""
         if monotonic() > self._until:
             raise TooLongError
+        self._checks += 1
+        if self._checks % BETWEEN == 0:
+            memory.check()
+
+    def create(self, number: int, what: str) -> None:
+        """Counts nodes or pods before they are created. Raises SourceError if they are too many."""
+        self._created += number
+        if self._created > MOST_CREATED:
+            most = f"at most {MOST_CREATED} new nodes and pods"
+            raise SourceError(f"{number} {what}: expected {most} in all steps together")
 
     def unreserve(self) -> None:
         """Undoes the reservations of plugins for the pods that were placed."""

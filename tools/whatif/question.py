@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from time import monotonic
 from typing import Annotated, Any, Literal
@@ -19,6 +21,9 @@ from .trying import result_of
 
 MOST_SECONDS = 10.0
 MOST_STEPS = 1000
+TOO_MUCH = RefusedError(  # made while there is memory
+    HTTPStatus.SERVICE_UNAVAILABLE, "", "the answer takes too much memory: ask for less"
+)
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,24 +59,43 @@ def answer(documents: Documents, question: Question, seconds: float = MOST_SECON
 
     Raises RefusedError, also if it takes longer than `seconds`.
     """
+    with answered(documents, question, seconds) as result:
+        if isinstance(result, RefusedError):
+            raise result
+        return result
+
+
+@contextmanager
+def answered(
+    documents: Documents, question: Question, seconds: float = MOST_SECONDS
+) -> Iterator[Result | RefusedError]:
+    """Yields the result of a question, or why there is none. When the block ends, the documents are
+    as before, which takes time: so that nobody waits for that, the answer is sent in the block.
+    """
+    with documents.trial():
+        try:
+            result = _answer(documents, question, seconds)
+        except MemoryError:
+            result = TOO_MUCH
+        yield result
+
+
+def _answer(documents: Documents, question: Question, seconds: float) -> Result | RefusedError:
     try:
-        steps = steps_of(question.steps, files=False)
-        with documents.trial():
-            until = monotonic() + seconds
-            return result_of(
-                documents,
-                steps,
-                question.seed,
-                question.namespace,
-                until,
-                every_node=question.nodes == "all",
-            )
+        return result_of(
+            documents,
+            steps_of(question.steps, files=False),
+            question.seed,
+            question.namespace,
+            monotonic() + seconds,
+            every_node=question.nodes == "all",
+        )
     except StepError as problem:
         field = f"steps[{problem.number - 1}]"
-        raise RefusedError(HTTPStatus.BAD_REQUEST, field, str(problem)) from None
+        return RefusedError(HTTPStatus.BAD_REQUEST, field, str(problem))
     except TooLongError:
         message = f"the answer takes longer than {seconds:g} seconds: ask for less"
-        raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", message) from None
+        return RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", message)
 
 
 def schema() -> dict[str, Any]:

@@ -5,15 +5,17 @@ A running scheduler imports this, and not what answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
+import anyio
 import msgspec
 
 from berth.actors.server.request import MOST_BYTES
 
 BODY_SECONDS = 10.0  # in which a question arrives
+MOST_ARRIVING = 32
 MOST_AT_ONCE = 4
 RETRY_SECONDS = 1
 
@@ -54,6 +56,28 @@ class TooLargeError(RefusedError):
     def __init__(self) -> None:
         problem = f"the question is too long: expected at most {MOST_BYTES} bytes"
         super().__init__(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", problem)
+
+
+class Arrivals:
+    """The questions that are arriving, at most MOST_ARRIVING. They take no turn yet: a client that
+    is slow holds up nobody, and if there are too many, the one that began first is refused.
+    """
+
+    def __init__(self) -> None:
+        self._scopes: dict[anyio.CancelScope, None] = {}
+
+    async def whole(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Returns a body that arrives in time. Raises TooSlowError, and what `read` does."""
+        if len(self._scopes) >= MOST_ARRIVING:
+            next(iter(self._scopes)).cancel()
+        scope = anyio.CancelScope(deadline=anyio.current_time() + BODY_SECONDS)
+        self._scopes[scope] = None
+        try:
+            with scope:
+                return await read()
+        finally:
+            del self._scopes[scope]
+        raise TooSlowError
 
 
 class Turns:

@@ -109,10 +109,16 @@ def harm(pending: list[Pending], lost: list[Lost], *, steps: bool) -> list[str]:
 
 
 def concluded(
-    harm: list[str], pending: list[Pending], left_alone: list[LeftAlone], counts: dict[str, int]
+    harm: list[str],
+    pending: list[Pending],
+    left_alone: list[LeftAlone],
+    counts: dict[str, int],
+    *,
+    any_pods: bool,
 ) -> str:
     """Returns the conclusion. `counts` are numbers of pods by what has become of them."""
-    settled = "no pod is lost or newly pending" if pending or left_alone else "all pods have a node"
+    settled = "all pods have a node" if any_pods else "there are no pods"
+    settled = "no pod is lost or newly pending" if pending or left_alone else settled
     numbers = [f"{n} {became}" for became, n in counts.items() if n or became == "placed"]
     return f"{', '.join(harm) or settled}: {', '.join(numbers)}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -29,6 +29,7 @@ from ..page.feed import Feed
 from ..page.server import Page
 from .beside import Beside
 from .looking import WarmSource
+from .refusals import RefusedError
 from .service import Service
 from .warm import Document, Warm
 from .weights import weights_of
@@ -146,7 +147,8 @@ async def serving(
         gc.collect()
         gc.freeze()  # A collection would visit all objects of the cluster.
         beside, clock = Beside(warm), SystemClock()
-        await beside.ask(NO_STEPS)  # Nobody waits until the cluster is read.
+        with suppress(RefusedError):  # Who asks is told of it.
+            await beside.ask(NO_STEPS)  # Nobody waits until the cluster is read.
         service = Service(beside, weights_of(configuration, gates), allowed_hosts)
         source = WarmSource(warm, beside, clock)
         feed = Feed(source, clock)

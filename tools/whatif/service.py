@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from http import HTTPStatus
 from typing import Protocol
 
-import anyio
 import msgspec
 from aiohttp import web
 
@@ -18,7 +18,7 @@ from ..apiserver.store import RefusedError as Forbidden
 from ..page.offers import Weights
 from .frames import Answered
 from .question import schema
-from .refusals import BODY_SECONDS, RefusedError, TooLargeError, TooSlowError, Turns
+from .refusals import Arrivals, RefusedError, TooLargeError, Turns
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -44,6 +44,7 @@ class Service:
         self._cluster = cluster
         self.weights = weights
         self._guard = guard.Guard(allowed_hosts)
+        self._arrivals = Arrivals()
         self._turns = Turns()
 
     def application(self) -> web.Application:
@@ -67,8 +68,9 @@ class Service:
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """Answers a question in the body of a request, or says why there is no answer."""
         try:
+            body = await self._arrivals.whole(partial(body_of, request))
             with self._turns.taken():
-                answered = await self._cluster.ask(await body_of(request))
+                answered = await self._cluster.ask(body)
         except RefusedError as refused:
             return _refused(refused)
         return web.Response(
@@ -79,10 +81,7 @@ class Service:
 async def body_of(request: web.Request) -> bytes:
     """Returns the body of a question. Raises RefusedError."""
     try:
-        with anyio.fail_after(BODY_SECONDS):
-            return await request.read()
-    except TimeoutError:
-        raise TooSlowError from None
+        return await request.read()
     except web.HTTPRequestEntityTooLarge:
         raise TooLargeError from None
     except web.RequestPayloadError:

@@ -85,7 +85,7 @@ def result_of(
     words = harm(pending, lost, steps=bool(steps))
     counts = {"placed": len(placed), "evicted": len(evicted), "deleted": len(deleted)}
     return Result(
-        concluded(words, pending, left, counts),
+        concluded(words, pending, left, counts, any_pods=any(documents.every("Pod"))),
         bool(words),
         not (pending or words),
         placed,
@@ -196,6 +196,7 @@ class _Trial:
 
     def _add(self, number: int, like: str) -> None:
         self._node(like)
+        self.placing.create(number, "nodes")
         add_like(self.documents, like, number, self.placing.check)
 
     def _remove(self, name: str) -> None:

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import msgspec
 
@@ -26,15 +25,16 @@ from berth.config.load import from_mapping
 
 from ..page.story import story_of
 from .documents import Document, Documents, Place, place_of
-from .frames import LENGTH, Answered, Asked, Changed, Configured, Frame, StoryAsked, framed
-from .question import answer, question_of
+from .frames import LENGTH, Answered, Asked, Changed, Configured, Frame, StoryAsked, Told, framed
+from .memory import PROCESS, data_bytes
+from .question import TOO_MUCH, answered, question_of
 from .refusals import RefusedError
 
 COLLECT = (100_000, 50, 100)
 NICENESS = 10
 TIMES, MOST_MORE = 2, 512 << 20  # bytes
 FIRST_TO_END = "1000"
-PROCESS = Path("/proc/self")
+_READY = Answered(HTTPStatus.NO_CONTENT, msgspec.Raw(b"null"))
 _DECODER = msgspec.json.Decoder(Frame)
 
 
@@ -46,8 +46,8 @@ class Replica:
         self._configured: Configured | None = None
         self._documents: Documents | None = None
 
-    def take(self, frame: Frame) -> Answered | None:
-        """Takes a frame. Returns the answer if the frame is a question."""
+    def take(self, frame: Frame, send: Callable[[Answered], None]) -> None:
+        """Takes a frame. Sends the answer if the frame is a question."""
         match frame:
             case Configured():
                 self._configured = frame
@@ -55,11 +55,13 @@ class Replica:
                     self._documents = self._documents_of(self._documents.all())
             case Changed():
                 self._change(frame)
+            case Told():
+                self._whole()
+                send(_READY)
             case Asked(body):
-                return self._answer(body)
+                self._answer(body, send)
             case StoryAsked():
-                return self._story(frame)
-        return None
+                send(self._story(frame))
 
     def _change(self, frame: Changed) -> None:
         for raw in frame.objects:
@@ -76,12 +78,17 @@ class Replica:
             elif self._documents.document(frame.kind, name, namespace) is not None:
                 self._documents.remove(place)
 
-    def _answer(self, body: bytes) -> Answered:
+    def _answer(self, body: bytes, send: Callable[[Answered], None]) -> None:
+        documents = self._whole()
         try:
-            result = answer(self._whole(), question_of(body))
+            question = question_of(body)
         except RefusedError as refused:
-            return _refused(refused)
-        return _answered(result)
+            send(_refused(refused))
+            return
+        with answered(documents, question) as result:
+            if result is TOO_MUCH:
+                _give_up(send)
+            send(_refused(result) if isinstance(result, RefusedError) else _answered(result))
 
     def _story(self, question: StoryAsked) -> Answered:
         documents = self._whole()
@@ -116,12 +123,6 @@ def _refused(refused: RefusedError, *, last: bool = False) -> Answered:
     return Answered(refused.status, msgspec.Raw(msgspec.json.encode(refused.refusal)), last)
 
 
-def data_bytes(process: Path = PROCESS) -> int:
-    """Returns the bytes of a process that RLIMIT_DATA counts."""
-    lines = (process / "status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:"))
-
-
 def _limit_memory() -> None:
     """Limits the process to TIMES the memory that it has now, and MOST_MORE. Other systems than
     Linux do not tell how much that is: there it has no limit.
@@ -141,18 +142,26 @@ def frames(read: Callable[[int], bytes]) -> Iterator[Frame]:
 
 
 def main(source: BinaryIO, out: BinaryIO) -> None:
+    def send(answer: Answered) -> None:
+        out.write(framed(answer))
+        out.flush()
+
     replica = Replica()
     try:
         for frame in frames(source.read):
-            answered = replica.take(frame)
-            if answered is not None:
-                out.write(framed(answered))
-                out.flush()
+            replica.take(frame, send)
     except MemoryError:
-        problem = "the answer takes too much memory: ask for less"
-        refused = RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", problem)
-        out.write(framed(_refused(refused, last=True)))
-        out.flush()
+        _give_up(send)
+
+
+def _give_up(send: Callable[[Answered], None]) -> NoReturn:
+    """Tells that there is too little memory, and ends the process at once: nothing is put in order,
+    for which there is no memory either.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    send(_refused(TOO_MUCH, last=True))
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -74,6 +74,7 @@ def reconcile(documents: Documents, placing: Placing, place: Place, store: Store
     missing = desired - len(pods)
     if missing <= 0:
         return
+    placing.create(missing, "pods")
     if isinstance(owner, StatefulSet):
         _stateful_pods(documents, placing, owner, desired, workload, store)
         return

@@ -82,7 +82,7 @@ def read(content: bytes, header: Header) -> dict[int, Result]:
     for number, line in enumerate(lines[1:], 2):
         try:
             result = msgspec.json.decode(line, type=Result)
-        except (msgspec.ValidationError, msgspec.DecodeError) as problem:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as problem:
             raise SourceError(f"line {number}: {problem}") from None
         results[result.cell] = result
     return results

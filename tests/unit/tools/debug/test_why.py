@@ -163,3 +163,12 @@ def test_a_pod_that_is_pending_for_another_reason_is_told_by_its_condition() -> 
     assert list(lines_of_pod("ns/p", page, ()))[1:] == [
         "  it is pending: no scheduler has said why; it asks for volcano"
     ]
+
+
+@pytest.mark.parametrize("start", ["", '{"key":', '{"new":'])
+def test_a_line_that_is_nested_deeply_is_no_attempt(tmp_path: Path, start: str) -> None:
+    deep = tmp_path / "deep"
+    deep.write_text(start + "[" * 200_000)
+    result = ask("web", "--file", str(deep))
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert "expected attempts of --berth-recorder-file" in result.output

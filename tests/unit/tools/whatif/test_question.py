@@ -203,10 +203,38 @@ def test_a_question_that_takes_too_long_is_refused_and_changes_nothing() -> None
     documents = cluster()
     before = sorted(documents.all(), key=place_of)
     with pytest.raises(RefusedError) as refused:
-        answer(documents, Question(["add 1000000 like node-1"]), seconds=0.02)
+        answer(documents, Question(["add 100000 like node-1"]), seconds=0.02)
     assert refused.value.status == HTTPStatus.SERVICE_UNAVAILABLE
     assert sorted(documents.all(), key=place_of) == before
 
 
 def test_the_schema_of_the_page_is_that_of_the_program() -> None:
     assert json.loads(SCHEMA.read_text()) == schema()
+
+
+WORKLOAD = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: w}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: w}}
+  template: {metadata: {labels: {app: w}}, spec: {containers: [{name: c, image: i}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ["add 99999999999 like node-1"],
+        [{"manifests": WORKLOAD}, "scale deployment/w 1000000"],
+        [{"manifests": WORKLOAD.replace("replicas: 1", "replicas: 2147483647")}],
+    ],
+)
+def test_a_question_that_asks_for_too_much_is_refused_at_once(steps: list[Any]) -> None:
+    documents = cluster()
+    question = question_of(json.dumps({"steps": steps}).encode())
+    with pytest.raises(RefusedError) as refused:
+        answer(documents, question)
+    assert "expected at most 100000 new nodes and pods" in str(refused.value)
+    assert refused.value.refusal.field == f"steps[{len(steps) - 1}]"

@@ -31,9 +31,9 @@ from berth.tools.apiserver.resources import BY_KIND
 from berth.tools.apiserver.store import Store
 from berth.tools.feature_gates import gates_from
 from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.whatif import beside, service
+from berth.tools.whatif import beside, refusals
 from berth.tools.whatif.command import whatif
-from berth.tools.whatif.refusals import MOST_AT_ONCE
+from berth.tools.whatif.refusals import MOST_ARRIVING, MOST_AT_ONCE
 from berth.tools.whatif.serve import Served, serving
 from tests.kit.processes import berth
 from tests.kit.whatif_workers import leave, workers
@@ -143,18 +143,22 @@ async def test_too_many_and_too_long_questions_are_refused_and_others_answered()
             assert answer.status == 403
 
 
-async def test_a_body_that_does_not_end_holds_no_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "BODY_SECONDS", 0.2)
+@pytest.mark.parametrize("number", [MOST_AT_ONCE, MOST_ARRIVING + 3])
+async def test_a_body_that_does_not_end_holds_no_turn(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with serving(cluster([hollow_node(1)])) as url, aiohttp.ClientSession() as session:
         port = int(url.rpartition(":")[2].partition("/")[0])
-        slow = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(MOST_AT_ONCE)]
+        slow = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(number)]
+        monkeypatch.setattr(refusals, "BODY_SECONDS", 5)
         for each in slow:
             await each.send(b"POST /whatif HTTP/1.1\r\nHost: localhost\r\n")
             await each.send(b"Content-Length: 100\r\n\r\n{")
+        with anyio.fail_after(2):
+            assert (await ask(session, url))[0] == 200
         with anyio.fail_after(10):
             for each in slow:
                 assert (await each.receive()).startswith(b"HTTP/1.1 408 ")
-            assert (await ask(session, url))[0] == 200
         for each in slow:
             await each.aclose()
 
@@ -163,7 +167,7 @@ async def test_a_process_that_takes_no_question_is_ended(monkeypatch: pytest.Mon
     async with serving(cluster([hollow_node(1)])) as url, aiohttp.ClientSession() as session:
         (worker,) = workers()
         os.kill(worker, signal.SIGSTOP)
-        monkeypatch.setattr(beside, "MOST_SECONDS", 0.5)
+        monkeypatch.setattr(beside, "ANSWER_SECONDS", 0.5)
         with anyio.fail_after(10):
             status, refusal = await ask(session, url, "drain " + "x" * (1 << 19))
         assert status == 503
@@ -208,13 +212,17 @@ async def test_clients_that_have_gone_away_hold_no_turn() -> None:
         assert worker not in workers()
 
 
-async def test_a_question_that_takes_too_much_memory_is_refused_and_the_next_one_answered() -> None:
+@pytest.mark.parametrize("step", ["add 90000 like node-1", {"apply": [{}] * 250_000}])
+async def test_a_question_that_takes_too_much_memory_is_refused_and_the_next_one_answered(
+    step: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
     async with serving(cluster([hollow_node(1)])) as url, aiohttp.ClientSession() as session:
         (worker,) = workers()
         leave(worker, 4 << 20)
-        status, refusal = await ask(session, url, {"apply": [{}] * 250_000})
+        status, refusal = await ask(session, url, step)
         assert status == 503
         assert refusal["problem"] == "the answer takes too much memory: ask for less"
+        assert capfd.readouterr().err == ""
         status, after = await ask(session, url, "add 1 like node-1")
         assert (status, len(after["nodes"])) == (200, 2)
         assert workers() != [worker]

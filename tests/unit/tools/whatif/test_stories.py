@@ -32,16 +32,23 @@ PODS = [
 def replica() -> Replica:
     """Returns a process's state that knows the cluster, and has answered a question."""
     told = Replica()
-    told.take(Configured(msgspec.to_builtins(from_mapping(None), enc_hook=str), dict(DEFAULTS)))
+    configured = Configured(msgspec.to_builtins(from_mapping(None), enc_hook=str), dict(DEFAULTS))
+    told.take(configured, unanswered)
     for kind, documents in (("Node", NODES), ("Pod", PODS)):
-        told.take(Changed("v1", kind, [msgspec.Raw(msgspec.json.encode(d)) for d in documents]))
+        objects = [msgspec.Raw(msgspec.json.encode(d)) for d in documents]
+        told.take(Changed("v1", kind, objects), unanswered)
     return told
 
 
 def asked(told: Replica, frame: Asked | StoryAsked) -> Answered:
-    answered = told.take(frame)
-    assert answered is not None
+    answers: list[Answered] = []
+    told.take(frame, answers.append)
+    (answered,) = answers
     return answered
+
+
+def unanswered(answered: Answered) -> None:
+    raise AssertionError(answered)
 
 
 @pytest.fixture

@@ -427,3 +427,22 @@ def test_a_workload_with_pods_is_not_without_them(folder: Path) -> None:
     old = IDLE.replace("KIND", "ReplicaSet").replace("idle", "old").replace("CPU", "3")
     (folder / "cluster.yaml").write_text(f"{old}---{CLUSTER}")
     assert tried()["withoutPods"] == []
+
+
+SURGE = WEB.replace("  replicas", "  strategy: {rollingUpdate: {maxSurge: many}}\n  replicas")
+
+
+def test_a_surge_in_words_is_an_error_that_names_the_field(folder: Path) -> None:
+    (folder / "surge.yaml").write_text(SURGE)
+    for arguments in (["apply surge.yaml"], ["-f", "surge.yaml"]):
+        result = CliRunner().invoke(whatif, ["-f", "cluster.yaml", *arguments])
+        assert result.exit_code == 1, result.output
+        assert "spec.strategy.rollingUpdate.maxSurge" in result.stderr
+        assert "Traceback" not in result.output
+
+
+def test_a_cluster_without_pods_has_none_that_has_a_node(folder: Path) -> None:
+    nodes = CLUSTER.partition("- apiVersion: v1\n  kind: Pod")[0]
+    (folder / "cluster.yaml").write_text(nodes)
+    answer = tried("drain node-1")
+    assert (answer["conclusion"], answer["hurts"]) == ("there are no pods: 0 placed", False)
