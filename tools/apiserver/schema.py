@@ -86,7 +86,8 @@ class Field(NamedTuple):
 
     `keeps_zero` is True if an empty string, false or 0 is a value rather than absence. `numbers`
     are the field numbers in protobuf: those of the enclosing messages that JSON does not have, then
-    the field's own; () if the message does not have the field.
+    the field's own; () if the message does not have the field. `marks` are the words of its rules,
+    which rules/marks.py reads.
     """
 
     shape: Shape
@@ -94,6 +95,7 @@ class Field(NamedTuple):
     merge_key: str | None
     keeps_zero: bool
     numbers: tuple[int, ...]
+    marks: tuple[str, ...] = ()
 
 
 class Findings(NamedTuple):
@@ -135,7 +137,7 @@ def compiled(text: str) -> dict[str, Shape]:
     seen: dict[str, Shape] = {}
     for name, words in entries.items():
         shapes[name].fields = fields = {}
-        for word in words:
+        for word, *marks in (word.split(",") for word in words):
             field, _, notation = word.partition(":")
             notation, _, numbers = notation.partition("=")
             required = notation.endswith("!")
@@ -147,6 +149,7 @@ def compiled(text: str) -> dict[str, Shape]:
                 merge_key=key.rstrip("]") or None,
                 keeps_zero=required or notation.startswith("*"),
                 numbers=tuple(int(number) for number in numbers.split(".")) if numbers else (),
+                marks=tuple(marks),
             )
     return shapes
 

@@ -16,24 +16,30 @@ from .rules import (
     access,
     autoscaling,
     cluster,
+    containers,
+    data,
     device_claims,
     devices,
     limits,
     negotiation,
+    placement,
     pod_resize,
     pod_updates,
     pods,
     policies,
     quotas,
+    security,
+    services,
     storage,
+    volumes,
     workloads,
 )
-from .rules.fields import Document, invalid, labels, required
+from .rules.fields import Document, annotation_rules, invalid, label_selector, labels, required
+from .rules.marks import Marks
 from .schema import TYPES
 
 _LABEL_NAMES = ("Namespace", "Service")
 _PATH_NAMES = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
-_ANNOTATION_BYTES = 256 << 10
 _REASONS = {
     "Required value": "FieldValueRequired",
     "Invalid value": "FieldValueInvalid",
@@ -44,11 +50,80 @@ _REASONS = {
     "Too many": "FieldValueTooMany",
     "Forbidden": "FieldValueForbidden",
 }
+# The rules across the fields of a type, wherever it occurs in an object.
+_MARKS = Marks(
+    {
+        "AppArmorProfile": security.app_armor_profile,
+        "AzureDiskVolumeSource": volumes.azure_disk,
+        "AzureFilePersistentVolumeSource": volumes.persistent_azure_file,
+        "CSIDriverSpec": storage.csi_driver,
+        "CSINodeDriver": storage.csi_node_driver,
+        "CSIPersistentVolumeSource": volumes.persistent_csi,
+        "CSIVolumeSource": volumes.csi,
+        "CinderPersistentVolumeSource": volumes.with_secret_of_namespace,
+        "CinderVolumeSource": volumes.with_secret,
+        "ClusterTrustBundleProjection": volumes.trust_bundle,
+        "Container": containers.container,
+        "DownwardAPIVolumeFile": volumes.downward_file,
+        "EmptyDirVolumeSource": volumes.empty_dir,
+        "EndpointSubset": services.subset,
+        "EnvVar": containers.env_var,
+        "EphemeralContainer": containers.container,
+        "FCVolumeSource": volumes.fibre_channel,
+        "FlockerVolumeSource": volumes.flocker,
+        "HTTPGetAction": containers.http_get,
+        "ISCSIPersistentVolumeSource": volumes.persistent_iscsi,
+        "ISCSIVolumeSource": volumes.iscsi,
+        "JobSpec": workloads.job,
+        "LabelSelector": label_selector,
+        "LeaseSpec": cluster.lease,
+        "LifecycleHandler": containers.handler,
+        "NodeSelector": placement.node_selector,
+        "Overhead": cluster.overhead,
+        "PersistentVolumeClaimSpec": storage.claim,
+        "PersistentVolumeClaimTemplate": volumes.claim_template,
+        "PersistentVolumeSpec": storage.volume,
+        "PodAffinityTerm": placement.pod_affinity_term,
+        "PodCertificateProjection": volumes.certificate,
+        "PodDisruptionBudgetSpec": workloads.disruption_budget,
+        "PodResourceClaim": pods.claim,
+        "PodSchedulingGroup": pods.scheduling_group,
+        "PodSpec": pods.pod_spec,
+        "PodTemplateSpec": pods.pod_template,
+        "PreferredSchedulingTerm": placement.preferred_term,
+        "Probe": containers.probe,
+        "ProjectedVolumeSource": volumes.projected,
+        "QuobyteVolumeSource": volumes.quobyte,
+        "Scheduling": cluster.scheduling,
+        "SeccompProfile": security.seccomp_profile,
+        "SecurityContext": security.context,
+        "ServiceSpec": services.service,
+        "StorageClass": storage.storage_class,
+        "StorageOSPersistentVolumeSource": volumes.with_secret_of_namespace,
+        "StorageOSVolumeSource": volumes.with_secret,
+        "Toleration": placement.toleration,
+        "TopologySpreadConstraint": placement.spread_constraint,
+        "Volume": volumes.volume,
+        "VolumeAttachmentSpec": storage.volume_attachment,
+        "WindowsSecurityContextOptions": security.windows_options,
+    }
+)
 
 
 def problems(kind: str, document: Document, before: Document | None = None) -> list[str]:
     """Returns the problems of an object of this kind; `before` is the stored object, if any."""
-    return _metadata(kind, document.get("metadata") or {}) + _of_kind(kind, document, before)
+    own = _metadata(kind, document.get("metadata") or {})
+    if kind == "Pod":
+        own += _pod_spec(document.get("spec") or {})
+    else:
+        own += _MARKS.problems(kind, "", _as_checked(kind, document), before)
+    return own + _of_kind(kind, document, before)
+
+
+def _as_checked(kind: str, document: Document) -> Document:
+    if kind != "StatefulSet" or not document.get("spec"):
+        return document
+    return {**document, "spec": workloads.as_checked(document["spec"])}
 
 
 def resize_problems(document: Document, before: Document, qos: str) -> list[str]:
@@ -82,24 +157,22 @@ def _of_kind(kind: str, document: Document, before: Document | None) -> list[str
     was: Document | None = None if before is None else before.get("spec") or {}
     match kind:
         case "Pod":
-            own = _pod_spec(spec) + pod_updates.mirror_annotation(document, before)
+            own = pod_updates.mirror_annotation(document, before)
             return own + (pods.new_pod(spec) if was is None else pod_updates.pod_update(spec, was))
         case "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "ReplicationController":
-            return workloads.workload(kind, spec, was)
+            stateful = workloads.stateful_set(spec, was) if kind == "StatefulSet" else []
+            return workloads.workload(kind, spec) + stateful
         case "Job":
-            return workloads.job("spec", spec, was)
-        case "PodDisruptionBudget":
-            return workloads.disruption_budget(spec)
+            own = workloads.own_selector(document, new=was is None)
+            return own + (
+                workloads.job_name(document) if was is None else workloads.job_update(spec, was)
+            )
         case "PersistentVolumeClaim":
-            return storage.claim(spec, was)
+            return [] if was is None else storage.claim_update(spec, was)
         case "PersistentVolume":
-            return storage.volume(spec, was)
+            return [] if was is None else storage.volume_update(spec, was)
         case "CSINode":
-            return storage.csi_node(spec, was)
-        case "CSIDriver":
-            return storage.csi_driver(spec, was)
-        case "VolumeAttachment":
-            return storage.volume_attachment(spec, was)
+            return [] if was is None else storage.csi_node_update(spec, was)
         case "ResourceClaim" | "ResourceClaimTemplate" | "ResourceSlice" | "DeviceClass":
             return _of_device_kind(kind, spec, was)
         case "v1alpha2.ResourceClaim":
@@ -107,9 +180,7 @@ def _of_kind(kind: str, document: Document, before: Document | None) -> list[str
         case "v1alpha2.PodSchedulingContext":
             return negotiation.context(spec)
         case "Service":
-            return cluster.service(spec)
-        case "Lease":
-            return cluster.lease(spec)
+            return [] if was is None else services.service_update(spec, was)
         case _:
             return _of_flat_kind(kind, document, before)
 
@@ -128,7 +199,7 @@ def _of_device_kind(kind: str, spec: Document, was: Document | None) -> list[str
 
 @recalled
 def _pod_spec(spec: Document) -> list[str]:
-    return pods.pod_spec("spec", spec)
+    return _MARKS.problems("PodSpec", "spec", spec) + pods.only_of_pods(spec)
 
 
 def _of_flat_kind(kind: str, document: Document, before: Document | None) -> list[str]:
@@ -137,17 +208,11 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
         case "Node":
             return cluster.node(document)
         case "CronJob":
-            return workloads.cron_job(document)
+            return workloads.cron_job(document, before)
         case "PriorityClass":
             return cluster.priority_class(document, before)
-        case "StorageClass":
-            return storage.storage_class(document, before)
-        case "CSIStorageCapacity":
-            return storage.storage_capacity(document, before)
         case "v1alpha2.ResourceClass":
             return negotiation.resource_class(document, before)
-        case "RuntimeClass":
-            return cluster.runtime_class(document, before)
         case "Event":
             return cluster.event(document, "reportingComponent")
         case "events.Event":
@@ -155,7 +220,9 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
                 document, before
             )
         case "ConfigMap":
-            return cluster.config_map(document, before)
+            return data.config_map(document, before)
+        case "Secret":
+            return data.secret(document, before)
         case "v2.HorizontalPodAutoscaler" | "autoscaling.HorizontalPodAutoscaler":
             return autoscaling.autoscaler(document.get("spec") or {})
         case "LimitRange":
@@ -207,7 +274,7 @@ def _metadata(kind: str, metadata: Document) -> list[str]:
     if metadata.get("labels"):
         problems += labels("metadata.labels", metadata["labels"])
     if metadata.get("annotations"):
-        problems += _annotations(metadata["annotations"])
+        problems += annotation_rules("metadata.annotations", metadata["annotations"])
     for i, finalizer in enumerate(metadata.get("finalizers") or ()):
         problems += [
             invalid(f"metadata.finalizers[{i}]", finalizer, message)
@@ -215,21 +282,6 @@ def _metadata(kind: str, metadata: Document) -> list[str]:
         ]
     for i, owner in enumerate(metadata.get("ownerReferences") or ()):
         problems += _owner(f"metadata.ownerReferences[{i}]", owner)
-    return problems
-
-
-def _annotations(annotations: dict[str, str]) -> list[str]:
-    problems: list[str] = []
-    size = 0
-    for key, value in annotations.items():
-        problems += [
-            invalid("metadata.annotations", key, message) for message in qualified_name(key.lower())
-        ]
-        size += len(key.encode()) + len((value or "").encode())
-    if size > _ANNOTATION_BYTES:
-        problems.append(
-            f"metadata.annotations: Too long: may not be more than {_ANNOTATION_BYTES} bytes"
-        )
     return problems
 
 

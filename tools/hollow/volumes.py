@@ -19,7 +19,7 @@ from berth.actors.scheduling.kube.storage import (
     StorageClass,
 )
 
-from ..apiserver.rules.storage import driver_name
+from ..apiserver.rules.forms import driver_name
 
 HOLLOW_DRIVER = "hollow.csi.berth.dev"
 _NO_CLAIM = ObjectReference()

@@ -74,7 +74,7 @@ def qualified_name(text: str) -> tuple[str, ...]:
     *prefixes, name = text.split("/")
     if len(prefixes) > 1:
         prefix = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return (f"a qualified name {_NAME_RULE} {prefix}",)
+        return (f"a valid label key {_NAME_RULE} {prefix}",)
     messages: list[str] = []
     if prefixes:
         messages += (

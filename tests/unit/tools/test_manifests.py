@@ -74,7 +74,7 @@ nodeSelector: {a: y} => spec.nodeSelector.a => cannot unmarshal bool
 priority: high => spec.priority => of type int32
 topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule},
     {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}] =>
-    spec.topologySpreadConstraints[1].{topologyKey, whenUnsatisfiable} => Duplicate value
+    spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable} => Duplicate value
 tolerations: [{operator: Maybe}] => spec.tolerations[0].operator => Unsupported value
 tolerations: [{key: a, effect: Never}] => spec.tolerations[0].effect => Unsupported value
 tolerations: [{operator: Equal}] => spec.tolerations[0].operator =>

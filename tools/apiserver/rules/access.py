@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.actors.scheduling.kube.names import dns_subdomain
 
-from .fields import Document, invalid, label_selector, required, unsupported
+from .fields import Document, invalid, required, unsupported
 
 GROUP = "rbac.authorization.k8s.io"
 _FORBIDDEN_NAMES = (".", "..")
@@ -31,8 +31,6 @@ def role(kind: str, document: Document) -> list[str]:
         if not selectors:
             detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
             problems.append(required(path, detail))
-        for i, selector in enumerate(selectors):
-            problems += label_selector(f"{path}[{i}]", selector)
     return problems
 
 

@@ -1,31 +1,25 @@
-"""Rules for nodes, services, priority classes, leases, runtime classes, events and config maps."""
+"""Rules for nodes, priority classes, leases, runtime classes and events."""
 
 from __future__ import annotations
 
-import re
+from berth.actors.scheduling.kube.names import qualified_name
 
-from berth.actors.scheduling.kube.names import dns_label, qualified_name
-
+from .containers import resources
 from .fields import (
     Document,
-    between,
     duplicate,
     forbidden,
     invalid,
-    labels,
-    non_negative,
-    one_of,
     quantities,
     required,
     unchanged,
+    unsupported,
 )
 from .placement import taints
-from .pods import PROTOCOLS
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 EVENT_FIELD_BYTES, EVENT_MESSAGE_BYTES = 128, 1024
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-_SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _FIXED_OF_EVENT = (
     "involvedObject",
     "reason",
@@ -41,12 +35,6 @@ _FIXED_OF_EVENT = (
     "reportingComponent",
     "reportingInstance",
 )
-_CONFIG_KEY = re.compile("[-._a-zA-Z0-9]+")
-_CONFIG_KEY_RULE = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
-    "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', "
-    "regex used for validation is '[-._a-zA-Z0-9]+')"
-)
 
 
 def node(document: Document) -> list[str]:
@@ -54,34 +42,6 @@ def node(document: Document) -> list[str]:
     problems = taints("spec.taints", (document.get("spec") or {}).get("taints") or ())
     problems += quantities("status.capacity", status.get("capacity"))
     return problems + quantities("status.allocatable", status.get("allocatable"))
-
-
-def service(spec: Document) -> list[str]:
-    kind = spec.get("type") or "ClusterIP"
-    problems = one_of("spec.type", kind, _SERVICE_TYPES) + labels(
-        "spec.selector", spec.get("selector")
-    )
-    problems += one_of("spec.sessionAffinity", spec.get("sessionAffinity"), ("ClientIP", "None"))
-    ports = spec.get("ports") or ()
-    if kind == "ExternalName":
-        problems += [] if spec.get("externalName") else [required("spec.externalName")]
-    elif not ports and spec.get("clusterIP") != "None":
-        problems.append(required("spec.ports"))
-    names: set[str] = set()
-    for i, port in enumerate(ports):
-        path, name = f"spec.ports[{i}]", port.get("name") or ""
-        if name:
-            problems += [invalid(f"{path}.name", name, message) for message in dns_label(name)]
-        elif len(ports) > 1:
-            problems.append(required(f"{path}.name"))
-        if name and name in names:
-            problems.append(duplicate(f"{path}.name", name))
-        names.add(name)
-        problems += between(f"{path}.port", port.get("port") or 0, 1, 65535)
-        problems += one_of(f"{path}.protocol", port.get("protocol"), PROTOCOLS)
-        if isinstance(target := port.get("targetPort"), int):
-            problems += between(f"{path}.targetPort", target, 1, 65535)
-    return problems
 
 
 def priority_class(document: Document, before: Document | None) -> list[str]:
@@ -103,30 +63,45 @@ def priority_class(document: Document, before: Document | None) -> list[str]:
     elif value > HIGHEST_USER_PRIORITY:
         detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
         problems.append(forbidden("value", detail))
-    policy = document.get("preemptionPolicy") or "PreemptLowerPriority"
-    problems += one_of("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
-    if before is not None:
-        if value != (before.get("value") or 0):
-            problems.append(forbidden("value", "may not be changed in an update."))
-        was = before.get("preemptionPolicy") or "PreemptLowerPriority"
-        problems += unchanged("preemptionPolicy", policy, was)
+    if before is not None and value != (before.get("value") or 0):
+        problems.append(forbidden("value", "may not be changed in an update."))
     return problems
 
 
-def lease(spec: Document) -> list[str]:
+def lease(path: str, spec: Document) -> list[str]:
     problems: list[str] = []
     if (seconds := spec.get("leaseDurationSeconds")) is not None and seconds <= 0:
-        problems.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
-    return problems + non_negative("spec.leaseTransitions", spec.get("leaseTransitions"))
+        problems.append(invalid(f"{path}.leaseDurationSeconds", seconds, "must be greater than 0"))
+    strategy = spec.get("strategy")
+    if strategy is not None:
+        place = f"{path}.strategy.strategy"  # as Kubernetes prints it
+        if "/" in strategy:
+            problems += [invalid(place, strategy, why) for why in qualified_name(strategy)]
+        elif strategy != "OldestEmulationVersion":
+            problems.append(unsupported(place, strategy, ("OldestEmulationVersion",)))
+    if spec.get("preferredHolder") and not strategy:
+        detail = "may only be specified if `strategy` is defined"
+        problems.append(forbidden(f"{path}.preferredHolder", detail))
+    return problems
 
 
-def runtime_class(document: Document, before: Document | None) -> list[str]:
-    handler = document.get("handler") or ""
-    problems = [invalid("handler", handler, message) for message in dns_label(handler)]
-    problems += quantities("overhead.podFixed", (document.get("overhead") or {}).get("podFixed"))
-    return problems + (
-        unchanged("handler", handler, before.get("handler") or "") if before is not None else []
-    )
+def overhead(path: str, value: Document) -> list[str]:
+    """Checks the overhead of a RuntimeClass."""
+    return resources(path, {"limits": value.get("podFixed")})
+
+
+def scheduling(path: str, value: Document) -> list[str]:
+    """Checks that no toleration of a RuntimeClass occurs twice."""
+    tolerations = value.get("tolerations") or ()
+    keys = [
+        tuple(each.get(field) or "" for field in ("key", "operator", "value", "effect"))
+        for each in tolerations
+    ]
+    return [
+        duplicate(f"{path}.tolerations[{i}]", tolerations[i])
+        for i, key in enumerate(keys)
+        if key in keys[:i]
+    ]
 
 
 def event(document: Document, controller: str) -> list[str]:
@@ -186,24 +161,3 @@ def strict_event(document: Document, before: Document | None) -> list[str]:
         if document.get(field)
     ]
     return problems + [invalid(field, "", "needs to be unset") for field in unset]
-
-
-def config_map(document: Document, before: Document | None) -> list[str]:
-    problems: list[str] = []
-    data, binary = document.get("data") or {}, document.get("binaryData") or {}
-    for field, contents in (("data", data), ("binaryData", binary)):
-        problems += [
-            invalid(f"{field}[{key}]", key, _CONFIG_KEY_RULE)
-            for key in contents
-            if not _CONFIG_KEY.fullmatch(key)
-        ]
-    problems += [
-        invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
-        for key in data
-        if key in binary
-    ]
-    if before is not None and before.get("immutable"):
-        for field in ("data", "binaryData"):
-            if (document.get(field) or {}) != (before.get(field) or {}):
-                problems.append(forbidden(field, "field is immutable when `immutable` is set"))
-    return problems

@@ -35,8 +35,8 @@ from .fields import (
     too_many,
     unsupported,
 )
+from .forms import driver_name
 from .placement import node_selector
-from .storage import driver_name
 
 MOST_REQUESTS = MOST_RESULTS = MOST_CONSTRAINTS = 32
 MOST_ALTERNATIVES = 8

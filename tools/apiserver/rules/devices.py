@@ -26,8 +26,7 @@ from .fields import (
     unchanged,
     unsupported,
 )
-from .placement import node_selector
-from .storage import driver_name
+from .forms import driver_name
 
 MOST_SELECTORS = MOST_CONFIGS = 32
 MOST_DEVICES, MOST_ADVANCED_DEVICES = 128, 64
@@ -267,7 +266,6 @@ def _nodes_of_slice(spec: Document) -> list[str]:
         problems.append(invalid("spec.nodeName", node, rule))
     if chosen is not None:
         present.append("`nodeSelector`")
-        problems += node_selector("spec.nodeSelector", chosen)
         terms = chosen.get("nodeSelectorTerms") or []
         if len(terms) != 1:
             rule = "must have exactly one node selector term"
@@ -333,13 +331,11 @@ def _nodes_of_device(path: str, device: Document, *, each_chosen: bool) -> list[
             else []
         )
     problems: list[str] = []
-    node, chosen = device.get("nodeName"), device.get("nodeSelector")
+    node = device.get("nodeName")
     if node == "":
         problems.append(invalid(f"{path}.nodeName", node, "must not be empty"))
     elif node is not None:
         problems += [invalid(f"{path}.nodeName", node, message) for message in dns_subdomain(node)]
-    if chosen is not None:
-        problems += node_selector(f"{path}.nodeSelector", chosen)
     if device.get("allNodes") is False:
         rule = "must be either unset or set to true"
         problems.append(invalid(f"{path}.allNodes", value=False, detail=rule))

@@ -17,6 +17,7 @@ Document = dict[str, Any]
 NEGATIVE = "must be greater than or equal to 0"
 NOT_POSITIVE = "must be greater than zero"
 IMMUTABLE = "field is immutable"
+_ANNOTATION_BYTES = 256 << 10
 
 
 def shown(value: Any) -> str:
@@ -70,8 +71,33 @@ def between(path: str, value: int, low: int, high: int) -> list[str]:
     )
 
 
+def least(path: str, value: int, low: int) -> list[str]:
+    if value >= low:
+        return []
+    return [
+        invalid(
+            path, value, f"must be greater than or equal to {low}" if low != 1 else NOT_POSITIVE
+        )
+    ]
+
+
 def non_negative(path: str, value: int | None) -> list[str]:
     return [] if value is None or value >= 0 else [invalid(path, value, NEGATIVE)]
+
+
+def in_go(value: Document, names: Iterable[str]) -> Document:
+    """Returns a value with the fields of its type in Go, as messages show it."""
+    return {name: value.get(name[0].lower() + name[1:]) for name in names}
+
+
+def annotation_rules(path: str, pairs: Mapping[str, str] | None) -> list[str]:
+    """Returns the problems of annotations: of their keys, and of their size in all."""
+    problems: list[str] = []
+    size = 0
+    for key, value in (pairs or {}).items():
+        problems += [invalid(path, key, message) for message in qualified_name(key.lower())]
+        size += len(key.encode()) + len((value or "").encode())
+    return [*problems, too_long(path, _ANNOTATION_BYTES)] if size > _ANNOTATION_BYTES else problems
 
 
 def labels(path: str, pairs: Mapping[str, str] | None) -> list[str]:

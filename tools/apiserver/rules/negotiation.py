@@ -8,8 +8,8 @@ from berth.actors.scheduling.kube.names import dns_subdomain
 
 from .devices import each, set_of
 from .fields import Document, forbidden, invalid, one_of, required, unchanged
+from .forms import driver_name
 from .placement import node_selector
-from .storage import driver_name
 
 MODES = ("Immediate", "WaitForFirstConsumer")
 MOST_NODES = 128
@@ -19,8 +19,6 @@ MOST_RESERVED = 32
 def resource_class(document: Document, before: Document | None) -> list[str]:
     name = document.get("driverName") or ""
     problems = driver_name("driverName", name)
-    if document.get("suitableNodes") is not None:
-        problems += node_selector("suitableNodes", document["suitableNodes"])
     was = name if before is None else before.get("driverName") or ""
     return problems + unchanged("driverName", name, was)
 

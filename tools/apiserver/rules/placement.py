@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, label_value, qualified_name
 from berth.actors.scheduling.kube.node_selector import integer
 
 from .fields import (
-    NOT_POSITIVE,
     Document,
     duplicate,
     forbidden,
     invalid,
-    label_selector,
     one_of,
     required,
     selector_requirement,
@@ -28,34 +25,17 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _WEIGHT = "must be in the range 1-100"
 
 
-def placement(path: str, spec: Document) -> list[str]:
+def toleration(path: str, given: Document) -> list[str]:
     problems: list[str] = []
-    for i, toleration in enumerate(spec.get("tolerations") or ()):
-        problems += _toleration(f"{path}.tolerations[{i}]", toleration)
-    affinity = spec.get("affinity") or {}
-    if affinity.get("nodeAffinity"):
-        problems += _node_affinity(f"{path}.affinity.nodeAffinity", affinity["nodeAffinity"])
-    for field in ("podAffinity", "podAntiAffinity"):
-        if affinity.get(field):
-            problems += _pod_affinity(f"{path}.affinity.{field}", affinity[field])
-    if spec.get("topologySpreadConstraints"):
-        problems += _spread(f"{path}.topologySpreadConstraints", spec["topologySpreadConstraints"])
-    return problems
-
-
-def _toleration(path: str, toleration: Document) -> list[str]:
-    problems: list[str] = []
-    key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
-    effect, value = toleration.get("effect") or "", toleration.get("value") or ""
-    if key:
-        problems += [invalid(f"{path}.key", key, message) for message in qualified_name(key)]
-    elif operator != "Exists":
+    key, operator = given.get("key") or "", given.get("operator") or "Equal"
+    effect, value = given.get("effect") or "", given.get("value") or ""
+    if not key and operator != "Exists":
         detail = (
             "operator must be Exists when `key` is empty, "
             'which means "match all values and all keys"'
         )
-        problems.append(invalid(f"{path}.operator", toleration.get("operator") or "", detail))
-    if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+        problems.append(invalid(f"{path}.operator", given.get("operator") or "", detail))
+    if given.get("tolerationSeconds") is not None and effect != "NoExecute":
         problems.append(
             invalid(
                 f"{path}.effect",
@@ -72,7 +52,7 @@ def _toleration(path: str, toleration: Document) -> list[str]:
                 problems.append(
                     invalid(
                         f"{path}.operator",
-                        toleration,
+                        value,
                         "value must be empty when `operator` is 'Exists'",
                     )
                 )
@@ -81,8 +61,8 @@ def _toleration(path: str, toleration: Document) -> list[str]:
                 detail = "value must be a valid integer when `operator` is 'Lt' or 'Gt'"
                 problems.append(invalid(f"{path}.value", value, detail))
         case _:
-            problems.append(unsupported(f"{path}.operator", operator, TOLERATION_OPERATORS))
-    return problems + (one_of(f"{path}.effect", effect, EFFECTS) if effect else [])
+            problems.append(unsupported(f"{path}.operator", operator, ("Equal", "Exists")))
+    return problems
 
 
 def taints(path: str, items: Sequence[Document]) -> list[str]:
@@ -141,40 +121,15 @@ def _term(path: str, term: Document, *, any_value: bool) -> list[str]:
     return problems
 
 
-def _node_affinity(path: str, affinity: Document) -> list[str]:
+def preferred_term(path: str, preferred: Document) -> list[str]:
+    return _term(f"{path}.preference", preferred.get("preference") or {}, any_value=True)
+
+
+def pod_affinity_term(path: str, term: Document) -> list[str]:
     problems: list[str] = []
-    if affinity.get(_REQUIRED) is not None:
-        problems += node_selector(f"{path}.{_REQUIRED}", affinity[_REQUIRED])
-    for i, preferred in enumerate(affinity.get(_PREFERRED) or ()):
-        place = f"{path}.{_PREFERRED}[{i}]"
-        problems += _weight(place, preferred)
-        problems += _term(f"{place}.preference", preferred.get("preference") or {}, any_value=True)
-    return problems
-
-
-def _weight(path: str, weighted: Document) -> list[str]:
-    weight = weighted.get("weight") or 0
-    return [] if 1 <= weight <= 100 else [invalid(f"{path}.weight", weight, _WEIGHT)]
-
-
-def _pod_affinity(path: str, affinity: Document) -> list[str]:
-    problems: list[str] = []
-    for i, term in enumerate(affinity.get(_REQUIRED) or ()):
-        problems += _pod_term(f"{path}.{_REQUIRED}[{i}]", term)
-    for i, weighted in enumerate(affinity.get(_PREFERRED) or ()):
-        place = f"{path}.{_PREFERRED}[{i}]"
-        problems += _weight(place, weighted)
-        problems += _pod_term(f"{place}.podAffinityTerm", weighted.get("podAffinityTerm") or {})
-    return problems
-
-
-def _pod_term(path: str, term: Document) -> list[str]:
-    problems = label_selector(f"{path}.labelSelector", term.get("labelSelector"))
-    problems += label_selector(f"{path}.namespaceSelector", term.get("namespaceSelector"))
     for name in term.get("namespaces") or ():
         problems += [invalid(f"{path}.namespace", name, message) for message in dns_label(name)]
-    for field in ("matchLabelKeys", "mismatchLabelKeys"):
-        problems += _keys(f"{path}.{field}", term.get(field) or (), term.get("labelSelector"))
+    problems += _keys(path, term)
     key = term.get("topologyKey") or ""
     if not key:
         problems.append(required(f"{path}.topologyKey", "can not be empty"))
@@ -183,54 +138,41 @@ def _pod_term(path: str, term: Document) -> list[str]:
     ]
 
 
-def _keys(path: str, keys: Sequence[str], selector: Document | None) -> list[str]:
+def _keys(path: str, owner: Document) -> list[str]:
     """Checks label keys whose values, taken from the pod, are added to a selector."""
-    if keys and selector is None:
-        return [forbidden(path, "must not be specified when labelSelector is not set")]
+    matched, mismatched = owner.get("matchLabelKeys") or (), owner.get("mismatchLabelKeys") or ()
+    selector = owner.get("labelSelector")
     problems: list[str] = []
-    for i, key in enumerate(keys):
-        problems += [invalid(f"{path}[{i}]", key, message) for message in qualified_name(key)]
-    return problems
+    for field, keys in (("matchLabelKeys", matched), ("mismatchLabelKeys", mismatched)):
+        place = f"{path}.{field}"
+        if keys and selector is None:
+            detail = "must not be specified when labelSelector is not set"
+            problems.append(forbidden(place, detail))
+            continue
+        for i, key in enumerate(keys):
+            problems += [invalid(f"{place}[{i}]", key, message) for message in qualified_name(key)]
+    selected = set((selector or {}).get("matchLabels") or ())
+    for requirement in (selector or {}).get("matchExpressions") or ():
+        key = requirement.get("key") or ""
+        if key in matched and key in selected:  # one of the two comes from matchLabelKeys
+            detail = "exists in both matchLabelKeys and labelSelector"
+            problems.append(invalid(f"{path}[{matched.index(key)}]", key, detail))
+        selected.add(key)
+    detail = "exists in both matchLabelKeys and mismatchLabelKeys"
+    return problems + [
+        invalid(f"{path}.matchLabelKeys[{i}]", key, detail)
+        for i, key in enumerate(matched)
+        if key in mismatched
+    ]
 
 
-def _spread(path: str, constraints: Sequence[Document]) -> list[str]:
+def spread_constraint(path: str, constraint: Document) -> list[str]:
     problems: list[str] = []
-    seen: set[tuple[Any, Any]] = set()
-    for i, constraint in enumerate(constraints):
-        place = f"{path}[{i}]"
-        key, unsatisfiable = (
-            constraint.get("topologyKey") or "",
-            constraint.get("whenUnsatisfiable") or "",
-        )
-        if (skew := constraint.get("maxSkew") or 0) <= 0:
-            problems.append(invalid(f"{place}.maxSkew", skew, NOT_POSITIVE))
-        if not key:
-            problems.append(required(f"{place}.topologyKey", "can not be empty"))
-        problems += [
-            invalid(f"{place}.topologyKey", key, m) for m in (qualified_name(key) if key else ())
-        ]
-        problems += one_of(
-            f"{place}.whenUnsatisfiable", unsatisfiable, ("DoNotSchedule", "ScheduleAnyway")
-        )
-        if (key, unsatisfiable) in seen:
-            pair = f"{{{key}, {unsatisfiable}}}"
-            problems.append(duplicate(f"{place}.{{topologyKey, whenUnsatisfiable}}", pair))
-        seen.add((key, unsatisfiable))
-        if (domains := constraint.get("minDomains")) is not None:
-            if domains <= 0:
-                problems.append(invalid(f"{place}.minDomains", domains, NOT_POSITIVE))
-            if unsatisfiable != "DoNotSchedule":
-                detail = (
-                    "can only use minDomains if whenUnsatisfiable=DoNotSchedule, "
-                    f"not {unsatisfiable}"
-                )
-                problems.append(invalid(f"{place}.minDomains", domains, detail))
-        for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-            problems += one_of(f"{place}.{field}", constraint.get(field), ("Honor", "Ignore"))
-        problems += label_selector(f"{place}.labelSelector", constraint.get("labelSelector"))
-        problems += _keys(
-            f"{place}.matchLabelKeys",
-            constraint.get("matchLabelKeys") or (),
-            constraint.get("labelSelector"),
-        )
-    return problems
+    key, unsatisfiable = constraint.get("topologyKey"), constraint.get("whenUnsatisfiable") or ""
+    if not key:
+        problems.append(required(f"{path}.topologyKey", "can not be empty"))
+    domains = constraint.get("minDomains")
+    if domains is not None and unsatisfiable != "DoNotSchedule":
+        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {unsatisfiable}"
+        problems.append(invalid(f"{path}.minDomains", domains, detail))
+    return problems + _keys(path, constraint)

@@ -1,100 +1,109 @@
-"""Rules for a pod's spec, in a pod or in a workload's template: containers, resources, names.
+"""Rules across the fields of a pod's spec, in a pod or in a workload's template.
 
-The module placement checks where the pod may run.
+The marks of types.txt check single fields. The modules containers, volumes, security and placement
+have the rules of the parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from berth.actors.scheduling.kube import quantity
-from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, qualified_name
+from berth.actors.scheduling.kube.names import dns_subdomain, qualified_name
 
-from . import placement
+from . import security
+from .containers import resize_policies, resources, used_claims
 from .fields import (
     Document,
-    between,
+    annotation_rules,
     duplicate,
     forbidden,
+    in_go,
     invalid,
-    is_extended,
     labels,
-    non_negative,
-    one_of,
-    quantities,
     required,
-    resource_amount,
     unsupported,
 )
+from .volumes import mounts, unique_places
+
+Placed = tuple[str, Document]  # a container with its path
 
 RESTARTS = ("Always", "Never", "OnFailure")
-PROTOCOLS = ("SCTP", "TCP", "UDP")
-_CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
-_STANDARD = (
-    *_CONTAINER_RESOURCES,
-    "storage",
-    "pods",
-    "services",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
+_LISTS = ("containers", "initContainers", "ephemeralContainers")
+_OF_SIDECARS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_NOT_EPHEMERAL = (
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
 )
-_NOT_A_SOURCE = ("name",)
+_MOST_SERVERS, _MOST_SEARCHES, _MOST_SEARCH_BYTES = 3, 32, 2048
+_NAMES = (
+    "ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR QUIT RTMAX RTMIN "
+    "SEGV STKFLT STOP SYS TERM TRAP TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ"
+)
+_SIGNALS = _NAMES.split()
+_SIGNALS += [f"RTMAX-{number}" for number in range(1, 15)]
+_SIGNALS += [f"RTMIN+{number}" for number in range(1, 16)]
+_STOP_SIGNALS = {
+    "linux": tuple(sorted(f"SIG{name}" for name in _SIGNALS)),
+    "windows": ("SIGKILL", "SIGTERM"),
+}
+_DEFAULT_GRACE = 30
 
 
 def pod_spec(path: str, spec: Document) -> list[str]:
+    containers = [
+        (f"{path}.{field}[{i}]", container)
+        for field in _LISTS
+        for i, container in enumerate(spec.get(field) or ())
+    ]
+    claims = [claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")]
+    sources = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
     problems: list[str] = []
-    named: set[str] = set()
-    volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
-    claims = {claim.get("name") for claim in spec.get("resourceClaims") or ()}
-    if spec.get("volumes"):
-        problems += _volumes(f"{path}.volumes", spec["volumes"])
-    if not spec.get("containers"):
-        problems.append(required(f"{path}.containers"))
-    for field in ("containers", "initContainers"):
-        for i, container in enumerate(spec.get(field) or ()):
-            problems += _container(f"{path}.{field}[{i}]", container, named, volumes, claims)
-    for i, container in enumerate(spec.get("initContainers") or ()):
-        problems += one_of(
-            f"{path}.initContainers[{i}].restartPolicy", container.get("restartPolicy"), RESTARTS
+    for place, container in containers:
+        problems += mounts(place, container, sources)
+        problems += unique_places(place, container)
+        problems += _file_keys(place, container, sources)
+        problems += _propagation(place, container)
+        problems += used_claims(
+            f"{place}.resources.claims", container.get("resources") or {}, claims
         )
-    problems += one_of(f"{path}.restartPolicy", spec.get("restartPolicy"), RESTARTS)
-    problems += one_of(
-        f"{path}.dnsPolicy",
-        spec.get("dnsPolicy"),
-        ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
-    )
-    problems += one_of(
-        f"{path}.preemptionPolicy", spec.get("preemptionPolicy"), ("PreemptLowerPriority", "Never")
-    )
-    problems += labels(f"{path}.nodeSelector", spec.get("nodeSelector"))
-    for field in ("nodeName", "serviceAccountName", "priorityClassName", "runtimeClassName"):
-        if name := spec.get(field):
-            problems += [
-                invalid(f"{path}.{field}", name, message) for message in dns_subdomain(name)
-            ]
-    for field in ("hostname", "subdomain"):
-        if name := spec.get(field):
-            problems += [invalid(f"{path}.{field}", name, message) for message in dns_label(name)]
-    if (deadline := spec.get("activeDeadlineSeconds")) is not None:
-        problems += between(f"{path}.activeDeadlineSeconds", deadline, 1, (1 << 31) - 1)
-    problems += non_negative(
-        f"{path}.terminationGracePeriodSeconds", spec.get("terminationGracePeriodSeconds")
-    )
-    problems += _gates(f"{path}.schedulingGates", spec.get("schedulingGates") or ())
-    problems += _claims(f"{path}.resourceClaims", spec.get("resourceClaims") or ())
-    problems += quantities(f"{path}.overhead", spec.get("overhead"))
+        problems += resize_policies(
+            f"{place}.resizePolicy",
+            container.get("resizePolicy") or (),
+            spec.get("restartPolicy") or "",
+        )
+        problems += _stopping(place, container.get("lifecycle") or {}, spec)
+    problems += _names(path, spec)
+    problems += _init_containers(path, spec)
+    problems += _ephemeral(path, spec)
+    problems += _host_ports(path, spec)
     if spec.get("resources"):
-        problems += _pod_resources(path, spec)
-    return problems + placement.placement(path, spec)
+        problems += _own_resources(path, spec)
+    problems += security.of_pod(path, spec, containers)
+    problems += _dns(f"{path}.dnsConfig", spec)
+    problems += _gates(f"{path}.schedulingGates", spec.get("schedulingGates") or ())
+    problems += _spread(f"{path}.topologySpreadConstraints", spec)
+    if spec.get("overhead"):
+        problems += resources(f"{path}.overhead", {"limits": spec["overhead"]})
+    problems += security.of_system(path, spec, containers)
+    return problems
 
 
 def pod_template(path: str, template: Document) -> list[str]:
     metadata = template.get("metadata") or {}
-    return labels(f"{path}.metadata.labels", metadata.get("labels")) + pod_spec(
-        f"{path}.spec", template.get("spec") or {}
-    )
+    problems = labels(f"{path}.labels", metadata.get("labels"))
+    problems += annotation_rules(f"{path}.annotations", metadata.get("annotations"))
+    if (template.get("spec") or {}).get("ephemeralContainers"):
+        place = f"{path}.spec.ephemeralContainers"
+        problems.append(forbidden(place, "ephemeral containers not allowed in pod template"))
+    return problems
 
 
 def new_pod(spec: Document) -> list[str]:
@@ -109,221 +118,217 @@ def new_pod(spec: Document) -> list[str]:
     return problems
 
 
-def _container(
-    path: str, container: Document, named: set[str], volumes: set[Any], claims: set[Any]
-) -> list[str]:
+def only_of_pods(spec: Document) -> list[str]:
+    """Checks what a pod must fulfil, but not a template: the rest is set when a pod is made."""
     problems: list[str] = []
-    name = container.get("name")
-    if not name:
-        problems.append(required(f"{path}.name"))
-    elif messages := dns_label(name):
-        problems += [invalid(f"{path}.name", name, message) for message in messages]
-    elif name in named:
-        problems.append(duplicate(f"{path}.name", name))
-    named.add(name or "")
-    image = container.get("image") or ""
-    if not image:
-        problems.append(required(f"{path}.image"))
-    elif image.strip() != image:
-        problems.append(
-            invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
-        )
-    problems += one_of(
-        f"{path}.imagePullPolicy",
-        container.get("imagePullPolicy"),
-        ("Always", "IfNotPresent", "Never"),
-    )
-    for i, variable in enumerate(container.get("env") or ()):
-        if not variable.get("name"):
-            problems.append(required(f"{path}.env[{i}].name"))
-        elif variable.get("value") and variable.get("valueFrom"):
-            detail = "may not be specified when `value` is not empty"
-            problems.append(invalid(f"{path}.env[{i}].valueFrom", "", detail))
-    mounted: set[str] = set()
-    for i, mount in enumerate(container.get("volumeMounts") or ()):
-        problems += _mount(f"{path}.volumeMounts[{i}]", mount, volumes, mounted)
-    if container.get("ports"):
-        problems += _ports(f"{path}.ports", container["ports"])
-    if container.get("resources"):
-        problems += resources(f"{path}.resources", container["resources"])
-        problems += _used_claims(f"{path}.resources.claims", container["resources"], claims)
-    return problems
-
-
-def _used_claims(path: str, sizes: Document, claims: set[Any]) -> list[str]:
-    """Checks the claims of the pod that a container uses, each as a whole or by request."""
-    problems: list[str] = []
-    seen: set[tuple[str, str]] = set()
-    for i, claim in enumerate(sizes.get("claims") or ()):
-        name, request = claim.get("name") or "", claim.get("request") or ""
-        if not name:
-            problems.append(required(f"{path}[{i}].name"))
-        elif name not in claims:
-            problems.append(f'{path}[{i}].name: Not found: "{name}"')
-        if {(name, request), (name, "")} & seen:
-            problems.append(duplicate(f"{path}[{i}]", f"{name}/{request}" if request else name))
-        seen.add((name, request))
-    return problems
-
-
-def _mount(path: str, mount: Document, volumes: set[Any], mounted: set[str]) -> list[str]:
-    problems: list[str] = []
-    name, place = mount.get("name") or "", mount.get("mountPath") or ""
-    if not name:
-        problems.append(required(f"{path}.name"))
-    elif name not in volumes:
-        problems.append(f'{path}.name: Not found: "{name}"')
-    if not place:
-        problems.append(required(f"{path}.mountPath"))
-    elif place in mounted:
-        problems.append(invalid(f"{path}.mountPath", place, "must be unique"))
-    mounted.add(place)
-    return problems
-
-
-def _ports(path: str, ports: Sequence[Document]) -> list[str]:
-    problems: list[str] = []
-    names: set[str] = set()
-    for i, port in enumerate(ports):
-        place = f"{path}[{i}]"
-        if name := port.get("name"):
-            problems += [invalid(f"{place}.name", name, message) for message in dns_label(name)]
-            if name in names:
-                problems.append(duplicate(f"{place}.name", name))
-            names.add(name)
-        number = port.get("containerPort") or 0
-        problems += (
-            between(f"{place}.containerPort", number, 1, 65535)
-            if number
-            else [required(f"{place}.containerPort")]
-        )
-        if host := port.get("hostPort"):
-            problems += between(f"{place}.hostPort", host, 1, 65535)
-        problems += one_of(f"{place}.protocol", port.get("protocol"), PROTOCOLS)
-    return problems
-
-
-def resources(path: str, sizes: Document) -> list[str]:
-    """Returns the problems of requests and limits.
-
-    Names must be known. A request must not exceed its limit, and must equal it for a resource that
-    cannot be overcommitted.
-    """
-    problems: list[str] = []
-    limits, requests = sizes.get("limits") or {}, sizes.get("requests") or {}
-    for name, amount in limits.items():
-        problems += _resource(f"{path}.limits[{name}]", name, amount)
-    for name, amount in requests.items():
-        problems += _resource(f"{path}.requests[{name}]", name, amount)
-        limit, exact = limits.get(name), is_extended(name) or name.startswith("hugepages-")
-        if limit is None:
-            if exact:
-                problems.append(
-                    required(f"{path}.limits", "Limit must be set for non overcommitable resources")
-                )
+    for field in _LISTS:
+        for i, container in enumerate(spec.get(field) or ()):
+            image = container.get("image") or ""
+            if image.strip() != image:
+                place = f"spec.{field}[{i}].image"
+                detail = "must not have leading or trailing whitespace"
+                problems.append(invalid(place, image, detail))
+    for i, volume in enumerate(spec.get("volumes") or ()):
+        place = f"spec.volumes[{i}]"
+        if volume.get("image") is not None and not volume["image"].get("reference"):
+            problems.append(required(f"{place}.image.reference"))
+        if spec.get("serviceAccountName"):
             continue
-        requested, allowed = quantity.nano_value(amount or 0), quantity.nano_value(limit)
-        if exact and requested != allowed:
-            problems.append(
-                invalid(
-                    f"{path}.requests", str(amount), f"must be equal to {name} limit of {limit}"
-                )
-            )
-        elif requested > allowed:
-            detail = f"must be less than or equal to {name} limit of {limit}"
-            problems.append(invalid(f"{path}.requests", str(amount), detail))
-    both = {*limits, *requests}
-    if any(name.startswith("hugepages-") for name in both) and not both & {"cpu", "memory"}:
-        problems.append(forbidden(path, "HugePages require cpu or memory"))
+        for j, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+            if source.get("serviceAccountToken") is not None:
+                at = f"{place}.projected.sources[{j}].serviceAccountToken"
+                detail = "must not be specified when serviceAccountName is not set"
+                problems.append(forbidden(at, detail))
     return problems
 
 
-def _resource(path: str, name: str, amount: Any) -> list[str]:
-    problems: list[str] = []
-    if name not in _CONTAINER_RESOURCES:
-        problems += [invalid(path, name, message) for message in qualified_name(name)]
-        if "/" not in name and not name.startswith("hugepages-"):
-            if name not in _STANDARD:
-                problems.append(
-                    invalid(path, name, "must be a standard resource type or fully qualified")
-                )
-            problems.append(invalid(path, name, "must be a standard resource for containers"))
-    if name.startswith("hugepages-"):
-        size, requested = _page_size(name), quantity.value(amount or 0)
-        if size is None:
-            problems.append(invalid(path, name, "must be a valid hugepage resource name"))
-        elif requested % size:
-            page = name.removeprefix("hugepages-")
-            problems.append(
-                invalid(path, str(amount), f"amount must be a multiple of the page size {page}")
-            )
-    return problems + resource_amount(path, name, amount)
+def _file_keys(
+    path: str, container: Document, sources: dict[str | None, Document]
+) -> Iterator[str]:
+    """Yields the problems of variables that are read from files, which are in an emptyDir."""
+    for i, variable in enumerate(container.get("env") or ()):
+        key = (variable.get("valueFrom") or {}).get("fileKeyRef")
+        if key is None:
+            continue
+        place, name = f"{path}.env[{i}].valueFrom.fileKeyRef.volumeName", key.get("volumeName")
+        if name not in sources:
+            yield f'{place}: Not found: "{name or ""}"'
+        elif sources[name].get("emptyDir") is None:
+            yield invalid(place, name, "referenced volume must be of type emptyDir")
 
 
-def _page_size(name: str) -> int | None:
-    try:
-        return quantity.value(name.removeprefix("hugepages-")) or None
-    except quantity.QuantityError:
-        return None
+def _propagation(path: str, container: Document) -> Iterator[str]:
+    privileged = (container.get("securityContext") or {}).get("privileged")
+    place = f"{path}.volumeMounts"
+    for mount in container.get("volumeMounts") or ():
+        mode, recursive = mount.get("mountPropagation"), mount.get("recursiveReadOnly")
+        if mode == "Bidirectional" and not privileged:
+            detail = "Bidirectional mount propagation is available only to privileged containers"
+            yield forbidden(f"{place}.mountPropagation", detail)
+        if mount.get("subPath") and mount.get("subPathExpr"):
+            detail = "subPathExpr and subPath are mutually exclusive"
+            index = container["volumeMounts"].index(mount)
+            yield invalid(f"{place}[{index}].subPathExpr", mount["subPathExpr"], detail)
+        if recursive not in ("Enabled", "IfPossible"):
+            continue
+        if not mount.get("readOnly"):
+            detail = "may only be specified when readOnly is true"
+            yield forbidden(f"{place}.recursiveReadOnly", detail)
+        if mode not in (None, "None"):
+            detail = "may only be specified when mountPropagation is None or not specified"
+            yield forbidden(f"{place}.recursiveReadOnly", detail)
 
 
-def _pod_resources(path: str, spec: Document) -> list[str]:
+def _stopping(path: str, lifecycle: Document, spec: Document) -> Iterator[str]:
+    """Yields the problems of how a container ends."""
+    grace = spec.get("terminationGracePeriodSeconds")
+    grace = _DEFAULT_GRACE if grace is None else grace
+    for hook in ("postStart", "preStop"):
+        seconds = ((lifecycle.get(hook) or {}).get("sleep") or {}).get("seconds")
+        if seconds is not None and not 0 <= seconds <= grace:
+            detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+            yield invalid(f"{path}.lifecycle.{hook}.sleep", seconds, detail)
+    signal = lifecycle.get("stopSignal")
+    if signal is None:
+        return
+    place, system = f"{path}.lifecycle.stopSignal", spec.get("os")
+    if system is None:
+        yield forbidden(place, "may not be set for containers with empty `spec.os.name`")
+    elif signal not in (choices := _STOP_SIGNALS.get(system.get("name") or "", (signal,))):
+        yield unsupported(place, signal, choices)
+
+
+def _names(path: str, spec: Document) -> Iterator[str]:
+    """Yields a problem for each init or ephemeral container with the name of another one."""
+    seen = {container.get("name") for container in spec.get("containers") or ()}
+    for field in _LISTS[1:]:
+        for i, container in enumerate(spec.get(field) or ()):
+            name = container.get("name")
+            if name and name in seen:
+                yield duplicate(f"{path}.{field}[{i}].name", name)
+            seen.add(name)
+
+
+def _init_containers(path: str, spec: Document) -> Iterator[str]:
+    """Yields the problems of init containers, which are sidecars if they restart always."""
+    for i, container in enumerate(spec.get("initContainers") or ()):
+        if container.get("restartPolicy") == "Always":
+            continue
+        place = f"{path}.initContainers[{i}]"
+        for field in _OF_SIDECARS:
+            if container.get(field) is not None:
+                detail = "may not be set for init containers without restartPolicy=Always"
+                yield forbidden(f"{place}.{field}", detail)
+        for j, policy in enumerate(container.get("resizePolicy") or ()):
+            if policy.get("restartPolicy") == "RestartContainer":
+                at = f"{place}.resizePolicy[{j}].restartPolicy"
+                detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+                yield invalid(at, "RestartContainer", detail)
+
+
+def _ephemeral(path: str, spec: Document) -> Iterator[str]:
+    detail = "cannot be set for an Ephemeral Container"
+    others = {each.get("name") for field in _LISTS[:2] for each in spec.get(field) or ()}
+    for i, container in enumerate(spec.get("ephemeralContainers") or ()):
+        place, target = f"{path}.ephemeralContainers[{i}]", container.get("targetContainerName")
+        if target and target not in others:
+            yield f'{place}.targetContainerName: Not found: "{target}"'
+        for field in _NOT_EPHEMERAL:
+            if container.get(field):
+                yield forbidden(f"{place}.{field}", detail)
+        for j, mount in enumerate(container.get("volumeMounts") or ()):
+            for field in ("subPath", "subPathExpr"):
+                if mount.get(field):
+                    yield forbidden(f"{place}.volumeMounts[{j}].{field}", detail)
+
+
+def _host_ports(path: str, spec: Document) -> Iterator[str]:
+    """Yields the problems of ports of the host: each is used once, and by init containers apart."""
+    used: set[str] = set()
+    for field in _LISTS[:2]:
+        for i, container in enumerate(spec.get(field) or ()):
+            taken = used if field == "containers" else set()
+            for j, port in enumerate(container.get("ports") or ()):
+                number = port.get("hostPort")
+                place = f"{path}.{field}[{i}].ports[{j}].hostPort"
+                key = f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or ''}/{number}"
+                if number and key in taken:
+                    yield duplicate(place, key)
+                taken.add(key)
+                own = field == "containers" and spec.get("hostNetwork")
+                if own and number and number != port.get("containerPort"):
+                    detail = "must match `containerPort` when `hostNetwork` is true"
+                    yield invalid(place, number, detail)
+
+
+def _own_resources(path: str, spec: Document) -> list[str]:
     """Returns the problems of the resources in the pod's own spec.
 
     They may be CPU, memory and huge pages only, and no less than what the containers request.
     """
     own, place = spec["resources"], f"{path}.resources"
-    problems = resources(place, own)
+    if (spec.get("os") or {}).get("name") == "windows":
+        return [forbidden(place, "may not be set for a windows pod")]
+    problems = []
     if own.get("claims"):
-        problems.append(
-            forbidden(f"{place}.claims", "claims cannot be set for Resources at pod-level")
-        )
-    for field in ("limits", "requests"):
-        for name in own.get(field) or ():
-            if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
-                problems.append(
-                    unsupported(f"{place}.{field}[{name}]", name, ("cpu", "hugepages-", "memory"))
-                )
-    for name, amount in (own.get("requests") or {}).items():
-        nano = sum(
-            quantity.nano_value(
-                ((container.get("resources") or {}).get("requests") or {}).get(name) or 0
+        detail = "claims may not be set for Resources at pod-level"
+        problems.append(forbidden(f"{place}.claims", detail))
+    problems += resources(place, own, ("cpu", "hugepages-", "memory"))
+    containers = spec.get("containers") or ()
+    for field in ("requests", "limits"):
+        for name, amount in (own.get(field) or {}).items():
+            nano = sum(
+                quantity.nano_value(((each.get("resources") or {}).get(field) or {}).get(name) or 0)
+                for each in containers
             )
-            for container in spec.get("containers") or ()
-        )
-        if nano > quantity.nano_value(amount):
-            total = f"{nano // 1_000_000}m" if nano % 1_000_000_000 else str(nano // 1_000_000_000)
-            detail = f"must be greater than or equal to aggregate container requests of {total}"
-            problems.append(invalid(f"{place}.requests[{name}]", str(amount), detail))
+            summed = field == "requests" or name.startswith("hugepages-")
+            if summed and nano > quantity.nano_value(amount):
+                total = (
+                    f"{nano // 1_000_000}m" if nano % 1_000_000_000 else str(nano // 1_000_000_000)
+                )
+                detail = f"must be greater than or equal to aggregate container {field} of {total}"
+                problems.append(invalid(f"{place}.{field}[{name}]", str(amount), detail))
+    for i, container in enumerate(containers):
+        for name, amount in ((container.get("resources") or {}).get("limits") or {}).items():
+            most = (own.get("limits") or {}).get(name)
+            if most is not None and quantity.nano_value(amount) > quantity.nano_value(most):
+                at = f"{place}.containers[{i}][{name}].limits"
+                detail = f"must be less than or equal to pod limits of {most}"
+                problems.append(invalid(at, str(amount), detail))
     return problems
 
 
-def _volumes(path: str, volumes: Sequence[Document]) -> list[str]:
+def _dns(path: str, spec: Document) -> list[str]:
+    config = spec.get("dnsConfig")
+    if spec.get("dnsPolicy") == "None":
+        if config is None:
+            detail = "must provide `dnsConfig` when `dnsPolicy` is None"
+            return [required(path, detail)]
+        if not config.get("nameservers"):
+            detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            return [required(f"{path}.nameservers", detail)]
     problems: list[str] = []
-    names: set[str] = set()
-    for i, volume in enumerate(volumes):
-        place, name = f"{path}[{i}]", volume.get("name") or ""
-        if not name:
-            problems.append(required(f"{place}.name"))
-        problems += [
-            invalid(f"{place}.name", name, message) for message in (dns_label(name) if name else ())
-        ]
-        if name in names:
-            problems.append(duplicate(f"{place}.name", name))
-        names.add(name)
-        sources = [
-            field
-            for field, value in volume.items()
-            if field not in _NOT_A_SOURCE and value is not None
-        ]
-        if not sources:
-            problems.append(required(place, "must specify a volume type"))
-        problems += [
-            forbidden(f"{place}.{field}", "may not specify more than 1 volume type")
-            for field in sources[1:]
-        ]
-        if volume.get("persistentVolumeClaim") == {}:
-            problems.append(required(f"{place}.persistentVolumeClaim.claimName"))
+    servers, searches = (
+        (config or {}).get("nameservers") or (),
+        (config or {}).get("searches") or (),
+    )
+    if len(servers) > _MOST_SERVERS:
+        detail = f"must not have more than {_MOST_SERVERS} nameservers"
+        problems.append(invalid(f"{path}.nameservers", servers, detail))
+    if len(searches) > _MOST_SEARCHES:
+        detail = f"must not have more than {_MOST_SEARCHES} search paths"
+        problems.append(invalid(f"{path}.searches", searches, detail))
+    if len(" ".join(searches).encode()) > _MOST_SEARCH_BYTES:
+        detail = (
+            f"must not have more than {_MOST_SEARCH_BYTES} characters (including spaces) "
+            "in the search list"
+        )
+        problems.append(invalid(f"{path}.searches", searches, detail))
+    problems += [
+        required(f"{path}.options[{i}]", "must not be empty")
+        for i, option in enumerate((config or {}).get("options") or ())
+        if not option.get("name")
+    ]
     return problems
 
 
@@ -339,30 +344,36 @@ def _gates(path: str, gates: Sequence[Document]) -> list[str]:
     return problems
 
 
-def _claims(path: str, claims: Sequence[Document]) -> list[str]:
-    problems: list[str] = []
-    seen: set[str] = set()
-    for i, claim in enumerate(claims):
-        place, name = f"{path}[{i}]", claim.get("name") or ""
-        if not name:
-            problems.append(required(f"{place}.name"))
-        elif name in seen:
-            problems.append(duplicate(f"{place}.name", name))
-        else:
-            problems += [invalid(f"{place}.name", name, message) for message in dns_label(name)]
-        seen.add(name)
-        from_claim, from_template = (
-            claim.get("resourceClaimName"),
-            claim.get("resourceClaimTemplateName"),
-        )
-        fields = "`resourceClaimName`, `resourceClaimTemplateName`"
-        if from_claim is not None and from_template is not None:
-            problems.append(invalid(place, claim, f"at most one of {fields} may be specified"))
-        elif from_claim is None and from_template is None:
-            problems.append(invalid(place, claim, f"must specify one of: {fields}"))
-        for field in ("resourceClaimName", "resourceClaimTemplateName"):
-            if (named := claim.get(field)) is not None:
-                problems += [
-                    invalid(f"{place}.{field}", named, message) for message in dns_subdomain(named)
-                ]
-    return problems
+def _spread(path: str, spec: Document) -> list[str]:
+    """Returns a problem for each spread constraint that a later one repeats."""
+    constraints = spec.get("topologySpreadConstraints") or ()
+    pairs = [
+        (each.get("topologyKey") or "", each.get("whenUnsatisfiable") or "") for each in constraints
+    ]
+    return [
+        duplicate(f"{path}[{i}].{{topologyKey, whenUnsatisfiable}}", f"{{{pair[0]}, {pair[1]}}}")
+        for i, pair in enumerate(pairs)
+        if pair in pairs[i + 1 :]
+    ]
+
+
+def claim(path: str, value: Document) -> list[str]:
+    """Checks that a claim of a pod is an object's, or made from a template."""
+    names = ("resourceClaimName", "resourceClaimTemplateName")
+    number = sum(value.get(field) is not None for field in names)
+    if number == 1:
+        return []
+    shown = in_go(value, ("Name", "ResourceClaimName", "ResourceClaimTemplateName"))
+    detail = (
+        "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+        if number
+        else "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+    )
+    return [invalid(path, shown, detail)]
+
+
+def scheduling_group(path: str, value: Document) -> list[str]:
+    place, name = f"{path}.podGroupName", value.get("podGroupName")
+    if name is None:
+        return [invalid(place, None, "must specify one of: `podGroupName`")]
+    return [invalid(place, name, message) for message in dns_subdomain(name)]

@@ -14,7 +14,6 @@ from .fields import (
     duplicate,
     forbidden,
     invalid,
-    label_selector,
     one_of,
     required,
     too_many,
@@ -144,8 +143,6 @@ def _dns_1035_label(text: str) -> tuple[str, ...]:
 
 def _match_resources(path: str, matched: Document) -> list[str]:
     problems = one_of(f"{path}.matchPolicy", matched.get("matchPolicy"), _MATCH_POLICIES)
-    for field in ("namespaceSelector", "objectSelector"):
-        problems += label_selector(f"{path}.{field}", matched.get(field))
     for field in ("resourceRules", "excludeResourceRules"):
         for i, rule in enumerate(matched.get(field) or ()):
             problems += _rule(f"{path}.{field}[{i}]", rule)
@@ -285,7 +282,6 @@ def _audit_annotations(path: str, name: str, annotations: Sequence[Document]) ->
 def _param_ref(path: str, reference: Document) -> list[str]:
     name, selector = reference.get("name") or "", reference.get("selector")
     problems = [invalid(f"{path}.name", name, message) for message in path_segment(name)]
-    problems += label_selector(f"{path}.selector", selector)
     if name and selector is not None:
         detail = "name and selector are mutually exclusive"
         problems += [forbidden(f"{path}.{field}", detail) for field in ("name", "selector")]

@@ -2,60 +2,90 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable
 from typing import Any
 
 from berth.actors.scheduling.kube import quantity
-from berth.actors.scheduling.kube.names import dns_subdomain, qualified_name
+from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, qualified_name
 
 from ..schema import TYPES, canonical
 from .fields import (
-    NEGATIVE,
     NOT_POSITIVE,
     Document,
     duplicate,
     forbidden,
     invalid,
-    label_selector,
-    one_of,
     required,
     too_long,
     unchanged,
     unsupported,
 )
-from .placement import node_selector
+from .volumes import one_source, sources_of
 
-_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _CLAIM_RULE = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName "
     "for bound claims"
 )
-_SOURCES = {  # the fields of a volume's spec that define where it is stored
-    field
-    for field, type_ in (TYPES["PersistentVolumeSpec"].fields or {}).items()
-    if type_.shape.fields is not None and field not in ("claimRef", "nodeAffinity")
-}
+_SOURCES = sources_of("PersistentVolumeSpec")
+_PARAMETER_BYTES, _MOST_PARAMETERS = 256 << 10, 512
+_NODE_ID_BYTES = 256
+_LEAST_UPDATE_SECONDS = 10
 
 
-def claim(spec: Document, before: Document | None) -> list[str]:
-    """Checks a PersistentVolumeClaim."""
-    problems = _access_modes(spec, "at least 1 access mode is required")
-    problems += label_selector("spec.selector", spec.get("selector"))
+def claim(path: str, spec: Document) -> list[str]:
+    """Checks the spec of a PersistentVolumeClaim, also in a template."""
+    problems = [] if spec.get("accessModes") else [required(f"{path}.accessModes", _ONE_MODE)]
+    problems += _access_modes(path, spec)
     requested = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     if requested is None:
-        problems.append(required("spec.resources[storage]"))
+        problems.append(required(f"{path}.resources[storage]"))
     elif quantity.nano_value(requested) <= 0:
-        problems.append(invalid("spec.resources[storage]", str(requested), NOT_POSITIVE))
-    problems += _class_name(spec)
-    problems += one_of("spec.volumeMode", spec.get("volumeMode"), ("Block", "Filesystem"))
-    if before is not None and spec != before:
-        kept, had = (_kept(version) for version in (spec, before))
-        if "volumeName" not in had:  # binding sets it, and the class if the claim omits it
-            kept.pop("volumeName", None)
-        if "storageClassName" not in had:
-            kept.pop("storageClassName", None)
-        problems += [forbidden("spec", _CLAIM_RULE)] if kept != had else []
-    return problems
+        problems.append(invalid(f"{path}.resources[storage]", str(requested), NOT_POSITIVE))
+    return problems + _data_sources(path, spec)
+
+
+_ONE_MODE = "at least 1 access mode is required"
+
+
+def _data_sources(path: str, spec: Document) -> list[str]:
+    problems: list[str] = []
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    for field, value in (("dataSource", source), ("dataSourceRef", reference)):
+        if value is None:
+            continue
+        place, group, kind = f"{path}.{field}", value.get("apiGroup"), value.get("kind") or ""
+        if not group and kind != "PersistentVolumeClaim":
+            detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+            problems.append(invalid(place, kind, detail))
+        if group:
+            messages = dns_subdomain(group)
+            problems += [invalid(f"{place}.apiGroup", group, message) for message in messages]
+    if reference and (namespace := reference.get("namespace")):
+        place = f"{path}.dataSourceRef.namespace"
+        problems += [invalid(place, namespace, message) for message in dns_label(namespace)]
+    if source is None or reference is None:
+        return problems
+    detail = ""
+    if reference.get("namespace"):
+        detail = "may not be specified when dataSourceRef.namespace is specified"
+    elif any(source.get(field) != reference.get(field) for field in ("apiGroup", "kind", "name")):
+        detail = "must match dataSourceRef"
+    # the message shows the path itself as the value, which has no fields to show
+    return [*problems, invalid(path, {}, detail)] if detail else problems
+
+
+def claim_update(spec: Document, before: Document) -> list[str]:
+    """Checks that a claim keeps what it asked for; binding sets its volume, and its class if it
+    omits it.
+    """
+    if spec == before:
+        return []
+    kept, had = (_kept(version) for version in (spec, before))
+    for field in ("volumeName", "storageClassName"):
+        if field not in had:
+            kept.pop(field, None)
+    return [forbidden("spec", _CLAIM_RULE)] if kept != had else []
 
 
 def _kept(spec: Document) -> dict[str, Any]:
@@ -68,48 +98,47 @@ def _kept(spec: Document) -> dict[str, Any]:
     return fields
 
 
-def volume(spec: Document, before: Document | None) -> list[str]:
-    """Checks a PersistentVolume."""
-    problems = _access_modes(spec, "")
+def volume(path: str, spec: Document) -> list[str]:
+    """Checks the spec of a PersistentVolume."""
+    problems = _access_modes(path, spec)
     capacity = spec.get("capacity") or {}
     if not capacity:
-        problems.append(required("spec.capacity"))
-    elif list(capacity) != ["storage"]:
-        problems.append(unsupported("spec.capacity", capacity, ("storage",)))
+        problems.append(required(f"{path}.capacity"))
+    if list(capacity) != ["storage"]:
+        problems.append(unsupported(f"{path}.capacity", capacity, ("storage",)))
     problems += [
-        invalid(f"spec.capacity[{name}]", str(amount), NOT_POSITIVE)
+        invalid(f"{path}.capacity[{name}]", str(amount), NOT_POSITIVE)
         for name, amount in capacity.items()
         if quantity.nano_value(amount) <= 0
     ]
-    policies = ("Delete", "Recycle", "Retain")
-    problems += one_of(
-        "spec.persistentVolumeReclaimPolicy", spec.get("persistentVolumeReclaimPolicy"), policies
-    )
-    problems += one_of("spec.volumeMode", spec.get("volumeMode"), ("Block", "Filesystem"))
-    if affinity := spec.get("nodeAffinity"):
-        if affinity.get("required") is None:
-            problems.append(
-                required("spec.nodeAffinity.required", "must specify required node constraints")
-            )
-        else:
-            problems += node_selector("spec.nodeAffinity.required", affinity["required"])
-    sources = [field for field in spec if field in _SOURCES and spec[field] is not None]
-    if not sources:
-        problems.append(required("spec", "must specify a volume type"))
-    problems += [
-        forbidden(f"spec.{field}", "may not specify more than 1 volume type")
-        for field in sources[1:]
-    ]
-    if (csi := spec.get("csi")) is not None:
-        problems += driver_name("spec.csi.driver", csi.get("driver") or "")
-        problems += [] if csi.get("volumeHandle") else [required("spec.csi.volumeHandle")]
-    problems += _class_name(spec)
-    if before is not None:
-        problems += _volume_update(spec, before)
+    affinity = spec.get("nodeAffinity")
+    if affinity is not None and affinity.get("required") is None:
+        detail = "must specify required node constraints"
+        problems.append(required(f"{path}.nodeAffinity.required", detail))
+    problems += one_source(path, spec, _SOURCES)
+    if spec.get("local") is not None and not (affinity or {}).get("required"):
+        problems.append(required(f"{path}.nodeAffinity", "Local volume requires node affinity"))
+    recycled = spec.get("persistentVolumeReclaimPolicy") == "Recycle"
+    if recycled and posixpath.normpath((spec.get("hostPath") or {}).get("path") or "") == "/":
+        detail = "may not be 'recycle' for a hostPath mount of '/'"
+        problems.append(forbidden(f"{path}.persistentVolumeReclaimPolicy", detail))
+    return problems + _attributes(path, spec)
+
+
+def _attributes(path: str, spec: Document) -> list[str]:
+    name, place = spec.get("volumeAttributesClassName"), f"{path}.volumeAttributesClassName"
+    if name is None:
+        return []
+    problems = [invalid(place, name, message) for message in (dns_subdomain(name) if name else ())]
+    if not name:
+        problems.append(required(place, "an empty string is disallowed"))
+    if spec.get("csi") is None:
+        detail = "has to be specified when using volumeAttributesClassName"
+        problems.append(required(f"{path}.csi", detail))
     return problems
 
 
-def _volume_update(spec: Document, before: Document) -> list[str]:
+def volume_update(spec: Document, before: Document) -> list[str]:
     problems: list[str] = []
     if any(spec.get(field) != before.get(field) for field in _SOURCES):
         path = "spec.persistentvolumesource"
@@ -121,50 +150,24 @@ def _volume_update(spec: Document, before: Document) -> list[str]:
     return problems
 
 
-def driver_name(path: str, name: str) -> list[str]:
-    """Checks the name of a CSI driver: a DNS subdomain, in which capitals are allowed."""
-    if not name:
-        return [required(path)]
-    problems = [too_long(path, 63)] if len(name) > 63 else []
-    return problems + [invalid(path, name, message) for message in dns_subdomain(name.lower())]
-
-
-def _access_modes(spec: Document, detail: str) -> list[str]:
+def _access_modes(path: str, spec: Document) -> list[str]:
     modes = spec.get("accessModes") or ()
-    problems = [] if modes else [required("spec.accessModes", detail)]
-    problems += [
-        unsupported("spec.accessModes", mode, _MODES) for mode in modes if mode not in _MODES
-    ]
-    if "ReadWriteOncePod" in modes and len(modes) > 1:
-        detail = "may not use ReadWriteOncePod with other access modes"
-        problems.append(forbidden("spec.accessModes", detail))
-    return problems
+    if "ReadWriteOncePod" not in modes or len(set(modes)) == 1:
+        return []
+    detail = "may not use ReadWriteOncePod with other access modes"
+    return [forbidden(f"{path}.accessModes", detail)]
 
 
-def _class_name(spec: Document) -> list[str]:
-    name = spec.get("storageClassName")
-    return (
-        [invalid("spec.storageClassName", name, message) for message in dns_subdomain(name)]
-        if name
-        else []
-    )
-
-
-def storage_class(document: Document, before: Document | None) -> list[str]:
-    problems = [] if document.get("provisioner") else [required("provisioner")]
-    modes = ("Immediate", "WaitForFirstConsumer")
-    problems += one_of("volumeBindingMode", document.get("volumeBindingMode"), modes)
-    problems += one_of("reclaimPolicy", document.get("reclaimPolicy"), ("Delete", "Retain"))
-    problems += _allowed_topologies(document.get("allowedTopologies") or ())
-    if before is not None:
-        if (document.get("parameters") or {}) != (before.get("parameters") or {}):
-            problems.append(forbidden("parameters", "updates to parameters are forbidden."))
-        if document.get("provisioner") != before.get("provisioner"):
-            problems.append(forbidden("provisioner", "updates to provisioner are forbidden."))
-        for field, default in (("reclaimPolicy", "Delete"), ("volumeBindingMode", "Immediate")):
-            after, was = document.get(field) or default, before.get(field) or default
-            problems += unchanged(field, after, was)
-    return problems
+def storage_class(_path: str, document: Document) -> list[str]:
+    """Checks the parameters and the topologies of a StorageClass."""
+    parameters = document.get("parameters") or {}
+    if len(parameters) > _MOST_PARAMETERS:
+        return [too_long("parameters", _MOST_PARAMETERS)]
+    problems = [invalid("parameters", "", "field can not be empty.")] if "" in parameters else []
+    size = sum(len(f"{key}{value or ''}".encode()) for key, value in parameters.items())
+    if size > _PARAMETER_BYTES:
+        problems.append(too_long("parameters", _PARAMETER_BYTES))
+    return problems + _allowed_topologies(document.get("allowedTopologies") or ())
 
 
 def _allowed_topologies(terms: Iterable[Document]) -> list[str]:
@@ -193,69 +196,51 @@ def _allowed_topologies(terms: Iterable[Document]) -> list[str]:
     return problems
 
 
-def csi_driver(spec: Document, before: Document | None) -> list[str]:
-    problems = one_of(
-        "spec.fsGroupPolicy",
-        spec.get("fsGroupPolicy"),
-        ("File", "None", "ReadWriteOnceWithFSType"),
-    )
-    for mode in spec.get("volumeLifecycleModes") or ():
-        problems += one_of("spec.volumeLifecycleModes", mode, ("Ephemeral", "Persistent"))
-    if before is not None:
-        for field, path in (("attachRequired", "attachedRequired"), ("volumeLifecycleModes",) * 2):
-            problems += unchanged(f"spec.{path}", spec.get(field), before.get(field))
+def csi_driver(path: str, spec: Document) -> list[str]:
+    problems: list[str] = []
+    seconds, tokens = spec.get("nodeAllocatableUpdatePeriodSeconds"), spec.get("tokenRequests")
+    if seconds is not None and seconds < _LEAST_UPDATE_SECONDS:
+        detail = f"must be greater than or equal to {_LEAST_UPDATE_SECONDS} seconds"
+        place = f"{path}.nodeAllocatableUpdatePeriodSeconds"
+        problems.append(invalid(place, seconds, detail))
+    in_secrets = spec.get("serviceAccountTokenInSecrets")
+    if in_secrets is not None and not tokens:
+        detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        problems.append(invalid(f"{path}.serviceAccountTokenInSecrets", in_secrets, detail))
     return problems
 
 
-def storage_capacity(document: Document, before: Document | None) -> list[str]:
-    """Checks a CSIStorageCapacity."""
-    problems = label_selector("nodeTopology", document.get("nodeTopology"))
-    name = document.get("storageClassName") or ""
-    problems += [invalid("storageClassName", name, message) for message in dns_subdomain(name)]
-    capacity = document.get("capacity")
-    if capacity is not None and quantity.nano_value(capacity) < 0:
-        problems.append(invalid("capacity", str(capacity), NEGATIVE))
-    if before is not None:
-        for field in ("nodeTopology", "storageClassName"):
-            problems += unchanged(field, document.get(field), before.get(field))
-    return problems
-
-
-def volume_attachment(spec: Document, before: Document | None) -> list[str]:
-    problems = driver_name("spec.attacher", spec.get("attacher") or "")
-    source = spec.get("source") or {}
+def volume_attachment(path: str, spec: Document) -> list[str]:
+    source, path = spec.get("source") or {}, f"{path}.source"
     inline, named = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
     rule = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
     if inline is None and named is None:
-        problems.append(required("spec.source", rule))
-    elif inline is not None and named is not None:
-        problems.append(forbidden("spec.source", rule))
-    elif named is not None:
-        path = "spec.source.persistentVolumeName"
-        problems += [] if named else [required(path, "must specify non empty persistentVolumeName")]
-    node = spec.get("nodeName") or ""
-    problems += [invalid("spec.nodeName", node, message) for message in dns_subdomain(node)]
-    return problems if before is None else problems + unchanged("spec", spec, before)
+        return [required(path, rule)]
+    if inline is not None and named is not None:
+        return [forbidden(path, rule)]
+    place = f"{path}.persistentVolumeName"
+    if named == "":
+        return [required(place, "must specify non empty persistentVolumeName")]
+    return [invalid(place, named, message) for message in dns_subdomain(named or "x")]
 
 
-def csi_node(spec: Document, before: Document | None) -> list[str]:
+def csi_node_driver(path: str, driver: Document) -> list[str]:
     problems: list[str] = []
-    names: set[str] = set()
-    for i, driver in enumerate(spec.get("drivers") or ()):
-        path, name = f"spec.drivers[{i}]", driver.get("name") or ""
-        if not name:
-            problems.append(required(f"{path}.name"))
-        if name in names:
-            problems.append(duplicate(f"{path}.name", name))
-        names.add(name)
-        if not driver.get("nodeID"):
-            problems.append(required(f"{path}.nodeID"))
-        count = (driver.get("allocatable") or {}).get("count")
-        if count is not None and count < 0:
-            problems.append(
-                invalid(f"{path}.allocatable.count", count, "must be greater than or equal to 0")
-            )
-    had = {driver.get("name"): driver for driver in (before or {}).get("drivers") or ()}
+    if len((driver.get("nodeID") or "").encode()) > _NODE_ID_BYTES:
+        detail = f"must be {_NODE_ID_BYTES} characters or less"
+        problems.append(invalid(f"{path}.nodeID", driver["nodeID"], detail))
+    keys = driver.get("topologyKeys") or ()
+    for i, key in enumerate(keys):
+        problems += [] if key else [required(path, key)]
+        problems += [duplicate(path, key)] if key in keys[:i] else []
+        problems += [invalid(path, key, message) for message in qualified_name(key)]
+    return problems
+
+
+def csi_node_update(spec: Document, before: Document) -> list[str]:
+    """Checks that the drivers which stay are unchanged, but for what can be allocated."""
+    problems: list[str] = []
+    had = {driver.get("name"): driver for driver in before.get("drivers") or ()}
     for driver in spec.get("drivers") or ():
         fixed, was = (
             {field: value for field, value in version.items() if field != "allocatable"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fields import Document, forbidden, invalid, non_negative, required, unsupported
+from .fields import Document, forbidden, in_go, invalid, required, unsupported
 from .percentages import int_or_percent, number_of
 
 _TYPES = {
@@ -22,30 +22,25 @@ def strategy(kind: str, spec: Document) -> list[str]:
     written = spec.get(place.removeprefix("spec.")) or {}
     type_, rolling = written.get("type"), written.get("rollingUpdate")
     if type_ is not None and type_ not in _TYPES[kind]:
-        return [unsupported(f"{place}.type", type_, _TYPES[kind])]
+        shown = in_go(written, ("Type", "RollingUpdate"))
+        if kind == "StatefulSet":
+            return [invalid(place, shown, "must be 'RollingUpdate' or 'OnDelete'")]
+        return [unsupported(place, shown, _TYPES[kind])]
     if type_ == "Recreate" and rolling is not None:
         detail = "may not be specified when strategy `type` is 'Recreate'"
         return [forbidden(f"{place}.rollingUpdate", detail)]
-    if kind == "StatefulSet":
-        return _stateful(f"{place}.rollingUpdate", type_, rolling)
-    if type_ != "RollingUpdate" or rolling is None:
+    if kind == "StatefulSet" and type_ == "OnDelete" and rolling is not None:
+        shown = in_go(rolling, ("Partition", "MaxUnavailable"))
+        detail = "only allowed for updateStrategy 'RollingUpdate'"
+        return [invalid(f"{place}.rollingUpdate", shown, detail)]
+    if kind == "StatefulSet" or type_ != "RollingUpdate" or rolling is None:
         return []
     return _rolling(kind, f"{place}.rollingUpdate", rolling)
-
-
-def _stateful(place: str, type_: str | None, rolling: Document | None) -> list[str]:
-    if type_ == "OnDelete" and rolling is not None:
-        return [invalid(place, rolling, "only allowed for updateStrategy 'RollingUpdate'")]
-    return non_negative(f"{place}.partition", (rolling or {}).get("partition"))
 
 
 def _rolling(kind: str, place: str, rolling: Document) -> list[str]:
     surge, unavailable = rolling.get("maxSurge"), rolling.get("maxUnavailable")
     at_surge, at_unavailable = f"{place}.maxSurge", f"{place}.maxUnavailable"
-    problems = int_or_percent(at_unavailable, unavailable)
-    problems += int_or_percent(at_surge, surge, most=None if kind == "Deployment" else 100)
-    if problems:
-        return problems
     surges, lacks = _is_some(surge), _is_some(unavailable)
     if kind == "Deployment" and not surges and not lacks:
         return [invalid(at_unavailable, unavailable, "may not be 0 when `maxSurge` is 0")]
@@ -57,4 +52,7 @@ def _rolling(kind: str, place: str, rolling: Document) -> list[str]:
 
 
 def _is_some(value: Any) -> bool:
-    return value is not None and number_of(value) != 0
+    """True for a number or a percentage other than 0; a text that is neither counts as 0."""
+    if isinstance(value, str):
+        return not int_or_percent("", value, most=None) and number_of(value) != 0
+    return bool(value)

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from berth.actors.scheduling.kube.names import dns_label
+
 from .. import cron
+from ..schema import same
+from .endings import endings, indexes
 from .fields import (
+    IMMUTABLE,
     Document,
     forbidden,
+    in_go,
     invalid,
-    label_selector,
-    non_negative,
-    one_of,
     required,
     selects,
-    too_long,
     unchanged,
     unsupported,
 )
-from .percentages import int_or_percent
-from .pods import pod_template
 from .strategies import strategy
 
+_CRON_JOB_NAME = 52  # characters; those of its jobs are 11 longer
 _STATEFUL = (
     "replicas",
     "ordinals",
@@ -39,236 +39,205 @@ _STATEFUL_RULE = (
 )
 
 
-def workload(kind: str, spec: Document, before: Document | None) -> list[str]:
+def workload(kind: str, spec: Document) -> list[str]:
     """Checks a Deployment, ReplicaSet, StatefulSet, DaemonSet or ReplicationController."""
     problems: list[str] = []
-    for field in ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
-        problems += non_negative(f"spec.{field}", spec.get(field))
-    template, selector = spec.get("template"), spec.get("selector")
-    pod_labels = ((template or {}).get("metadata") or {}).get("labels") or {}
+    template, selector = spec.get("template") or {}, spec.get("selector")
+    pod_labels = (template.get("metadata") or {}).get("labels") or {}
     if kind == "ReplicationController":
-        # the selector is a plain map of labels, and defaults to the labels of the template
-        if not selector and not pod_labels:
-            problems.append(required("spec.selector"))
-        selector = {"matchLabels": selector or {}}
-    elif selector is None:
-        problems.append(required("spec.selector"))
-    elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        detail = f"empty selector is invalid for {kind.lower()}"
+        selector = {"matchLabels": selector or {}}  # the selector is a plain map of labels
+    elif selector == {}:
+        name = "deployment" if kind == "ReplicaSet" else kind.lower()
+        detail = f"empty selector is invalid for {name}"
         problems.append(invalid("spec.selector", selector, detail))
-    else:
-        problems += label_selector("spec.selector", selector)
-    if template is None:
-        problems.append(required("spec.template"))
-    else:
-        if selector is not None and not selects(selector, pod_labels):
-            detail = "`selector` does not match template `labels`"
-            problems.append(invalid("spec.template.metadata.labels", pod_labels, detail))
-        problems += pod_template("spec.template", _with_claims(spec, template))
-        restart = (template.get("spec") or {}).get("restartPolicy")
-        if restart in ("Never", "OnFailure"):
-            problems.append(unsupported("spec.template.spec.restartPolicy", restart, ("Always",)))
+    lacks = kind == "DaemonSet" and selector is None  # it matches nothing
+    if lacks or (selector is not None and not selects(selector, pod_labels)):
+        detail = "`selector` does not match template `labels`"
+        problems.append(invalid("spec.template.metadata.labels", pod_labels or None, detail))
+    problems += _of_template(kind, template.get("spec") or {})
     problems += strategy(kind, spec)
-    deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
-    if deadline is not None and deadline <= ready:
-        detail = "must be greater than minReadySeconds"
-        problems.append(invalid("spec.progressDeadlineSeconds", deadline, detail))
-    if kind == "StatefulSet":
-        problems += one_of(
-            "spec.podManagementPolicy",
-            spec.get("podManagementPolicy"),
-            ("OrderedReady", "Parallel"),
-        )
-        start = (spec.get("ordinals") or {}).get("start")
-        problems += non_negative("spec.ordinals.start", start)
-        policy = spec.get("persistentVolumeClaimRetentionPolicy") or {}
-        for field in ("whenDeleted", "whenScaled"):
-            path = f"spec.persistentVolumeClaimRetentionPolicy.{field}"
-            problems += one_of(path, policy.get(field), ("Delete", "Retain"))
-    if before is not None:
-        problems += _workload_update(kind, spec, before)
+    if kind == "Deployment":
+        deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
+        if deadline is not None and deadline <= ready:
+            detail = "must be greater than minReadySeconds"
+            problems.append(invalid("spec.progressDeadlineSeconds", deadline, detail))
     return problems
 
 
-def _with_claims(spec: Document, template: Document) -> Document:
-    """Returns a stateful set's template with the volumes of its claims, for containers to mount."""
-    names = [
-        (claim.get("metadata") or {}).get("name")
-        for claim in spec.get("volumeClaimTemplates") or ()
-    ]
-    if not names:
-        return template
-    of_pod = template.get("spec") or {}
-    volumes = [volume for volume in of_pod.get("volumes") or () if volume.get("name") not in names]
-    volumes += [{"name": name, "emptyDir": {}} for name in names if name]
-    return {**template, "spec": {**of_pod, "volumes": volumes}}
+def _of_template(kind: str, pod: Document) -> Iterator[str]:
+    """Yields the problems of a template whose pods must run for ever."""
+    restart, place = pod.get("restartPolicy") or "Always", "spec.template.spec"
+    if restart != "Always":
+        yield unsupported(f"{place}.restartPolicy", restart, ("Always",))
+    if pod.get("activeDeadlineSeconds") is not None:
+        name = "ReplicaSet" if kind == "Deployment" else kind
+        detail = f"activeDeadlineSeconds in {name} is not Supported"
+        yield forbidden(f"{place}.activeDeadlineSeconds", detail)
 
 
-def _workload_update(kind: str, spec: Document, before: Document) -> list[str]:
-    if kind == "ReplicationController":
-        return []
-    if kind != "StatefulSet":
-        return unchanged("spec.selector", spec.get("selector"), before.get("selector"))
+def stateful_set(spec: Document, before: Document | None) -> list[str]:
+    problems: list[str] = []
+    policy = spec.get("podManagementPolicy") or "OrderedReady"
+    if policy not in ("OrderedReady", "Parallel"):
+        detail = "must be 'OrderedReady' or 'Parallel'"
+        problems.append(invalid("spec.podManagementPolicy", policy, detail))
+    name = spec.get("serviceName")
+    if before is None:
+        messages = dns_label(name) if name else ()
+        return problems + [invalid("spec.serviceName", name, message) for message in messages]
     kept = {*spec, *before} - {*_STATEFUL, "persistentVolumeClaimRetentionPolicy"}
-    changed = any(spec.get(field) != before.get(field) for field in kept)
-    return [forbidden("spec", _STATEFUL_RULE)] if changed else []
-
-
-def job(place: str, spec: Document, before: Document | None) -> list[str]:
-    """Checks the spec of a job, which is at `place`."""
-    problems: list[str] = []
-    fields = (
-        "parallelism",
-        "completions",
-        "backoffLimit",
-        "backoffLimitPerIndex",
-        "maxFailedIndexes",
-        "activeDeadlineSeconds",
-        "ttlSecondsAfterFinished",
-    )
-    for field in fields:
-        problems += non_negative(f"{place}.{field}", spec.get(field))
-    problems += one_of(
-        f"{place}.completionMode", spec.get("completionMode"), ("NonIndexed", "Indexed")
-    )
-    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
-        problems.append(required(f"{place}.completions", "when completion mode is Indexed"))
-    problems += _policies(place, spec)
-    template = spec.get("template") or {}
-    problems += pod_template(f"{place}.template", template)
-    if (template.get("spec") or {}).get("restartPolicy") not in ("OnFailure", "Never"):
-        problems.append(
-            required(f"{place}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
-        )
-    if before is not None:
-        problems += unchanged(f"{place}.selector", spec.get("selector"), before.get("selector"))
-        problems += unchanged(
-            f"{place}.completionMode", spec.get("completionMode"), before.get("completionMode")
-        )
-        if not before.get("suspend"):  # a suspended job may still change where its pods run
-            problems += unchanged(f"{place}.template", template, before.get("template"))
+    if any(not same("StatefulSetSpec", spec.get(f), before.get(f), f) for f in kept):
+        problems.append(forbidden("spec", _STATEFUL_RULE))
     return problems
 
 
-def _policies(place: str, spec: Document) -> list[str]:
-    """Checks how a job judges pods that have ended."""
+def as_checked(spec: Document) -> Document:
+    """Returns a stateful set's spec with the pods that it makes: with volumes for its claims, and
+    without names of hosts, which it overwrites.
+    """
+    template = spec.get("template")
+    if template is None or template.get("spec") is None:
+        return spec
+    claims = spec.get("volumeClaimTemplates") or ()
+    names = [(claim.get("metadata") or {}).get("name") for claim in claims]
+    pod = {f: v for f, v in template["spec"].items() if f not in ("hostname", "subdomain")}
+    volumes = [volume for volume in pod.get("volumes") or () if volume.get("name") not in names]
+    volumes += [{"name": n, "persistentVolumeClaim": {"claimName": n}} for n in names if n]
+    return {**spec, "template": {**template, "spec": {**pod, "volumes": volumes}}}
+
+
+def job(path: str, spec: Document) -> list[str]:
+    """Checks the spec of a job, also of one that a CronJob makes."""
     problems: list[str] = []
-    indexed, per_index = spec.get("completionMode") == "Indexed", spec.get("backoffLimitPerIndex")
-    if per_index is not None and not indexed:
-        detail = "requires indexed completion mode"
-        problems.append(invalid(f"{place}.backoffLimitPerIndex", per_index, detail))
-    if spec.get("maxFailedIndexes") is not None and per_index is None:
-        detail = "when maxFailedIndexes is specified"
-        problems.append(required(f"{place}.backoffLimitPerIndex", detail))
-    success = spec.get("successPolicy")
-    if success is not None:
-        if not indexed:
-            detail = "requires indexed completion mode"
-            problems.append(invalid(f"{place}.successPolicy", success, detail))
-        if not success.get("rules"):
-            detail = "at least one rules must be specified when the successPolicy is specified"
-            problems.append(required(f"{place}.successPolicy.rules", detail))
-    replacement, failure = spec.get("podReplacementPolicy"), spec.get("podFailurePolicy")
-    choices = ("Failed",) if failure is not None else ("Failed", "TerminatingOrFailed")
-    problems += one_of(f"{place}.podReplacementPolicy", replacement, choices)
-    if failure is None:
-        return problems
-    pod = (spec.get("template") or {}).get("spec") or {}
-    if pod.get("restartPolicy") != "Never":
+    restart = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
+    place = f"{path}.template.spec.restartPolicy"
+    if restart in (None, "", "Always"):
+        problems.append(required(place, 'valid values: "OnFailure", "Never"'))
+    elif restart not in ("OnFailure", "Never"):
+        problems.append(unsupported(place, restart, ("OnFailure", "Never")))
+    elif restart != "Never" and spec.get("podFailurePolicy") is not None:
         detail = 'only "Never" is supported when podFailurePolicy is specified'
-        problems.append(
-            invalid(f"{place}.template.spec.restartPolicy", pod.get("restartPolicy"), detail)
-        )
-    containers = [*(pod.get("containers") or ()), *(pod.get("initContainers") or ())]
-    names = {each.get("name") for each in containers}
-    for number, rule in enumerate(failure.get("rules") or ()):
-        path = f"{place}.podFailurePolicy.rules[{number}]"
-        problems += _failure_rule(path, rule, names, per_index=per_index is not None)
+        problems.append(invalid(place, restart, detail))
+    return problems + indexes(path, spec) + endings(path, spec)
+
+
+def own_selector(document: Document, *, new: bool) -> list[str]:
+    """Checks that the selector of a job matches its pods, and that the selector of a new one is
+    made for it, unless it is manual.
+    """
+    metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if selector is None:
+        uid = metadata.get("uid")
+        return [required("spec.selector")] if spec.get("manualSelector") and uid else []
+    problems: list[str] = []
+    if new and not spec.get("manualSelector"):
+        values = {"controller-uid": metadata.get("uid") or "", "job-name": metadata.get("name")}
+        expected = {
+            f"{prefix}{name}": value or ""
+            for prefix in ("", "batch.kubernetes.io/")
+            for name, value in values.items()
+        }
+        for name, value in expected.items():
+            place, detail = f"spec.template.metadata.labels[{name}]", f"must be '{value}'"
+            if name not in labels:
+                problems.append(required(place, detail))
+            elif labels[name] != value:
+                problems.append(invalid(place, labels, detail))
+        if not selects(selector, expected):
+            problems.append(invalid("spec.selector", selector, "`selector` not auto-generated"))
+    if not selects(selector, labels):
+        detail = "`selector` does not match template `labels`"
+        problems.append(invalid("spec.template.metadata.labels", labels or None, detail))
     return problems
 
 
-def _failure_rule(path: str, rule: Document, containers: set[Any], *, per_index: bool) -> list[str]:
-    actions = ("Count", "FailIndex", "FailJob", "Ignore")
-    action, codes = rule.get("action"), rule.get("onExitCodes")
-    problems = [] if action else [required(f"{path}.action", f"valid values: {_quoted(actions)}")]
-    problems += one_of(f"{path}.action", action or None, actions)
-    if action == "FailIndex" and not per_index:
-        detail = "requires the backoffLimitPerIndex to be set"
-        problems.append(invalid(f"{path}.action", action, detail))
-    patterns = rule.get("onPodConditions") or ()
-    if (codes is None) == (not patterns):
-        which = "one of OnExitCodes and OnPodConditions is required"
-        both = "specifying both OnExitCodes and OnPodConditions is not supported"
-        problems.append(invalid(path, rule, which if codes is None else both))
-    if codes is not None:
-        values = codes.get("values") or []
-        place = f"{path}.onExitCodes"
-        problems += one_of(f"{place}.operator", codes.get("operator"), ("In", "NotIn"))
-        name = codes.get("containerName")
-        if name is not None and name not in containers:
-            detail = "must be one of the container or initContainer names in the pod template"
-            problems.append(invalid(f"{place}.containerName", name, detail))
-        if not values:
-            problems.append(invalid(f"{place}.values", values, "at least one value is required"))
-        elif values != sorted(set(values)):
-            problems.append(invalid(f"{place}.values", values, "must be ordered"))
-        elif codes.get("operator") == "In" and 0 in values:
-            detail = "must not be 0 for the In operator"
-            problems.append(invalid(f"{place}.values[{values.index(0)}]", 0, detail))
+def job_name(document: Document) -> list[str]:
+    """Checks that the pods of an indexed job can have its name, with the index, as host name."""
+    spec, name = document.get("spec") or {}, (document.get("metadata") or {}).get("name") or ""
+    completions = spec.get("completions")
+    if spec.get("completionMode") != "Indexed" or not completions or completions < 0:
+        return []
+    host = f"{name}-{completions - 1}"
+    detail = f"will not able to create pod with invalid DNS label: {host}"
+    return [invalid("metadata.name", name, detail)] if dns_label(host) else []
+
+
+def job_update(spec: Document, before: Document) -> list[str]:
+    problems: list[str] = []
+    after, was = spec.get("completions"), before.get("completions")
+    if spec.get("completionMode") != "Indexed":
+        problems += unchanged("spec.completions", after, was)
+    elif after is not None and after not in (was, spec.get("parallelism")):
+        detail = "can only be modified in tandem with spec.parallelism"
+        problems.append(invalid("spec.completions", after, detail))
+    if not before.get("suspend"):  # a suspended job may still change where its pods run
+        template = spec.get("template") or {}
+        if not same("JobSpec", template, before.get("template"), "template"):
+            problems.append(invalid("spec.template", template, IMMUTABLE))
     return problems
 
 
-def _quoted(words: Sequence[str]) -> str:
-    return ", ".join(f'"{word}"' for word in words)
-
-
-def cron_job(document: Document) -> list[str]:
+def cron_job(document: Document, before: Document | None) -> list[str]:
     spec, name = document.get("spec") or {}, document["metadata"].get("name") or ""
-    problems = [too_long("metadata.name", 52)] if len(name) > 52 else []
+    problems: list[str] = []
+    if before is None and len(name) > _CRON_JOB_NAME:
+        detail = f"must be no more than {_CRON_JOB_NAME} characters"
+        problems.append(invalid("metadata.name", name, detail))
     schedule, zone = spec.get("schedule"), spec.get("timeZone")
-    if not schedule:
-        problems.append(required("spec.schedule"))
-    elif "TZ" in schedule:
+    if schedule and "TZ" in schedule:
         detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
         problems.append(invalid("spec.schedule", schedule, detail))
-    else:
+    elif schedule:
         try:
             cron.parse(schedule)
         except ValueError as why:
             problems.append(invalid("spec.schedule", schedule, str(why)))
-    if zone is not None:
-        try:
-            ZoneInfo(zone)
-        except (ValueError, OSError, ZoneInfoNotFoundError):
-            problems.append(invalid("spec.timeZone", zone, f"unknown time zone {zone}"))
-    problems += non_negative("spec.startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
-    for limit in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
-        problems += non_negative(f"spec.{limit}", spec.get(limit))
-    policies = ("Allow", "Forbid", "Replace")
-    problems += one_of("spec.concurrencyPolicy", spec.get("concurrencyPolicy"), policies)
-    template = (spec.get("jobTemplate") or {}).get("spec") or {}
-    return problems + job("spec.jobTemplate.spec", template, None)
+    problems += _time_zone("spec.timeZone", zone)
+    job_spec, place = (spec.get("jobTemplate") or {}).get("spec") or {}, "spec.jobTemplate.spec"
+    if job_spec.get("selector") is not None:
+        detail = "`selector` will be auto-generated"
+        problems.append(invalid(f"{place}.selector", job_spec["selector"], detail))
+    if job_spec.get("manualSelector"):
+        choices = ("nil", "false")
+        problems.append(unsupported(f"{place}.manualSelector", value=True, supported=choices))
+    return problems
+
+
+def _time_zone(path: str, zone: str | None) -> list[str]:
+    if zone is None:
+        return []
+    if not zone:
+        return [invalid(path, zone, "timeZone must be nil or non-empty string")]
+    problems: list[str] = []
+    if zone.lower() == "local":
+        detail = (
+            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        )
+        problems.append(invalid(path, zone, detail))
+    try:
+        ZoneInfo(zone)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        if zone.lower() != "local":
+            problems.append(invalid(path, zone, f"unknown time zone {zone}"))
+    return problems
 
 
 def revision(document: Document, before: Document | None) -> list[str]:
     data = document.get("data")
-    problems = non_negative("revision", document.get("revision"))
     if before is not None:
-        return problems + unchanged("data", data, before.get("data"))
+        return []
     if data is None:
-        problems.append(required("data", "data is mandatory"))
-    elif not isinstance(data, dict):
-        problems.append(required("data", "data must be a valid JSON object"))
-    return problems
+        return [required("data", "data is mandatory")]
+    if not isinstance(data, dict):
+        return [required("data", "data must be a valid JSON object")]
+    return []
 
 
-def disruption_budget(spec: Document) -> list[str]:
-    problems = label_selector("spec.selector", spec.get("selector"))
-    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-        problems.append(invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
-    for field in ("minAvailable", "maxUnavailable"):
-        problems += int_or_percent(f"spec.{field}", spec.get(field))
-    policies = ("AlwaysAllow", "IfHealthyBudget")
-    return problems + one_of(
-        "spec.unhealthyPodEvictionPolicy", spec.get("unhealthyPodEvictionPolicy"), policies
-    )
+def disruption_budget(path: str, spec: Document) -> list[str]:
+    if spec.get("minAvailable") is None or spec.get("maxUnavailable") is None:
+        return []
+    fields = ("MinAvailable", "Selector", "MaxUnavailable", "UnhealthyPodEvictionPolicy")
+    detail = "minAvailable and maxUnavailable cannot be both set"
+    return [invalid(path, in_go(spec, fields), detail)]

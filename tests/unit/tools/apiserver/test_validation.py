@@ -129,7 +129,9 @@ def test_a_valid_pod_with_all_validated_fields() -> None:
 {ports: [{containerPort: 1, protocol: ICMP}]} =>
     .ports[0].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"
 {volumeMounts: [{name: v, mountPath: /v}]} => .volumeMounts[0].name: Not found: "v"
-{resources: {claims: [{name: gpu}]}} => .resources.claims[0].name: Not found: "gpu"
+{resources: {claims: [{name: gpu}]}} =>
+    .resources.claims[0]: Not found: "gpu": must be one of the names in pod.spec.resourceClaims
+    which is empty
 """)
         ),
         *(
@@ -148,9 +150,9 @@ def test_a_valid_pod_with_all_validated_fields() -> None:
             for fields, text in documents("""
 {initContainers: [{name: c, image: i}]} => spec.initContainers[0].name: Duplicate value: "c"
 {restartPolicy: Sometimes} => spec.restartPolicy: Unsupported value: "Sometimes": supported values:
-    "Always", "Never", "OnFailure"
+    "Always", "OnFailure", "Never"
 {tolerations: [{key: a, operator: Like}]} => spec.tolerations[0].operator: Unsupported value:
-    "Like": supported values: "Equal", "Exists", "Lt", "Gt"
+    "Like": supported values: "Equal", "Exists"
 {tolerations: [{value: a}]} => spec.tolerations[0].operator: Invalid value: "": operator must be
     Exists when `key` is empty, which means "match all values and all keys"
 {tolerations: [{key: a, effect: NoWay}]} => spec.tolerations[0].effect: Unsupported value: "NoWay":
@@ -163,7 +165,7 @@ def test_a_valid_pod_with_all_validated_fields() -> None:
     value: 101: must be in the range 1-100
 {topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule},
   {maxSkew: 2, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]} =>
-    spec.topologySpreadConstraints[1].{topologyKey, whenUnsatisfiable}: Duplicate value: "{zone,
+    spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}: Duplicate value: "{zone,
     DoNotSchedule}"
 {schedulingGates: [{name: a}, {name: a}]} => spec.schedulingGates[1]: Duplicate value: "a"
 {nodeName: n, schedulingGates: [{name: a}]} =>
@@ -235,7 +237,7 @@ def test_a_resource_without_a_domain_must_be_a_standard_container_resource() -> 
 {generateName: A-} => metadata.generateName: Invalid value: "A-": a lowercase RFC 1123 subdomain
 {name: a, labels: {a b: c}} => metadata.labels: Invalid value: "a b": name part must consist of
 {name: a, labels: {a: '-'}} => metadata.labels: Invalid value: "-": a valid label must be an empty
-{name: a, labels: {a/b/c: ''}} => metadata.labels: Invalid value: "a/b/c": a qualified name must
+{name: a, labels: {a/b/c: ''}} => metadata.labels: Invalid value: "a/b/c": a valid label key must
 {name: a, annotations: {/b: c}} => metadata.annotations: Invalid value: "/b": prefix part must
 {name: a, ownerReferences: [{apiVersion: v1, kind: Pod, name: p}]} =>
     metadata.ownerReferences[0].uid: Invalid value: "": uid must not be empty
@@ -381,7 +383,9 @@ def test_the_containers_of_a_stateful_set_may_mount_its_claims() -> None:
     mounts = [{"name": "data", "mountPath": "/data"}]
     containers = [{"name": "c", "image": "i", "volumeMounts": mounts}]
     template = {**TEMPLATE, "spec": {"containers": containers}}
-    claims = [{"metadata": {"name": "data"}, "spec": {}}]
+    size = {"requests": {"storage": "1Gi"}}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": size}
+    claims = [{"metadata": {"name": "data"}, "spec": claim}]
     assert problems("StatefulSet", workload(template=template, volumeClaimTemplates=claims)) == []
     (problem,) = problems("StatefulSet", workload(template=template))
     assert problem.endswith('volumeMounts[0].name: Not found: "data"')
@@ -395,7 +399,7 @@ def test_the_retention_policy_of_claims() -> None:
     assert problems("StatefulSet", workload(persistentVolumeClaimRetentionPolicy=policy)) == [
         (
             "spec.persistentVolumeClaimRetentionPolicy.whenScaled: Unsupported value: "
-            '"Keep": supported values: "Delete", "Retain"'
+            '"Keep": supported values: "Retain", "Delete"'
         )
     ]
 
@@ -403,16 +407,20 @@ def test_the_retention_policy_of_claims() -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"])
 def test_workloads(kind: str) -> None:
     assert problems(kind, workload(replicas=0)) == []
-    assert problems(kind, workload(selector=None)) == ["spec.selector: Required value"]
+    (problem,) = problems(kind, workload(selector=None))
+    if kind == "DaemonSet":  # no selector matches nothing
+        assert problem.endswith("`selector` does not match template `labels`")
+    else:
+        assert problem == "spec.selector: Required value"
     assert problems(kind, workload(selector={"matchLabels": {"app": "y"}})) == [
         (
             'spec.template.metadata.labels: Invalid value: {"app":"x"}: `selector` does not '
             "match template `labels`"
         )
     ]
-    assert problems(kind, workload(replicas=-1)) == [
-        "spec.replicas: Invalid value: -1: must be greater than or equal to 0"
-    ]
+    assert problems(kind, workload(minReadySeconds=-1))[0] == (
+        "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0"
+    )
     assert problems(kind, workload(template={**TEMPLATE, "spec": {}})) == [
         "spec.template.spec.containers: Required value"
     ]
@@ -425,7 +433,9 @@ def test_workloads(kind: str) -> None:
 
 def test_a_replication_controller_has_a_plain_selector() -> None:
     assert problems("ReplicationController", workload(selector={"app": "x"})) == []
-    assert problems("ReplicationController", workload(selector=None)) == []
+    assert problems("ReplicationController", workload(selector=None)) == [
+        "spec.selector: Required value"
+    ]
     assert len(problems("ReplicationController", workload(selector={"app": "y"}))) == 1
 
 
@@ -523,8 +533,9 @@ PersistentVolumeClaim => {metadata: {name: c}, spec: {accessModes: [ReadWriteOnc
   [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, volumeName: v}} =>
     spec: Forbidden: spec is immutable after creation except resources.requests and
     volumeAttributesClassName for bound claims
-PersistentVolume => {metadata: {name: v}, spec: {accessModes: [ReadWriteOnce], capacity: {},
-    hostPath: {path: /a}}} => null => spec.capacity: Required value
+PersistentVolume => {metadata: {name: v}, spec: {accessModes: [ReadWriteOnce], capacity: {cpu: 1},
+    hostPath: {path: /a}}} => null => spec.capacity: Unsupported value: {"cpu":1}: supported values:
+    "storage"
 PersistentVolume => {metadata: {name: v}, spec: {accessModes: [ReadWriteOnce], capacity: {storage:
     1Gi}, hostPath: null}} => null => spec: Required value: must specify a volume type
 PersistentVolume => {metadata: {name: v}, spec: {accessModes: [ReadWriteOnce], capacity: {storage:
@@ -540,8 +551,9 @@ PriorityClass => {metadata: {name: p}, value: 1000000001} => null =>
 PriorityClass => {metadata: {name: p}, value: 2} => {metadata: {name: p}, value: 1} =>
     value: Forbidden: may not be changed in an update.
 PodDisruptionBudget => {metadata: {name: b}, spec: {minAvailable: 1, maxUnavailable: 1}} => null =>
-    spec: Invalid value: {"minAvailable":1,"maxUnavailable":1}: minAvailable and maxUnavailable
-    cannot be both set
+    spec: Invalid value:
+    {"MinAvailable":1,"Selector":null,"MaxUnavailable":1,"UnhealthyPodEvictionPolicy":null}:
+    minAvailable and maxUnavailable cannot be both set
 PodDisruptionBudget => {metadata: {name: b}, spec: {minAvailable: 101%}} => null =>
     spec.minAvailable: Invalid value: "101%": must not be greater than 100%
 Service => {metadata: {name: s}, spec: {}} => null => spec.ports: Required value
@@ -650,7 +662,7 @@ def test_a_claim_of_a_pod_is_named_or_made_from_a_template() -> None:
     assert problem.startswith(f"{place}: Invalid value: ")
     assert problem.endswith(f"must specify one of: {fields}")
     (problem,) = refusals(resourceClaimName="c", resourceClaimTemplateName="t")
-    assert problem.endswith(f"at most one of {fields} may be specified")
+    assert problem.endswith(f"at most one of {fields.replace(',', ' or')} may be specified")
     (problem,) = refusals(resourceClaimName="no/claim")
     assert problem.startswith(f'{place}.resourceClaimName: Invalid value: "no/claim"')
 
@@ -665,6 +677,7 @@ def test_a_container_uses_claims_of_its_pod_once() -> None:
     first, second = {"name": "gpu", "request": "a"}, {"name": "gpu", "request": "b"}
     assert refusals(first, second) == []
     assert refusals(first, first) == [f'{place}[1]: Duplicate value: "gpu/a"']
-    assert refusals({"name": "gpu"}, first) == [f'{place}[1]: Duplicate value: "gpu/a"']
-    assert refusals({"name": "disk"}) == [f'{place}[0].name: Not found: "disk"']
-    assert refusals({"name": ""}) == [f"{place}[0].name: Required value"]
+    assert refusals({"name": "gpu"}, first) == [f'{place}[1]: Duplicate value: "gpu"']
+    (problem,) = refusals({"name": "disk"})
+    assert problem.startswith(f'{place}[0]: Not found: "disk": must be one of the names in')
+    assert refusals({"name": ""}) == [f"{place}[0]: Required value"]

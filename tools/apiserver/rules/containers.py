@@ -1,0 +1,327 @@
+"""Rules across the fields of a container: its environment, handlers, probes and resources.
+
+What depends on the pod around it is in the module pods.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from berth.actors.scheduling.kube import quantity
+from berth.actors.scheduling.kube.names import dns_label, qualified_name
+
+from .fields import (
+    Document,
+    duplicate,
+    forbidden,
+    invalid,
+    is_extended,
+    required,
+    resource_amount,
+    unsupported,
+)
+
+_CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_STANDARD = (
+    *_CONTAINER_RESOURCES,
+    "storage",
+    "requests.storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+)
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+_IN_ENV = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+_MAPS = ("metadata.annotations", "metadata.labels")
+_FIELDS = (*_IN_ENV, *_MAPS, "spec.restartPolicy", "spec.schedulerName", "status.phase")
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_RESOURCE_FIELDS = tuple(
+    f"{part}.{name}"
+    for part in ("limits", "requests")
+    for name in ("cpu", "ephemeral-storage", "memory")
+)
+_SIZES = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
+_DIVISORS = {  # of a resource: those allowed, and its name in messages
+    "cpu": (("1m", "1"), "cpu"),
+    "memory": (_SIZES, "memory"),
+    "ephemeral-storage": (_SIZES, "local ephemeral storage"),
+    "hugepages-": (_SIZES, "hugepages"),
+}
+
+
+def env_var(path: str, variable: Document) -> list[str]:
+    source = variable.get("valueFrom")
+    if source is None:
+        return []
+    place, number = f"{path}.valueFrom", sum(source.get(field) is not None for field in _SOURCES)
+    problems: list[str] = []
+    if source.get("fieldRef") is not None:
+        problems += object_field(f"{place}.fieldRef", source["fieldRef"], _IN_ENV)
+    if source.get("resourceFieldRef") is not None:
+        problems += resource_field(f"{place}.resourceFieldRef", source["resourceFieldRef"])
+    if not number:
+        *others, last = (f"`{field}`" for field in _SOURCES)
+        detail = f"must specify one of: {', '.join(others)} or {last}"
+        problems.append(invalid(place, "", detail))
+    elif variable.get("value"):
+        detail = "may not be specified when `value` is not empty"
+        problems.append(invalid(place, "", detail))
+    elif number > 1:
+        detail = "may not have more than one field specified at a time"
+        problems.append(invalid(place, "", detail))
+    return problems
+
+
+def object_field(path: str, selector: Document, supported: Sequence[str]) -> list[str]:
+    """Checks that a field of the pod is one of those which a container may see."""
+    place, field = f"{path}.fieldPath", selector.get("fieldPath") or ""
+    name, bracket, subscript = field.partition("['")
+    if not field:
+        return []
+    if selector.get("apiVersion") not in (None, "", "v1"):
+        detail = f"error converting fieldPath: unsupported pod version: {selector['apiVersion']}"
+        return [invalid(place, field, detail)]
+    if bracket and subscript.endswith("']"):
+        if name not in _MAPS:
+            detail = f"error converting fieldPath: field label does not support subscript: {field}"
+            return [invalid(place, field, detail)]
+        key = subscript.removesuffix("']")
+        key = key.lower() if name == "metadata.annotations" else key
+        return [invalid(path, key, message) for message in qualified_name(key)]
+    if field in supported or (field == "spec.host" and "spec.nodeName" in supported):
+        return []
+    if field in _FIELDS:
+        return [unsupported(place, field, supported)]
+    return [
+        invalid(place, field, f"error converting fieldPath: field label not supported: {field}")
+    ]
+
+
+def resource_field(path: str, selector: Document, *, needs_container: bool = False) -> list[str]:
+    """Checks that a request or a limit is one of those which a container may see."""
+    resource, problems = selector.get("resource") or "", []
+    pages = re.fullmatch("(requests|limits)\\.hugepages-.*", resource)
+    if needs_container and not selector.get("containerName"):
+        problems.append(required(f"{path}.containerName"))
+    elif not resource:
+        problems.append(required(f"{path}.resource"))
+    elif resource not in _RESOURCE_FIELDS and not pages:
+        problems.append(unsupported(f"{path}.resource", resource, _RESOURCE_FIELDS))
+    divisor = selector.get("divisor")
+    if divisor is None or not quantity.nano_value(divisor):
+        return problems
+    name = "hugepages-" if pages else resource.partition(".")[2]
+    allowed, shown = _DIVISORS.get(name, ((), ""))
+    values = {quantity.nano_value(each) for each in allowed}
+    if allowed and quantity.nano_value(divisor) not in values:
+        few = " and ".join(allowed) if len(allowed) == 2 else ", ".join(allowed)
+        detail = f"only divisor's values {few} are supported with the {shown} resource"
+        problems.append(invalid(f"{path}.divisor", resource, detail))
+    return problems
+
+
+def handler(path: str, value: Document) -> list[str]:
+    """Checks that a probe or a hook has one handler."""
+    given = [field for field in _HANDLERS if value.get(field) is not None]
+    if not given:
+        return [required(path, "must specify a handler type")]
+    detail = "may not specify more than 1 handler type"
+    return [forbidden(f"{path}.{field}", detail) for field in given[1:]]
+
+
+def probe(path: str, value: Document) -> list[str]:
+    problems, grace = handler(path, value), value.get("terminationGracePeriodSeconds")
+    if grace is not None and grace <= 0:
+        place = f"{path}.terminationGracePeriodSeconds"
+        problems.append(invalid(place, grace, "must be greater than 0"))
+    return problems
+
+
+def http_get(path: str, value: Document) -> list[str]:
+    rule = (
+        "a valid HTTP header must consist of alphanumeric characters or '-' "
+        "(e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')"
+    )
+    return [
+        invalid(f"{path}.httpHeaders", header.get("name") or "", rule)
+        for header in value.get("httpHeaders") or ()
+        if not re.fullmatch("[-A-Za-z0-9]+", header.get("name") or "")
+    ]
+
+
+def container(path: str, value: Document) -> list[str]:
+    problems: list[str] = []
+    for source in value.get("envFrom") or ():
+        number = sum(source.get(field) is not None for field in ("configMapRef", "secretRef"))
+        if number != 1:
+            several = "may not have more than one field specified at a time"
+            detail = several if number else "must specify one of: `configMapRef` or `secretRef`"
+            problems.append(invalid(f"{path}.envFrom", "", detail))
+    for field in ("livenessProbe", "startupProbe"):
+        threshold = (value.get(field) or {}).get("successThreshold")
+        if threshold not in (None, 0, 1):
+            problems.append(invalid(f"{path}.{field}.successThreshold", threshold, "must be 1"))
+    grace = (value.get("readinessProbe") or {}).get("terminationGracePeriodSeconds")
+    if grace is not None:
+        place = f"{path}.readinessProbe.terminationGracePeriodSeconds"
+        problems.append(invalid(place, grace, "must not be set for readinessProbes"))
+    problems += _restart_rules(path, value)
+    if value.get("resources"):
+        problems += resources(f"{path}.resources", value["resources"])
+    return problems
+
+
+def _restart_rules(path: str, value: Document) -> list[str]:
+    rules = value.get("restartPolicyRules") or ()
+    problems: list[str] = []
+    if rules and value.get("restartPolicy") is None:
+        detail = "must specify restartPolicy when restart rules are used"
+        problems.append(required(f"{path}.restartPolicy", detail))
+    problems += [
+        required(f"{path}.restartPolicyRules[{i}].exitCodes", "must be specified")
+        for i, rule in enumerate(rules)
+        if rule.get("exitCodes") is None
+    ]
+    return problems
+
+
+def resize_policies(path: str, policies: Sequence[Document], restart: str) -> list[str]:
+    """Checks what a resize of each resource does to a container of a pod with this policy."""
+    problems: list[str] = []
+    seen: set[str] = set()
+    for i, policy in enumerate(policies):
+        name, then = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
+        if name in seen:
+            problems.append(duplicate(f"{path}[{i}]", name))
+        seen.add(name)
+        choices = ((name, ("cpu", "memory")), (then, ("NotRequired", "RestartContainer")))
+        for value, supported in choices:
+            if not value:
+                problems.append(required(path))
+            elif value not in supported:
+                problems.append(unsupported(path, value, supported))
+        if restart == "Never" and then != "NotRequired":
+            detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            problems.append(invalid(path, then, detail))
+    return problems
+
+
+def resources(path: str, sizes: Document, supported: Sequence[str] = ()) -> list[str]:
+    """Returns the problems of requests and limits.
+
+    Names must be known, or one of those `supported`. A request must not exceed its limit, and must
+    equal it for a resource that cannot be overcommitted.
+    """
+    problems: list[str] = []
+    limits, requests = sizes.get("limits") or {}, sizes.get("requests") or {}
+    for name, amount in limits.items():
+        problems += _resource(f"{path}.limits[{name}]", name, amount, supported)
+    for name, amount in requests.items():
+        problems += _resource(f"{path}.requests[{name}]", name, amount, supported)
+        limit, exact = limits.get(name), is_extended(name) or name.startswith("hugepages-")
+        if limit is None:
+            if exact:
+                problems.append(
+                    required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+                )
+            continue
+        requested, allowed = quantity.nano_value(amount or 0), quantity.nano_value(limit)
+        if exact and requested != allowed:
+            problems.append(
+                invalid(
+                    f"{path}.requests", str(amount), f"must be equal to {name} limit of {limit}"
+                )
+            )
+        elif requested > allowed:
+            detail = f"must be less than or equal to {name} limit of {limit}"
+            problems.append(invalid(f"{path}.requests", str(amount), detail))
+    both = {*limits, *requests}
+    if any(name.startswith("hugepages-") for name in both) and not both & {"cpu", "memory"}:
+        problems.append(forbidden(path, "HugePages require cpu or memory"))
+    return problems
+
+
+def _resource(path: str, name: str, amount: Any, supported: Sequence[str]) -> list[str]:
+    problems: list[str] = []
+    if name not in _CONTAINER_RESOURCES:
+        problems += _name_of_resource(path, name, own=bool(supported))
+    pages = name.startswith("hugepages-")
+    if supported and not problems and name not in supported and not pages:
+        problems.append(unsupported(path, name, supported))
+    problems += resource_amount(path, name, amount)
+    if pages:
+        size, requested = _page_size(name), quantity.value(amount or 0)
+        if size is None or requested % size:
+            detail = f"{amount} is not positive integer multiple of {name}"
+            problems.append(invalid(path, str(amount), detail))
+    return problems
+
+
+def _name_of_resource(path: str, name: str, *, own: bool) -> list[str]:
+    """Checks the name of a resource of a container, or of a pod itself."""
+    if messages := qualified_name(name):
+        return [invalid(path, name, message) for message in messages]
+    if "/" not in name and not name.startswith("hugepages-"):
+        details = ["must be a standard resource for containers"] * (not own)
+        if name not in _STANDARD:
+            details.insert(0, "must be a standard resource type or fully qualified")
+        return [invalid(path, name, detail) for detail in details]
+    if name.startswith("requests."):
+        return [invalid(path, name, "doesn't follow extended resource name standard")]
+    return []
+
+
+def _page_size(name: str) -> int | None:
+    try:
+        return quantity.value(name.removeprefix("hugepages-")) or None
+    except quantity.QuantityError:
+        return None
+
+
+def used_claims(path: str, sizes: Document, claims: Sequence[str]) -> list[str]:
+    """Checks the claims of the pod that a container uses, each as a whole or by request."""
+    problems: list[str] = []
+    seen: set[tuple[str, str]] = set()
+    for i, claim in enumerate(sizes.get("claims") or ()):
+        place = f"{path}[{i}]"
+        name, request = claim.get("name") or "", claim.get("request") or ""
+        if not name:
+            problems.append(required(place))
+            continue
+        if request:
+            problems += [invalid(f"{place}.request", request, m) for m in dns_label(request)]
+        if {(name, request), (name, "")} & seen:
+            whole = (name, "") in seen or not request
+            problems.append(duplicate(place, name if whole else f"{name}/{request}"))
+        elif not request and any(each[0] == name for each in seen):
+            problems.append(duplicate(place, name))
+        seen.add((name, request))
+        if name not in claims:
+            listed = f": {', '.join(sorted(claims))}" if claims else " which is empty"
+            detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
+            problems.append(f'{place}: Not found: "{name}": {detail}')
+    return problems
