@@ -83,7 +83,8 @@ def _give_families(spec: Document, was: Document) -> None:
     headless = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
     spec.setdefault("ipFamilyPolicy", "RequireDualStack" if headless and not was else "SingleStack")
     addresses = [ip for ip in spec.get("clusterIPs") or () if ip != HEADLESS]
-    families = spec.get("ipFamilies") or [f"IPv{_version(ip)}" for ip in addresses] or ["IPv4"]
+    versions = list(dict.fromkeys(f"IPv{_version(ip)}" for ip in addresses))
+    families = spec.get("ipFamilies") or versions or ["IPv4"]
     if headless and spec["ipFamilyPolicy"] != "SingleStack" and len(families) == 1:
         families = [*families, "IPv6" if families == ["IPv4"] else "IPv4"]
     spec["ipFamilies"] = families
@@ -98,6 +99,8 @@ def _version(address: str) -> int:
 
 def _give_address(store: Store, service: Document, spec: Document, was: Document) -> None:
     plural = spec.get("clusterIPs") or ()
+    if plural and not spec.get("clusterIP"):
+        return  # validation refuses it
     wanted = spec.get("clusterIP") or (plural[0] if plural else "")
     if wanted and wanted == was.get("clusterIP"):
         spec["clusterIP"], spec["clusterIPs"] = wanted, list(plural or (wanted,))
@@ -111,7 +114,9 @@ def _give_address(store: Store, service: Document, spec: Document, was: Document
         first = crc32(service["metadata"]["uid"].encode())
         wanted = wanted or next(ip for ip in _addresses(first) if ip not in taken)
     spec["clusterIP"] = wanted
-    spec["clusterIPs"] = [wanted, *plural[1:]]
+    if plural == was.get("clusterIPs", ()):
+        plural = (wanted, *plural[1:])  # the update changes the first one alone
+    spec["clusterIPs"] = list(plural or (wanted,))
 
 
 def _addresses(first: int) -> Iterator[str]:

@@ -40,6 +40,7 @@ from .schema import TYPES
 
 _LABEL_NAMES = ("Namespace", "Service")
 _PATH_NAMES = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
+_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 _REASONS = {
     "Required value": "FieldValueRequired",
     "Invalid value": "FieldValueInvalid",
@@ -62,7 +63,6 @@ _MARKS = Marks(
         "CSIVolumeSource": volumes.csi,
         "CinderPersistentVolumeSource": volumes.with_secret_of_namespace,
         "CinderVolumeSource": volumes.with_secret,
-        "ClusterTrustBundleProjection": volumes.trust_bundle,
         "Container": containers.container,
         "DownwardAPIVolumeFile": volumes.downward_file,
         "EmptyDirVolumeSource": volumes.empty_dir,
@@ -84,7 +84,6 @@ _MARKS = Marks(
         "PersistentVolumeClaimTemplate": volumes.claim_template,
         "PersistentVolumeSpec": storage.volume,
         "PodAffinityTerm": placement.pod_affinity_term,
-        "PodCertificateProjection": volumes.certificate,
         "PodDisruptionBudgetSpec": workloads.disruption_budget,
         "PodResourceClaim": pods.claim,
         "PodSchedulingGroup": pods.scheduling_group,
@@ -116,14 +115,18 @@ def problems(kind: str, document: Document, before: Document | None = None) -> l
     if kind == "Pod":
         own += _pod_spec(document.get("spec") or {})
     else:
-        own += _MARKS.problems(kind, "", _as_checked(kind, document), before)
+        own += _MARKS.problems(kind, "", _as_checked(kind, document, before), before)
     return own + _of_kind(kind, document, before)
 
 
-def _as_checked(kind: str, document: Document) -> Document:
-    if kind != "StatefulSet" or not document.get("spec"):
-        return document
-    return {**document, "spec": workloads.as_checked(document["spec"])}
+def _as_checked(kind: str, document: Document, before: Document | None) -> Document:
+    """Returns an object as Kubernetes validates it, with or without what it sets by itself."""
+    spec, was = document.get("spec"), (before or {}).get("spec")
+    if kind == "StatefulSet" and spec:
+        return {**document, "spec": workloads.as_checked(spec)}
+    if kind == "Service" and spec and was:
+        return {**document, "spec": services.as_checked(spec, was)}
+    return document
 
 
 def resize_problems(document: Document, before: Document, qos: str) -> list[str]:
@@ -158,6 +161,7 @@ def _of_kind(kind: str, document: Document, before: Document | None) -> list[str
     match kind:
         case "Pod":
             own = pod_updates.mirror_annotation(document, before)
+            own += pods.pod_annotations("metadata.annotations", document["metadata"], spec)
             return own + (pods.new_pod(spec) if was is None else pod_updates.pod_update(spec, was))
         case "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "ReplicationController":
             stateful = workloads.stateful_set(spec, was) if kind == "StatefulSet" else []
@@ -168,7 +172,7 @@ def _of_kind(kind: str, document: Document, before: Document | None) -> list[str
                 workloads.job_name(document) if was is None else workloads.job_update(spec, was)
             )
         case "PersistentVolumeClaim":
-            return [] if was is None else storage.claim_update(spec, was)
+            return [] if before is None else storage.claim_update(document, before)
         case "PersistentVolume":
             return [] if was is None else storage.volume_update(spec, was)
         case "CSINode":
@@ -206,7 +210,7 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
     """Returns the problems of kinds that have no spec, or rules beyond their spec."""
     match kind:
         case "Node":
-            return cluster.node(document)
+            return cluster.node(document, before)
         case "CronJob":
             return workloads.cron_job(document, before)
         case "PriorityClass":
@@ -277,19 +281,21 @@ def _metadata(kind: str, metadata: Document) -> list[str]:
         problems += annotation_rules("metadata.annotations", metadata["annotations"])
     for i, finalizer in enumerate(metadata.get("finalizers") or ()):
         problems += [
-            invalid(f"metadata.finalizers[{i}]", finalizer, message)
+            invalid("metadata.finalizers", finalizer, message)
             for message in qualified_name(finalizer)
         ]
-    for i, owner in enumerate(metadata.get("ownerReferences") or ()):
-        problems += _owner(f"metadata.ownerReferences[{i}]", owner)
+        if "/" not in finalizer and finalizer not in _FINALIZERS and kind != "Lease":
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            problems.append(invalid(f"metadata.finalizers[{i}]", finalizer, detail))
+    for owner in metadata.get("ownerReferences") or ():
+        problems += _owner("metadata.ownerReferences", owner)
     return problems
 
 
 def _owner(path: str, owner: Document) -> list[str]:
-    words = {"apiVersion": "version", "kind": "kind", "name": "name", "uid": "uid"}
     return [
-        invalid(f"{path}.{field}", "", f"{word} must not be empty")
-        for field, word in words.items()
+        invalid(f"{path}.{field}", "", f"{word}must not be empty")
+        for field, word in (("apiVersion", "version "), ("kind", ""), ("name", ""), ("uid", ""))
         if not owner.get(field)
     ]
 

@@ -53,12 +53,14 @@ def _remembered(check: Check) -> Check:
 @_remembered
 def dns_label(text: str) -> tuple[str, ...]:
     """Returns messages that say why a text is not a DNS label; none if it is one."""
-    return _form(text, 63, _DNS_LABEL, _LABEL_RULE)
+    dots = _DNS_SUBDOMAIN.fullmatch(text) is not None
+    rule = "must not contain dots" if dots else _LABEL_RULE
+    return _form(text, 63, _DNS_LABEL, rule, "characters")
 
 
 @_remembered
 def dns_subdomain(text: str) -> tuple[str, ...]:
-    return _form(text, 253, _DNS_SUBDOMAIN, _SUBDOMAIN_RULE)
+    return _form(text, 253, _DNS_SUBDOMAIN, _SUBDOMAIN_RULE, "characters")
 
 
 @_remembered
@@ -90,6 +92,8 @@ def qualified_name(text: str) -> tuple[str, ...]:
     )
 
 
-def _form(text: str, longest: int, form: re.Pattern[str], rule: str) -> tuple[str, ...]:
-    too_long = (f"must be no more than {longest} bytes",) if len(text.encode()) > longest else ()
+def _form(
+    text: str, longest: int, form: re.Pattern[str], rule: str, unit: str = "bytes"
+) -> tuple[str, ...]:
+    too_long = (f"must be no more than {longest} {unit}",) if len(text.encode()) > longest else ()
     return too_long if form.fullmatch(text) else (*too_long, rule)

@@ -70,7 +70,8 @@ def binding(kind: str, document: Document, before: Document | None) -> list[str]
     for i, subject in enumerate(document.get("subjects") or ()):
         problems += _subject(f"subjects[{i}]", subject, namespaced=kind == "RoleBinding")
     if before is not None and before.get("roleRef") != document.get("roleRef"):
-        problems.append(invalid("roleRef", reference, "cannot change roleRef"))
+        shown = {"APIGroup": group, "Kind": reference.get("kind"), "Name": name}
+        problems.append(invalid("roleRef", shown, "cannot change roleRef"))
     return problems
 
 

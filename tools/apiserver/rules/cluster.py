@@ -9,14 +9,17 @@ from .fields import (
     Document,
     duplicate,
     forbidden,
+    in_go,
     invalid,
     quantities,
     required,
     unchanged,
-    unsupported,
 )
+from .forms import cidr
 from .placement import taints
 
+_TOLERATION = ("Key", "Operator", "Value", "Effect", "TolerationSeconds")
+_UNSET = {"key": "", "operator": "", "value": "", "effect": ""}
 HIGHEST_USER_PRIORITY = 1_000_000_000
 EVENT_FIELD_BYTES, EVENT_MESSAGE_BYTES = 128, 1024
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -37,9 +40,23 @@ _FIXED_OF_EVENT = (
 )
 
 
-def node(document: Document) -> list[str]:
-    status = document.get("status") or {}
-    problems = taints("spec.taints", (document.get("spec") or {}).get("taints") or ())
+def node(document: Document, before: Document | None) -> list[str]:
+    status, spec = document.get("status") or {}, document.get("spec") or {}
+    problems = taints("spec.taints", spec.get("taints") or ())
+    ranges = spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
+    wrong = [
+        problem for i, each in enumerate(ranges) for problem in cidr(f"spec.podCIDRs[{i}]", each)
+    ]
+    families = {":" in each for each in ranges}
+    if not wrong and len(ranges) > len(families):
+        detail = "may specify no more than one CIDR for each IP family"
+        wrong.append(invalid("spec.podCIDRs", ranges, detail))
+    problems += wrong
+    was = (before or {}).get("spec") or {}
+    for field, name in (("podCIDR", "podCIDRs"), ("providerID", "providerID")):
+        if was.get(field) and was[field] != spec.get(field):
+            detail = f'node updates may not change {field} except from "" to valid'
+            problems.append(forbidden(f"spec.{name}", detail))
     problems += quantities("status.capacity", status.get("capacity"))
     return problems + quantities("status.allocatable", status.get("allocatable"))
 
@@ -69,20 +86,11 @@ def priority_class(document: Document, before: Document | None) -> list[str]:
 
 
 def lease(path: str, spec: Document) -> list[str]:
-    problems: list[str] = []
-    if (seconds := spec.get("leaseDurationSeconds")) is not None and seconds <= 0:
-        problems.append(invalid(f"{path}.leaseDurationSeconds", seconds, "must be greater than 0"))
-    strategy = spec.get("strategy")
-    if strategy is not None:
-        place = f"{path}.strategy.strategy"  # as Kubernetes prints it
-        if "/" in strategy:
-            problems += [invalid(place, strategy, why) for why in qualified_name(strategy)]
-        elif strategy != "OldestEmulationVersion":
-            problems.append(unsupported(place, strategy, ("OldestEmulationVersion",)))
-    if spec.get("preferredHolder") and not strategy:
-        detail = "may only be specified if `strategy` is defined"
-        problems.append(forbidden(f"{path}.preferredHolder", detail))
-    return problems
+    seconds = spec.get("leaseDurationSeconds")
+    place = f"{path}.leaseDurationSeconds"
+    if seconds is None or seconds > 0:
+        return []
+    return [invalid(place, seconds, "must be greater than 0")]
 
 
 def overhead(path: str, value: Document) -> list[str]:
@@ -98,7 +106,7 @@ def scheduling(path: str, value: Document) -> list[str]:
         for each in tolerations
     ]
     return [
-        duplicate(f"{path}.tolerations[{i}]", tolerations[i])
+        duplicate(f"{path}.tolerations[{i}]", in_go({**_UNSET, **tolerations[i]}, _TOLERATION))
         for i, key in enumerate(keys)
         if key in keys[:i]
     ]

@@ -17,7 +17,6 @@ from .fields import (
     duplicate,
     forbidden,
     invalid,
-    is_extended,
     required,
     resource_amount,
     unsupported,
@@ -242,7 +241,7 @@ def resources(path: str, sizes: Document, supported: Sequence[str] = ()) -> list
         problems += _resource(f"{path}.limits[{name}]", name, amount, supported)
     for name, amount in requests.items():
         problems += _resource(f"{path}.requests[{name}]", name, amount, supported)
-        limit, exact = limits.get(name), is_extended(name) or name.startswith("hugepages-")
+        limit, exact = limits.get(name), not _is_overcommitted(name)
         if limit is None:
             if exact:
                 problems.append(
@@ -266,9 +265,7 @@ def resources(path: str, sizes: Document, supported: Sequence[str] = ()) -> list
 
 
 def _resource(path: str, name: str, amount: Any, supported: Sequence[str]) -> list[str]:
-    problems: list[str] = []
-    if name not in _CONTAINER_RESOURCES:
-        problems += _name_of_resource(path, name, own=bool(supported))
+    problems = name_of_resource(path, name, own=bool(supported))
     pages = name.startswith("hugepages-")
     if supported and not problems and name not in supported and not pages:
         problems.append(unsupported(path, name, supported))
@@ -281,8 +278,10 @@ def _resource(path: str, name: str, amount: Any, supported: Sequence[str]) -> li
     return problems
 
 
-def _name_of_resource(path: str, name: str, *, own: bool) -> list[str]:
+def name_of_resource(path: str, name: str, *, own: bool = False) -> list[str]:
     """Checks the name of a resource of a container, or of a pod itself."""
+    if name in _CONTAINER_RESOURCES:
+        return []
     if messages := qualified_name(name):
         return [invalid(path, name, message) for message in messages]
     if "/" not in name and not name.startswith("hugepages-"):
@@ -293,6 +292,12 @@ def _name_of_resource(path: str, name: str, *, own: bool) -> list[str]:
     if name.startswith("requests."):
         return [invalid(path, name, "doesn't follow extended resource name standard")]
     return []
+
+
+def _is_overcommitted(name: str) -> bool:
+    """True if the requests of a resource may be less than its limits."""
+    own = "/" not in name or "kubernetes.io/" in name
+    return own and not name.startswith("hugepages-")
 
 
 def _page_size(name: str) -> int | None:

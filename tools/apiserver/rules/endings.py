@@ -68,7 +68,8 @@ def endings(path: str, spec: Document) -> list[str]:
     if success is not None:
         place = f"{path}.successPolicy"
         if spec.get("completionMode") != "Indexed":
-            problems.append(invalid(place, success, "requires indexed completion mode"))
+            shown = {"Rules": success.get("rules")}
+            problems.append(invalid(place, shown, "requires indexed completion mode"))
         else:
             problems += _success(f"{place}.rules", success, spec.get("completions") or 0)
     choices = ("Failed",) if failure is not None else ("Failed", "TerminatingOrFailed")
@@ -174,7 +175,7 @@ def _exit_codes(path: str, codes: Document, containers: set[Any]) -> Iterator[st
         detail = "must be one of the container or initContainer names in the pod template"
         yield invalid(f"{path}.containerName", name, detail)
     if not values:
-        yield invalid(f"{path}.values", None, "at least one value is required")
+        yield invalid(f"{path}.values", codes.get("values"), "at least one value is required")
     for i, value in enumerate(values):
         if operator == "In" and value == 0:
             yield invalid(f"{path}.values[{i}]", 0, "must not be 0 for the In operator")

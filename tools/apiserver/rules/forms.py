@@ -222,6 +222,12 @@ def weight(path: str, value: int) -> list[str]:
     return [] if 1 <= value <= 100 else [invalid(path, value, "must be in the range 1-100")]
 
 
+def namespace(path: str, value: str) -> list[str]:
+    """Checks the namespace of endpoints, which may not be empty."""
+    rule = "if the endpointnamespace is set, it must be a valid namespace name"
+    return _messages(dns_label)(path, value) if value else [invalid(path, value, rule)]
+
+
 def class_name(path: str, value: str) -> list[str]:
     """Checks the name of a class, or the empty name for no class."""
     return [invalid(path, value, message) for message in dns_subdomain(value)] if value else []
@@ -262,22 +268,6 @@ def domain_path(path: str, value: str) -> list[str]:
     return problems
 
 
-def signer_name(path: str, value: str) -> list[str]:
-    """Checks the name of a signer of certificates, as example.com/signer."""
-    if not value:
-        return [required(path)]
-    domain, *rest = value.split("/")
-    if len(rest) != 1:
-        rule = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        return [invalid(path, value, rule)]
-    problems = [invalid(path, domain, message) for message in dns_subdomain(domain)]
-    if len(domain.split(".")) < 2:
-        rule = "should be a domain with at least two segments separated by dots"
-        problems.append(invalid(path, domain, rule))
-    problems += [invalid(path, rest[0], message) for message in dns_subdomain(rest[0])]
-    return problems
-
-
 _PORT_NAME = _messages(port_name_messages)
 FORMS: dict[str, Form] = {
     "absolute-path": absolute_path,
@@ -297,6 +287,7 @@ FORMS: dict[str, Form] = {
     "iscsi-name": iscsi_name,
     "labels": labels,
     "local-path": local_path,
+    "namespace": namespace,
     "no-backsteps": no_backsteps,
     "own-options": own_options,
     "partition": disk_partition,
@@ -306,7 +297,6 @@ FORMS: dict[str, Form] = {
     "qualified-name": _messages(qualified_name),
     "quantity": positive_or_zero,
     "relative-path": relative_path,
-    "signer-name": signer_name,
     "sysctl": sysctl,
     "token-seconds": token_seconds,
     "weight": weight,

@@ -7,6 +7,7 @@ from typing import Any
 from berth.actors.scheduling.kube.names import qualified_name
 from berth.actors.scheduling.kube.quantity import nano_value
 
+from .containers import name_of_resource
 from .fields import Document, duplicate, forbidden, invalid, is_extended, required
 
 _TYPES = ("Pod", "Container", "PersistentVolumeClaim")
@@ -47,10 +48,7 @@ def _limit(path: str, kind: str, limit: Document) -> list[str]:
     amounts: dict[str, dict[str, Any]] = {field: limit.get(field) or {} for field in fields}
     for field, values in amounts.items():
         for name in values:
-            problems += [
-                invalid(f"{path}.{field}[{name}]", name, message)
-                for message in qualified_name(name)
-            ]
+            problems += _resource(f"{path}.{field}[{name}]", name, kind)
     if kind == "PersistentVolumeClaim" and not any(
         "storage" in amounts[field] for field in ("min", "max")
     ):
@@ -60,6 +58,13 @@ def _limit(path: str, kind: str, limit: Document) -> list[str]:
         of_name = {field: values[name] for field, values in amounts.items() if name in values}
         problems += _order(path, name, of_name)
     return problems
+
+
+def _resource(path: str, name: str, kind: str) -> list[str]:
+    """Checks the name of a resource that is limited for this kind of object."""
+    if kind in ("Pod", "Container"):
+        return name_of_resource(path, name)
+    return [invalid(path, name, message) for message in qualified_name(name)]
 
 
 def _order(path: str, name: str, amounts: dict[str, Any]) -> list[str]:

@@ -42,6 +42,8 @@ _WORDS = frozenset(
     )
 )
 _OF_LISTS = frozenset(("unique", "max-items"))
+# Objects that are no pointers in Go: one that is absent is empty.
+_EMBEDDED = frozenset(("spec", "template", "jobTemplate"))
 _RECALLED = frozenset(("PodTemplateSpec",))
 _ROOT = "@"
 _ZEROS: dict[str, Any] = {"string": "", "bool": False, "int32": 0, "int64": 0, "intstr": 0}
@@ -59,7 +61,7 @@ class _Marked(NamedTuple):
     words: frozenset[str]
     zero: Any
     missing: Any
-    is_collection: bool  # a list or a map
+    has_empty: bool  # a list or a map, or an optional port: if it is empty, it has no value
     is_optional: bool  # nothing is checked if there is no value
     even_if_empty: tuple[Check, ...]  # marks before `required`: an empty value is checked too
     checks: tuple[Check, ...]
@@ -138,14 +140,15 @@ class Marks:
                 of_list = shape.item is None or word in _OF_LISTS
                 (checks if of_list else of_items).append(_check(mark))
         zero = _ZEROS.get(shape.name)
+        is_embedded = name in _EMBEDDED and below is not None and "required" not in words
         return _Marked(
             renamed[0] if renamed else name,
             shape,
             words,
             None if field.keeps_zero and not field.required else zero,
-            zero if field.required or "always" in words else None,
-            inner is not shape,
-            not field.required and not words & {"always", "required"},
+            {} if is_embedded else zero if field.required or "always" in words else None,
+            inner is not shape or (shape.name == "intstr" and not field.keeps_zero),
+            not is_embedded and not field.required and not words & {"always", "required"},
             tuple(even_if_empty),
             tuple(checks),
             tuple(of_items),
@@ -243,7 +246,7 @@ def _field(
     place = f"{path}.{marked.path}" if path else marked.path
     if changes and "immutable" in words and not _same(marked.shape, item, was):
         problems.append(invalid(place, item, "field is immutable"))
-    if item is None or item == marked.zero or (not item and marked.is_collection):
+    if item is None or item == marked.zero or (item in ("", [], {}) and marked.has_empty):
         if "required" in words:
             problems.append(required(place))
             if marked.missing is not None:

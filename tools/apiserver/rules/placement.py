@@ -11,6 +11,7 @@ from .fields import (
     Document,
     duplicate,
     forbidden,
+    in_go,
     invalid,
     one_of,
     required,
@@ -78,7 +79,8 @@ def taints(path: str, items: Sequence[Document]) -> list[str]:
             one_of(f"{place}.effect", effect, EFFECTS) if effect else [required(f"{place}.effect")]
         )
         if (key, effect) in seen:
-            problems.append(duplicate(place, taint, "taints must be unique by key and effect pair"))
+            shown = in_go({"value": "", **taint}, ("Key", "Value", "Effect", "TimeAdded"))
+            problems.append(duplicate(place, shown, "taints must be unique by key and effect pair"))
         seen.add((key, effect))
     return problems
 

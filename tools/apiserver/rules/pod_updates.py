@@ -99,10 +99,10 @@ def _gates(after: list[Document], before: list[Document]) -> list[str]:
     had = {gate.get("name") for gate in before}
     return [
         forbidden(
-            "spec.schedulingGates",
+            f"spec.schedulingGates[{i}].name",
             f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'",
         )
-        for gate in after
+        for i, gate in enumerate(after)
         if gate.get("name") not in had
     ]
 

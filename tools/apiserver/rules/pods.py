@@ -6,6 +6,7 @@ have the rules of the parts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from berth.actors.scheduling.kube import quantity
@@ -22,8 +23,8 @@ from .fields import (
     invalid,
     labels,
     required,
-    unsupported,
 )
+from .forms import relative_path
 from .volumes import mounts, unique_places
 
 Placed = tuple[str, Document]  # a container with its path
@@ -43,18 +44,11 @@ _NOT_EPHEMERAL = (
     "lifecycle",
 )
 _MOST_SERVERS, _MOST_SEARCHES, _MOST_SEARCH_BYTES = 3, 32, 2048
-_NAMES = (
-    "ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR QUIT RTMAX RTMIN "
-    "SEGV STKFLT STOP SYS TERM TRAP TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ"
-)
-_SIGNALS = _NAMES.split()
-_SIGNALS += [f"RTMAX-{number}" for number in range(1, 15)]
-_SIGNALS += [f"RTMIN+{number}" for number in range(1, 16)]
-_STOP_SIGNALS = {
-    "linux": tuple(sorted(f"SIG{name}" for name in _SIGNALS)),
-    "windows": ("SIGKILL", "SIGTERM"),
-}
 _DEFAULT_GRACE = 30
+_DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+_APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_SECCOMP_OF_POD = "seccomp.security.alpha.kubernetes.io/pod"
+_SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
 
 
 def pod_spec(path: str, spec: Document) -> list[str]:
@@ -71,9 +65,8 @@ def pod_spec(path: str, spec: Document) -> list[str]:
         problems += unique_places(place, container)
         problems += _file_keys(place, container, sources)
         problems += _propagation(place, container)
-        problems += used_claims(
-            f"{place}.resources.claims", container.get("resources") or {}, claims
-        )
+        sizes = container.get("resources") or {}
+        problems += used_claims(f"{place}.resources.claims", sizes, claims)
         problems += resize_policies(
             f"{place}.resizePolicy",
             container.get("resizePolicy") or (),
@@ -86,6 +79,7 @@ def pod_spec(path: str, spec: Document) -> list[str]:
     problems += _host_ports(path, spec)
     if spec.get("resources"):
         problems += _own_resources(path, spec)
+        problems += used_claims(f"{path}.resources.claims", spec["resources"], claims)
     problems += security.of_pod(path, spec, containers)
     problems += _dns(f"{path}.dnsConfig", spec)
     problems += _gates(f"{path}.schedulingGates", spec.get("schedulingGates") or ())
@@ -100,10 +94,38 @@ def pod_template(path: str, template: Document) -> list[str]:
     metadata = template.get("metadata") or {}
     problems = labels(f"{path}.labels", metadata.get("labels"))
     problems += annotation_rules(f"{path}.annotations", metadata.get("annotations"))
+    problems += pod_annotations(f"{path}.annotations", metadata, template.get("spec") or {})
     if (template.get("spec") or {}).get("ephemeralContainers"):
         place = f"{path}.spec.ephemeralContainers"
         problems.append(forbidden(place, "ephemeral containers not allowed in pod template"))
     return problems
+
+
+def pod_annotations(path: str, metadata: Document, spec: Document) -> Iterator[str]:
+    """Yields the problems of annotations that have a meaning for pods."""
+    containers = {each.get("name") for field in _LISTS for each in spec.get(field) or ()}
+    for key, value in (metadata.get("annotations") or {}).items():
+        place, profile = f"{path}[{key}]", value or ""
+        if key == _DELETION_COST:
+            if (
+                not re.fullmatch("0|-?[1-9][0-9]{0,9}", profile)
+                or not -(1 << 31) <= int(profile) < 1 << 31
+            ):
+                yield invalid(place, profile, "must be a 32bit integer")
+        elif key.startswith(_APP_ARMOR):
+            name = key.removeprefix(_APP_ARMOR)
+            if name not in containers:
+                yield invalid(place, name, "container not found")
+            if profile not in ("", "runtime/default", "unconfined") and not profile.startswith(
+                "localhost/"
+            ):
+                yield invalid(place, profile, f'invalid AppArmor profile name: "{profile}"')
+        elif key == _SECCOMP_OF_POD or key.startswith(_SECCOMP):
+            known = ("runtime/default", "docker/default", "unconfined")
+            if profile.startswith("localhost/"):
+                yield from relative_path(f"{path}.{key}", profile.removeprefix("localhost/"))
+            elif profile not in known:
+                yield invalid(f"{path}.{key}", profile, "must be a valid seccomp profile")
 
 
 def new_pod(spec: Document) -> list[str]:
@@ -132,13 +154,6 @@ def only_of_pods(spec: Document) -> list[str]:
         place = f"spec.volumes[{i}]"
         if volume.get("image") is not None and not volume["image"].get("reference"):
             problems.append(required(f"{place}.image.reference"))
-        if spec.get("serviceAccountName"):
-            continue
-        for j, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
-            if source.get("serviceAccountToken") is not None:
-                at = f"{place}.projected.sources[{j}].serviceAccountToken"
-                detail = "must not be specified when serviceAccountName is not set"
-                problems.append(forbidden(at, detail))
     return problems
 
 
@@ -188,14 +203,6 @@ def _stopping(path: str, lifecycle: Document, spec: Document) -> Iterator[str]:
         if seconds is not None and not 0 <= seconds <= grace:
             detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
             yield invalid(f"{path}.lifecycle.{hook}.sleep", seconds, detail)
-    signal = lifecycle.get("stopSignal")
-    if signal is None:
-        return
-    place, system = f"{path}.lifecycle.stopSignal", spec.get("os")
-    if system is None:
-        yield forbidden(place, "may not be set for containers with empty `spec.os.name`")
-    elif signal not in (choices := _STOP_SIGNALS.get(system.get("name") or "", (signal,))):
-        yield unsupported(place, signal, choices)
 
 
 def _names(path: str, spec: Document) -> Iterator[str]:

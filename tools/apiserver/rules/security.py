@@ -11,6 +11,15 @@ from .forms import relative_path
 _MOST_PROFILE_BYTES = 4095
 _MOST_CREDENTIAL_BYTES = 64 << 10
 _MOST_DOMAIN, _MOST_USER = 255, 104
+_NAMESPACES = (  # of a host, each with the sysctls that are in it
+    ("hostNetwork", re.compile(r"net\..*")),
+    (
+        "hostIPC",
+        re.compile(
+            r"kernel\.(sem|shm(all|max|mni|_rmid_forced)?|msg(max|mnb|mni)?)|fs\.mqueue\..*"
+        ),
+    ),
+)
 _CONTEXT_IN_GO = (
     "Capabilities",
     "Privileged",
@@ -66,6 +75,8 @@ def context(path: str, value: Document) -> list[str]:
     if value.get("allowPrivilegeEscalation") is not False:
         return []
     shown = in_go(value, _CONTEXT_IN_GO)
+    if value.get("capabilities") is not None:
+        shown["Capabilities"] = in_go(value["capabilities"], ("Add", "Drop"))
     problems: list[str] = []
     rule = "cannot set `allowPrivilegeEscalation` to false and"
     if value.get("privileged"):
@@ -161,10 +172,20 @@ def of_pod(path: str, spec: Document, containers: Sequence[Placed]) -> list[str]
         place = f"{path}.securityContext.shareProcessNamespace"
         rule = "ShareProcessNamespace and HostPID cannot both be enabled"
         problems.append(invalid(place, value=True, detail=rule))
+    problems += _host_sysctls(f"{path}.securityContext.sysctls", spec)
     problems += _host_process(path, spec, containers)
     problems += _host_users(path, spec, containers)
     problems += _host_name(path, spec)
     return problems
+
+
+def _host_sysctls(path: str, spec: Document) -> Iterator[str]:
+    for i, each in enumerate((spec.get("securityContext") or {}).get("sysctls") or ()):
+        name = each.get("name") or ""
+        for field, names in _NAMESPACES:
+            if spec.get(field) and names.fullmatch(name.replace("/", ".")):
+                detail = f"may not be specified when '{field}' is true"
+                yield invalid(f"{path}[{i}].name", name, detail)
 
 
 def _host_users(path: str, spec: Document, containers: Sequence[Placed]) -> Iterator[str]:

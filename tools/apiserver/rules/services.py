@@ -78,7 +78,7 @@ def _addresses(path: str, spec: Document) -> list[str]:
         detail = "may specify no more than one IP for each IP family"
         problems.append(invalid(place, addresses, detail))
     for i, (version, family) in enumerate(zip(versions, families, strict=False)):
-        if version != family:
+        if version != family and family in ("IPv4", "IPv6"):
             detail = f"expected an {family} value as indicated by `ipFamilies[{i}]`"
             problems.append(invalid(f"{place}[{i}]", addresses[i], detail))
     return problems
@@ -108,10 +108,9 @@ def _ports(path: str, ports: Sequence[Document], type_: str) -> list[str]:
 
 
 def _affinity(path: str, spec: Document) -> list[str]:
-    config, affinity = spec.get("sessionAffinityConfig"), spec.get("sessionAffinity") or "None"
-    if affinity == "None" and config is not None:
-        return [forbidden(path, "must not be set when session affinity is None")]
-    if affinity != "ClientIP" or config is None:
+    # Kubernetes drops a configuration that there is no affinity for
+    config = spec.get("sessionAffinityConfig")
+    if spec.get("sessionAffinity") != "ClientIP" or config is None:
         return []
     detail, place = "when session affinity type is ClientIP", f"{path}.clientIP.timeoutSeconds"
     if config.get("clientIP") is None:
@@ -162,6 +161,18 @@ def _traffic(path: str, spec: Document, type_: str) -> Iterator[str]:
         yield invalid(at, check, "must be between 1 and 65535, inclusive")
 
 
+def as_checked(spec: Document, before: Document) -> Document:
+    """Returns a service's spec without the addresses that it loses as it becomes an alias."""
+    if spec.get("type") != "ExternalName" or before.get("type") == "ExternalName":
+        return spec
+    lost = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+    return {
+        field: value
+        for field, value in spec.items()
+        if field not in lost or value != before.get(field)
+    }
+
+
 def service_update(spec: Document, before: Document) -> list[str]:
     """Checks that a service keeps its addresses, families and balancer."""
     types = (spec.get("type"), before.get("type"))
@@ -169,7 +180,8 @@ def service_update(spec: Document, before: Document) -> list[str]:
     if "ExternalName" not in types and not (_is_headless(spec) and _is_headless(before)):
         new, old = spec.get("clusterIPs") or [], before.get("clusterIPs") or []
         first, was = spec.get("clusterIP"), before.get("clusterIP")
-        changed = new[:1] != old[:1] if old else was and first != was
+        matches = not new or new[0] == first
+        changed = matches and (new[:1] != old[:1] if old else was and first != was)
         if changed:
             shown = new or ([first] if first else None)
             detail = "may not change once set"

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from berth.actors.scheduling.kube import quantity
-from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, qualified_name
+from berth.actors.scheduling.kube.names import dns_subdomain, qualified_name
 
 from ..schema import TYPES, canonical
 from .fields import (
+    IMMUTABLE,
     NOT_POSITIVE,
     Document,
     duplicate,
@@ -52,49 +53,63 @@ def _data_sources(path: str, spec: Document) -> list[str]:
     problems: list[str] = []
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     for field, value in (("dataSource", source), ("dataSourceRef", reference)):
-        if value is None:
+        if value is None or (field == "dataSource" and not _is_known_source(value)):
             continue
         place, group, kind = f"{path}.{field}", value.get("apiGroup"), value.get("kind") or ""
+        problems += [
+            required(f"{place}.{part}") for part in ("name", "kind") if not value.get(part)
+        ]
         if not group and kind != "PersistentVolumeClaim":
             detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
             problems.append(invalid(place, kind, detail))
         if group:
             messages = dns_subdomain(group)
             problems += [invalid(f"{place}.apiGroup", group, message) for message in messages]
-    if reference and (namespace := reference.get("namespace")):
-        place = f"{path}.dataSourceRef.namespace"
-        problems += [invalid(place, namespace, message) for message in dns_label(namespace)]
-    if source is None or reference is None:
+    if source is None or reference is None or not _is_known_source(source):
         return problems
-    detail = ""
-    if reference.get("namespace"):
-        detail = "may not be specified when dataSourceRef.namespace is specified"
-    elif any(source.get(field) != reference.get(field) for field in ("apiGroup", "kind", "name")):
-        detail = "must match dataSourceRef"
-    # the message shows the path itself as the value, which has no fields to show
-    return [*problems, invalid(path, {}, detail)] if detail else problems
+    if any(source.get(field) != reference.get(field) for field in ("apiGroup", "kind", "name")):
+        # the message shows the path itself as the value, which has no fields to show
+        problems.append(invalid(path, {}, "must match dataSourceRef"))
+    return problems
 
 
-def claim_update(spec: Document, before: Document) -> list[str]:
-    """Checks that a claim keeps what it asked for; binding sets its volume, and its class if it
-    omits it.
+def _is_known_source(source: Document) -> bool:
+    """True for a claim or a snapshot; Kubernetes drops any other dataSource, and refuses none."""
+    known = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+    return (source.get("apiGroup") or "", source.get("kind")) in known
+
+
+def claim_update(document: Document, before: Document) -> list[str]:
+    """Checks that a claim keeps what it asked for, but for its size and attributes once it is
+    bound. Binding sets its volume, and its class if it omits it.
     """
-    if spec == before:
+    spec, was = document.get("spec") or {}, before.get("spec") or {}
+    if spec == was:
         return []
-    kept, had = (_kept(version) for version in (spec, before))
+    is_bound = (document.get("status") or {}).get("phase") == "Bound"
+    kept, had = (_kept(version, is_bound=is_bound) for version in (spec, was))
     for field in ("volumeName", "storageClassName"):
         if field not in had:
             kept.pop(field, None)
-    return [forbidden("spec", _CLAIM_RULE)] if kept != had else []
+    problems = [forbidden("spec", _CLAIM_RULE)] if kept != had else []
+    asked, asked_before = (
+        _storage((each.get("resources") or {}).get("requests")) for each in (spec, was)
+    )
+    if asked < asked_before and asked <= _storage((before.get("status") or {}).get("capacity")):
+        place = "spec.resources.requests.storage"
+        problems.append(forbidden(place, "field can not be less than status.capacity"))
+    return problems + unchanged("volumeMode", spec.get("volumeMode"), was.get("volumeMode"))
 
 
-def _kept(spec: Document) -> dict[str, Any]:
+def _storage(amounts: Document | None) -> int:
+    return quantity.nano_value((amounts or {}).get("storage") or 0)
+
+
+def _kept(spec: Document, *, is_bound: bool) -> dict[str, Any]:
     fields: dict[str, Any] = canonical(TYPES["PersistentVolumeClaimSpec"], spec)
-    resources = fields.get("resources", {})
-    resources.pop("requests", None)
-    if not resources:
-        fields.pop("resources", None)
-    fields.pop("volumeAttributesClassName", None)
+    if is_bound:
+        fields.get("resources", {}).get("requests", {}).pop("storage", None)
+        fields.pop("volumeAttributesClassName", None)
     return fields
 
 
@@ -105,12 +120,16 @@ def volume(path: str, spec: Document) -> list[str]:
     if not capacity:
         problems.append(required(f"{path}.capacity"))
     if list(capacity) != ["storage"]:
-        problems.append(unsupported(f"{path}.capacity", capacity, ("storage",)))
-    problems += [
-        invalid(f"{path}.capacity[{name}]", str(amount), NOT_POSITIVE)
-        for name, amount in capacity.items()
-        if quantity.nano_value(amount) <= 0
-    ]
+        problems.append(
+            unsupported(f"{path}.capacity", dict(sorted(capacity.items())), ("storage",))
+        )
+    for name, amount in capacity.items():
+        place, nano = f"{path}.capacity[{name}]", quantity.nano_value(amount)
+        if nano < 0:
+            value = -(-nano // 1_000_000_000)
+            problems.append(invalid(place, value, "must be a valid resource quantity"))
+        if nano <= 0:
+            problems.append(invalid(place, str(amount), NOT_POSITIVE))
     affinity = spec.get("nodeAffinity")
     if affinity is not None and affinity.get("required") is None:
         detail = "must specify required node constraints"
@@ -144,9 +163,10 @@ def volume_update(spec: Document, before: Document) -> list[str]:
         path = "spec.persistentvolumesource"
         problems.append(forbidden(path, "spec.persistentvolumesource is immutable after creation"))
     problems += unchanged("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
-    if before.get("nodeAffinity") is not None:
-        after, was = spec.get("nodeAffinity"), before["nodeAffinity"]
-        problems += unchanged("nodeAffinity", after, was)
+    after, was = spec.get("nodeAffinity"), before.get("nodeAffinity")
+    if was is not None and after != was:
+        detail = f"{IMMUTABLE}, except for updating from beta label to GA"
+        problems.append(invalid("nodeAffinity", after, detail))
     return problems
 
 
@@ -219,9 +239,10 @@ def volume_attachment(path: str, spec: Document) -> list[str]:
     if inline is not None and named is not None:
         return [forbidden(path, rule)]
     place = f"{path}.persistentVolumeName"
-    if named == "":
-        return [required(place, "must specify non empty persistentVolumeName")]
-    return [invalid(place, named, message) for message in dns_subdomain(named or "x")]
+    if named is None:
+        return []
+    empty = [] if named else [required(place, "must specify non empty persistentVolumeName")]
+    return empty + [invalid(place, named, message) for message in dns_subdomain(named)]
 
 
 def csi_node_driver(path: str, driver: Document) -> list[str]:

@@ -14,14 +14,20 @@ _TYPES = {
 }
 
 
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "Deployment": {"maxSurge": "25%", "maxUnavailable": "25%"},
+    "DaemonSet": {"maxSurge": 0, "maxUnavailable": 1},
+}
+
+
 def strategy(kind: str, spec: Document) -> list[str]:
     """Checks how a workload of this kind replaces its pods. Absent fields get defaults."""
     if kind not in _TYPES:
         return []
     place = "spec.strategy" if kind == "Deployment" else "spec.updateStrategy"
     written = spec.get(place.removeprefix("spec.")) or {}
-    type_, rolling = written.get("type"), written.get("rollingUpdate")
-    if type_ is not None and type_ not in _TYPES[kind]:
+    type_, rolling = written.get("type") or "RollingUpdate", written.get("rollingUpdate")
+    if type_ not in _TYPES[kind]:
         shown = in_go(written, ("Type", "RollingUpdate"))
         if kind == "StatefulSet":
             return [invalid(place, shown, "must be 'RollingUpdate' or 'OnDelete'")]
@@ -39,7 +45,10 @@ def strategy(kind: str, spec: Document) -> list[str]:
 
 
 def _rolling(kind: str, place: str, rolling: Document) -> list[str]:
-    surge, unavailable = rolling.get("maxSurge"), rolling.get("maxUnavailable")
+    surge, unavailable = (
+        default if rolling.get(field) is None else rolling[field]
+        for field, default in _DEFAULTS[kind].items()
+    )
     at_surge, at_unavailable = f"{place}.maxSurge", f"{place}.maxUnavailable"
     surges, lacks = _is_some(surge), _is_some(unavailable)
     if kind == "Deployment" and not surges and not lacks:

@@ -31,8 +31,6 @@ _DISKS = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsof
 _MANAGED_DISK = f"{_DISKS}{{disk-id}}"
 _BLOB_DISK = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 _MOST_ISCSI_NAME = 64
-_SHORTEST_CERTIFICATE, _LONGEST_CERTIFICATE = 3600, 91 * 86_400
-_PATHS_OF_CERTIFICATE = ("credentialBundlePath", "keyPath", "certificateChainPath")
 
 
 def sources_of(type_: str) -> tuple[str, ...]:
@@ -141,9 +139,7 @@ def flocker(path: str, value: Document) -> list[str]:
 
 
 def azure_disk(path: str, value: Document) -> list[str]:
-    kind, uri = value.get("kind"), value.get("diskURI") or ""
-    if kind is None:
-        return []
+    kind, uri = value.get("kind") or "Shared", value.get("diskURI") or ""
     begins, form = (
         ("/subscriptions/", _MANAGED_DISK) if kind == "Managed" else ("https://", _BLOB_DISK)
     )
@@ -189,7 +185,7 @@ def persistent_csi(path: str, value: Document) -> list[str]:
     problems: list[str] = []
     for field in TYPES["CSIPersistentVolumeSource"].fields or ():
         secret = value.get(field)
-        if secret is None or not field.endswith("SecretRef"):
+        if secret is None or not field.endswith("SecretRef") or field == "nodeStageSecretRef":
             continue
         for part, form in (("name", dns_subdomain), ("namespace", dns_label)):
             place, text = f"{path}.{field}.{part}", secret.get(part) or ""
@@ -257,45 +253,6 @@ def _written(source: Document) -> Iterator[tuple[str, str]]:
     for item in (source.get("downwardAPI") or {}).get("items") or ():
         if item.get("path"):
             yield item["path"], item["path"]
-    if (bundle := source.get("clusterTrustBundle")) is not None:
-        yield bundle.get("path") or "", bundle.get("path") or ""
-    certificate = source.get("podCertificate") or {}
-    for field in _PATHS_OF_CERTIFICATE:
-        if certificate.get(field):
-            yield certificate[field], certificate[field]
-
-
-def trust_bundle(path: str, value: Document) -> list[str]:
-    name, signer = value.get("name"), value.get("signerName")
-    if name is None and signer is None:
-        return [required(path, "either name or signerName must be specified")]
-    if name is not None and signer is not None:
-        return [invalid(path, value, "only one of name and signerName may be used")]
-    if name == "":
-        return [required(f"{path}.name", "must be a valid object name")]
-    if signer == "":
-        return [required(f"{path}.signerName", "must be a valid signer name")]
-    selector = value.get("labelSelector")
-    if name is not None and selector is not None:
-        rule = "labelSelector must be unset if name is specified"
-        return [invalid(f"{path}.labelSelector", selector, rule)]
-    return []
-
-
-def certificate(path: str, value: Document) -> list[str]:
-    problems = []
-    place, seconds = f"{path}.maxExpirationSeconds", value.get("maxExpirationSeconds")
-    own = (value.get("signerName") or "").partition("/")[0].endswith("kubernetes.io")
-    most = 86_400 if own else _LONGEST_CERTIFICATE
-    rule = "if provided, maxExpirationSeconds must be"
-    if seconds is not None and seconds < _SHORTEST_CERTIFICATE:
-        problems.append(invalid(place, seconds, f"{rule} >= {_SHORTEST_CERTIFICATE}"))
-    if seconds is not None and seconds > most:
-        problems.append(invalid(place, seconds, f"{rule} <= {most}"))
-    if not any(value.get(field) for field in _PATHS_OF_CERTIFICATE):
-        rule = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
-        problems.append(required(path, rule))
-    return problems
 
 
 def mounts(path: str, container: Document, sources: dict[Any, Document]) -> list[str]:

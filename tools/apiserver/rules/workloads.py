@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from berth.actors.scheduling.kube.names import dns_label
 
 from .. import cron
-from ..schema import same
+from ..schema import TYPES, canonical, same
 from .endings import endings, indexes
 from .fields import (
     IMMUTABLE,
@@ -16,6 +16,7 @@ from .fields import (
     forbidden,
     in_go,
     invalid,
+    label_selector,
     required,
     selects,
     unchanged,
@@ -50,8 +51,12 @@ def workload(kind: str, spec: Document) -> list[str]:
         name = "deployment" if kind == "ReplicaSet" else kind.lower()
         detail = f"empty selector is invalid for {name}"
         problems.append(invalid("spec.selector", selector, detail))
-    lacks = kind == "DaemonSet" and selector is None  # it matches nothing
-    if lacks or (selector is not None and not selects(selector, pod_labels)):
+    malformed = bool(label_selector("", selector))
+    if malformed and kind not in ("DaemonSet", "ReplicationController"):
+        detail = "" if kind == "StatefulSet" else "invalid label selector"
+        problems.append(invalid("spec.selector", selector, detail).removesuffix(": "))
+    # without a selector, it matches nothing
+    if not malformed and (selector is None or not selects(selector, pod_labels)):
         detail = "`selector` does not match template `labels`"
         problems.append(invalid("spec.template.metadata.labels", pod_labels or None, detail))
     problems += _of_template(kind, template.get("spec") or {})
@@ -127,10 +132,13 @@ def own_selector(document: Document, *, new: bool) -> list[str]:
     """
     metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
     selector, template = spec.get("selector"), spec.get("template") or {}
-    labels = (template.get("metadata") or {}).get("labels") or {}
+    labels = dict(sorted(((template.get("metadata") or {}).get("labels") or {}).items()))
     if selector is None:
-        uid = metadata.get("uid")
-        return [required("spec.selector")] if spec.get("manualSelector") and uid else []
+        if not (spec.get("manualSelector") and metadata.get("uid")):
+            return []  # it is yet to be made
+        detail = "`selector` does not match template `labels`"
+        place = "spec.template.metadata.labels"
+        return [required("spec.selector"), invalid(place, labels or None, detail)]
     problems: list[str] = []
     if new and not spec.get("manualSelector"):
         values = {"controller-uid": metadata.get("uid") or "", "job-name": metadata.get("name")}
@@ -172,11 +180,28 @@ def job_update(spec: Document, before: Document) -> list[str]:
     elif after is not None and after not in (was, spec.get("parallelism")):
         detail = "can only be modified in tandem with spec.parallelism"
         problems.append(invalid("spec.completions", after, detail))
-    if not before.get("suspend"):  # a suspended job may still change where its pods run
-        template = spec.get("template") or {}
-        if not same("JobSpec", template, before.get("template"), "template"):
+    template, had = spec.get("template") or {}, before.get("template") or {}
+    if not before.get("suspend"):
+        if not same("JobSpec", template, had, "template"):
             problems.append(invalid("spec.template", template, IMMUTABLE))
+    elif _fixed(template) != _fixed(had):
+        problems.append(invalid("spec.template.spec", template.get("spec"), IMMUTABLE))
     return problems
+
+
+def _fixed(template: Document) -> Document:
+    """Returns what a suspended job keeps of its pods: all but where they run and what they need."""
+    pod: Document = canonical(TYPES["PodSpec"], template.get("spec") or {})
+    for field in ("nodeSelector", "tolerations", "schedulingGates"):
+        pod.pop(field, None)
+    affinity = pod.get("affinity", {})
+    affinity.pop("nodeAffinity", None)
+    if not affinity:
+        pod.pop("affinity", None)
+    for field in ("containers", "initContainers"):
+        for each in pod.get(field, ()):
+            each.pop("resources", None)
+    return pod
 
 
 def cron_job(document: Document, before: Document | None) -> list[str]:
@@ -212,14 +237,13 @@ def _time_zone(path: str, zone: str | None) -> list[str]:
         return [invalid(path, zone, "timeZone must be nil or non-empty string")]
     problems: list[str] = []
     if zone.lower() == "local":
-        detail = (
-            "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        )
+        place = "https://www.iana.org/time-zones"
+        detail = f"timeZone must be an explicit time zone as defined in {place}"
         problems.append(invalid(path, zone, detail))
     try:
         ZoneInfo(zone)
     except (ValueError, OSError, ZoneInfoNotFoundError):
-        if zone.lower() != "local":
+        if zone != "Local":
             problems.append(invalid(path, zone, f"unknown time zone {zone}"))
     return problems
 

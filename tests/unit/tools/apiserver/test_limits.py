@@ -85,7 +85,7 @@ def test_containers_get_the_defaults_that_they_lack(api: Api) -> None:
 
 
 def test_without_a_default_a_pod_stays_as_it_is(api: Api) -> None:
-    limit(api, {"type": "Pod", "max": {"pods": "5"}}, namespace="kube-system")
+    limit(api, {"type": "Pod", "max": {"cpu": "5"}}, namespace="kube-system")
     pod = create(api)
     assert resources(pod) == {}
     assert "annotations" not in pod["metadata"]

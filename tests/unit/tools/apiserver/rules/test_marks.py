@@ -86,11 +86,12 @@ def test_a_document_with_marks(name: str, document: dict[str, Any], expected: li
 
 
 def test_an_immutable_field_may_not_change_unless_it_is_below_a_mutable_one() -> None:
-    job = {"completionMode": "Indexed"}
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    job = {"completionMode": "Indexed", "template": template}
     assert MARKS.problems("JobSpec", "", job, job) == []
-    (problem,) = MARKS.problems("JobSpec", "", job, {})
+    (problem,) = MARKS.problems("JobSpec", "", job, {"template": template})
     assert problem == 'completionMode: Invalid value: "Indexed": field is immutable'
-    (problem,) = MARKS.problems("JobSpec", "", {}, job)
+    (problem,) = MARKS.problems("JobSpec", "", {"template": template}, job)
     assert problem == "completionMode: Invalid value: null: field is immutable"
     cron_job = {"schedule": "* * * * *", "jobTemplate": {"spec": job}}
     before = {**cron_job, "jobTemplate": {"spec": {}}}
