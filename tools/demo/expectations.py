@@ -81,7 +81,23 @@ class Expectations:
         if node not in self._nodes:
             return f"is bound to {node}, which does not exist"
         late = unchosen(pod, [*self._storage.values(), *self._pods.values()])
-        return late[0] if late else f"does not start on {node} yet"
+        return late[0] if late else self._lacking(pod) or f"does not start on {node}"
+
+    def _lacking(self, pod: Document) -> str:
+        """Returns which claim keeps a pod from starting, or "" if each is bound."""
+        namespace = pod["metadata"]["namespace"]
+        phases = {
+            of["metadata"]["name"]: (of.get("status") or {}).get("phase", "Pending")
+            for of in self._storage.values()
+            if of["kind"] == "PersistentVolumeClaim" and of["metadata"]["namespace"] == namespace
+        }
+        for volume in pod["spec"].get("volumes") or ():
+            name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+            if name and name not in phases:
+                return f"waits for its claim {name}, which does not exist"
+            if name and phases[name] != "Bound":
+                return f"waits for its claim {name}, which is not bound"
+        return ""
 
     def _of_workload(self, kind: str, document: Document, is_due: IsDue) -> Wait:
         status, key = document.get("status") or {}, _key(document)

@@ -395,6 +395,8 @@ def completed_object(kind: Kind, document: Document, store: Store) -> Document:
     metadata["name"] = name = metadata.get("name") or ""
     if kind.namespaced:
         metadata["namespace"] = metadata.get("namespace") or "default"
+    else:
+        metadata.pop("namespace", None)
     is_new = not metadata.get("uid")
     if is_new:
         key = f"{kind.kind}/{metadata.get('namespace', '')}/{name}"

@@ -229,3 +229,13 @@ def test_hostile_json_is_a_problem_like_any_other(tmp_path: Path, text: str) -> 
     assert names(manifests) == ["b"]
     (problem,) = manifests.findings.problems
     assert problem.startswith(f"{tmp_path}/a.json: cannot be read: line ")
+
+
+def test_the_namespace_of_an_object_that_is_in_none_does_not_count(tmp_path: Path) -> None:
+    """As in Kubernetes; charts write the namespace of their release everywhere."""
+    high = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nvalue: 9\n"
+    classes = f"{high}metadata: {{name: high, namespace: shop}}"
+    spec = "spec: {containers: [{name: c, image: i}], priorityClassName: high}"
+    written(tmp_path, a_yaml=f"{NODE}---\n{classes}\n---\n{pod('p', spec)}")
+    result = run("-f", tmp_path)
+    assert (result.exit_code, result.stderr) == (0, "")

@@ -95,7 +95,11 @@ def test_a_job_moves_while_it_retries(status: Document, moves: bool) -> None:
     [
         (pod("p"), "pod default/p has no node, and its scheduler has not said why"),
         (pod("p", "node-9"), "pod default/p is bound to node-9, which does not exist"),
-        (pod("p", "node-1"), "pod default/p does not start on node-1 yet"),
+        (
+            pod("p", "node-1", volumes=[{"persistentVolumeClaim": {"claimName": "none"}}]),
+            "pod default/p waits for its claim none, which does not exist",
+        ),
+        (pod("p", "node-1"), "pod default/p does not start on node-1"),
         (
             pod("p", "node-1", volumes=[{"persistentVolumeClaim": {"claimName": "data"}}]),
             (
