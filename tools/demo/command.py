@@ -59,7 +59,7 @@ from ..whatif.acting import Doing
 from ..whatif.listed import Listed
 from ..whatif.service import Service
 from ..whatif.weights import weights_of
-from .creation import create, with_standard_class
+from .creation import create, needs_class, standard_class
 from .placements import Summary
 from .reasons import with_reasons
 from .scheduler import Scheduler, SchedulerEndedError, Start
@@ -228,8 +228,12 @@ def demo(
         look = live and keep and sys.stdin.isatty() and not Console().is_dumb_terminal
         manifests = read_manifests(paths or (SAMPLE,), reading=reading)
         tell(*reading.findings.untold(), manifests.left_out_line)
+        written = [*manifests.objects, *_of_devices(devices)]
+        standard = standard_class(written)
+        if standard and any(needs_class(of.document) for of in written):
+            tell("claims without a class get the demo's default StorageClass, standard")
         settings = Settings(
-            manifests=with_standard_class([*manifests.objects, *_of_devices(devices)]),
+            manifests=[*standard, *written],
             findings=reading.findings,
             nodes=nodes,
             devices=devices,

@@ -64,15 +64,29 @@ async def create(
             findings.problem(f"{where}, {shown_name(document)}: {refused}")
 
 
-def with_standard_class(manifests: list[Manifest]) -> list[Manifest]:
-    """Returns the manifests, and with them the standard class unless they have a default class."""
+def standard_class(manifests: Iterable[Manifest]) -> list[Manifest]:
+    """Returns the standard class, unless the manifests have it or another default class."""
     classes = [of.document["metadata"] for of in manifests if of.kind == STORAGE_CLASSES]
     names = {of.get("name") for of in classes}
     annotations = [of.get("annotations") or {} for of in classes]
     has_default = any(of.get(key) == "true" for of in annotations for key in DEFAULT_CLASS)
     if has_default or STANDARD["metadata"]["name"] in names:
-        return manifests
-    return [Manifest(STORAGE_CLASSES, STANDARD, "standard"), *manifests]
+        return []
+    return [Manifest(STORAGE_CLASSES, STANDARD, "standard")]
+
+
+def needs_class(document: Any) -> bool:
+    """True if an object is a claim without a storage class, or has a template of one."""
+    if isinstance(document, list):
+        return any(map(needs_class, document))
+    if not isinstance(document, dict):
+        return False
+    claims = [document] if document.get("kind") == "PersistentVolumeClaim" else []
+    claims += document.get("volumeClaimTemplates") or ()
+    claims += filter(None, [document.get("volumeClaimTemplate")])
+    specs = [claim.get("spec") or {} for claim in claims]
+    lacks_one = any(spec.get("storageClassName") is None for spec in specs)
+    return lacks_one or any(map(needs_class, document.values()))
 
 
 async def _apply(access: Embedded, kind: Kind, document: Document) -> None:

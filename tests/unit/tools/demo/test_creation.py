@@ -1,0 +1,70 @@
+"""What a demo creates before its cluster starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from berth.tools.apiserver.api import Api
+from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.apiserver.store import Store
+from berth.tools.demo.creation import create, needs_class, standard_class
+from berth.tools.hollow.embedded import Embedded
+from berth.tools.manifests import Findings, Manifest, ManifestError
+
+Document = dict[str, Any]
+NAMESPACES, NODES = BY_KIND["v1", "Namespace"], BY_KIND["v1", "Node"]
+CLASSES, PODS = BY_KIND["storage.k8s.io/v1", "StorageClass"], BY_KIND["v1", "Pod"]
+BARE: Document = {"spec": {"resources": {}}}
+CLASSED: Document = {"spec": {"storageClassName": ""}}
+DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
+
+
+@pytest.mark.parametrize(
+    ("document", "needs"),
+    [
+        ({"kind": "PersistentVolumeClaim", **BARE}, True),
+        ({"kind": "PersistentVolumeClaim", **CLASSED}, False),
+        ({"kind": "StatefulSet", "spec": {"volumeClaimTemplates": [CLASSED, BARE]}}, True),
+        ({"spec": {"volumes": [{"ephemeral": {"volumeClaimTemplate": BARE}}]}}, True),
+        ({"spec": {"volumes": [{"persistentVolumeClaim": {"claimName": "x"}}]}}, False),
+    ],
+)
+def test_claims_without_a_class_need_one(document: Document, needs: bool) -> None:
+    assert needs_class(document) == needs
+
+
+def test_there_is_a_standard_class_unless_the_manifests_have_a_default_one() -> None:
+    def classes(name: str, annotations: dict[str, str]) -> list[Manifest]:
+        metadata = {"name": name, "annotations": annotations}
+        return standard_class([Manifest(CLASSES, {"metadata": metadata}, "f:1")])
+
+    assert len(classes("fast", {})) == 1
+    assert classes("fast", DEFAULT) == []
+    assert classes("standard", {}) == []
+
+
+@pytest.mark.anyio
+async def test_what_every_cluster_has_is_changed_and_what_is_refused_is_told() -> None:
+    store = Store()
+    Api(store).seed()
+    access, findings = Embedded(store), Findings()
+    node = {"metadata": {"name": "node-1", "labels": {"mine": "yes"}}}
+    pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "new"}, "spec": {"containers": []}}
+    manifests = [
+        Manifest(PODS, pod, "pod.yaml:1"),
+        Manifest(NODES, node, "nodes.yaml:1"),
+        Manifest(NAMESPACES, {"metadata": {"name": "default", "labels": {"a": "b"}}}, "ns.yaml:1"),
+    ]
+    await create(access, 2, manifests, findings)
+    listed = await access.call("GET", NODES.path(), dict)
+    labels = {of["metadata"]["name"]: of["metadata"]["labels"] for of in listed["items"]}
+    assert labels["node-1"]["mine"] == "yes"
+    assert list(labels) == ["node-1", "node-2"]
+    default = await access.call("GET", NAMESPACES.path("", "default"), dict)
+    assert default["metadata"]["labels"]["a"] == "b"
+    (problem,) = findings.problems
+    assert problem.startswith('pod.yaml:1, Pod new/p: Pod "p" is invalid: spec.containers')
+    with pytest.raises(ManifestError, match=r"pod\.yaml:1, Pod new/p: "):
+        await create(Embedded(Store()), 0, manifests[:1], Findings(strict=True))
