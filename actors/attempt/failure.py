@@ -78,6 +78,9 @@ def failed(stage: Stage, status: Status) -> Failure:
     reason = "Unschedulable" if status.rejected else "SchedulerError"
     message = _writable(status.message)
     match stage:
+        case Stage.GATE if status.rejected:
+            message = _writable(f"Scheduling is blocked by the plugin {status.plugin}: {message}")
+            return Failure("SchedulingGated", message, nominated_node=None)
         case Stage.GATE:
             return Failure(reason, message, nominated_node=None)
         case Stage.BEFORE_DONE if status.rejected:

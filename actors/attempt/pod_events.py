@@ -27,6 +27,16 @@ def failed_scheduling(pod: Pod, message: str) -> RecordEvent:
     )
 
 
+def activated_in_vain(pod: Pod, by: str, times: int) -> RecordEvent:
+    """Returns the event of a pod that plugins activate again and again without progress."""
+    note = (
+        f"Activated {times} times in a row by {by}, and no attempt placed it: "
+        "from now on it backs off like other pods"
+    )
+    sender = pod.spec.scheduler_name
+    return RecordEvent(reference_to(pod), _WARNING, "ActivatedInVain", "Scheduling", note, sender)
+
+
 def preempted(victim: Pod, preemptor: Pod, node: str, *, in_memory: bool) -> RecordEvent:
     """Returns the event of a victim; `in_memory` if it was not bound yet."""
     note = f"Preempted by pod {preemptor.metadata.uid} on node {node}"

@@ -262,7 +262,7 @@ class BindingActor(Actor[BindingMessage]):
         placement.cycle.record.end("scheduled", node)
         activated = placement.cycle.take_pods_to_activate()
         if activated:
-            self._queue.tell(Activate(activated))
+            self._queue.tell(Activate(activated, profile.of_packages, info.key))
 
     def _release(self, profile: Profile, placement: Placement, where: str | None = None) -> None:
         """Releases the reservations of the pod, and its room if the pod has no node elsewhere."""

@@ -152,7 +152,7 @@ class CycleActor:
         self._binding.tell(BindPlaced(placement, accepted))
         activated = state.take_pods_to_activate()
         if activated:
-            self._queue.tell(Activate(activated))
+            self._queue.tell(Activate(activated, profile.of_packages, info.key))
         await accepted.wait()
         return SUCCESS
 

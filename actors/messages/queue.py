@@ -48,7 +48,7 @@ class StoryStep(msgspec.Struct, frozen=True, gc=False):
 
     `event` is the reason, as kube-scheduler's metrics name it. `cause` is the cluster event that
     came while the pod was in flight, if that is the reason. `plugin` is the plugin whose hint
-    function accepted the event, or the plugin that gated the pod.
+    function accepted the event, or the plugin that gated the pod, with its reasons as `message`.
     """
 
     at: float
@@ -56,6 +56,7 @@ class StoryStep(msgspec.Struct, frozen=True, gc=False):
     event: str
     plugin: str = ""
     cause: str = ""
+    message: str = ""
 
 
 class PendingPodAdded(msgspec.Struct, frozen=True):
@@ -168,9 +169,14 @@ class Done(msgspec.Struct, frozen=True):
 
 
 class Activate(msgspec.Struct, frozen=True):
-    """Move these pods (namespace/name) to the active queue if they are parked or in backoff."""
+    """Move these pods (namespace/name) to the active queue if they are parked or in backoff.
+
+    `plugins` may have asked for it, in the attempt at the pod `at`.
+    """
 
     keys: tuple[str, ...]
+    plugins: tuple[str, ...] = ()
+    at: str = ""
 
 
 class ShowStory(Order[tuple[StoryStep, ...]], frozen=True):
@@ -183,8 +189,10 @@ class QueuedPodDump(msgspec.Struct, frozen=True, rename="camel"):
     """A pod of the queue, for people to read; `backoff_left` is in seconds.
 
     `rejected_by` are the plugins that rejected the last attempt, `pending` those that wait for
-    something to happen. `skipped` tells how often each of their hints skipped each event since the
-    last attempt, by "plugin: event".
+    something to happen. `gate_message` has the reasons of `gated_by`. `skipped` tells how often
+    each of their hints skipped each event since the last attempt, by "plugin: event".
+    `activated_by` names who activates the pod again and again without progress, so that its backoff
+    is not skipped any more; "" if nobody does.
     """
 
     key: str
@@ -199,11 +207,15 @@ class QueuedPodDump(msgspec.Struct, frozen=True, rename="camel"):
     held: bool
     story: tuple[StoryStep, ...]
     skipped: Mapping[str, int] = {}
+    gate_message: str = ""
+    activated_by: str = ""
 
 
 class QueueStatistics(msgspec.Struct, frozen=True):
     """The pods by queue (kube-scheduler's metric pending_pods), the pods in flight, how many
     differences were healed since the start, and how many parked pods are forgotten: they would fit.
+    `activations_in_vain` counts, by plugin, the activations of pods that were activated too often
+    without progress.
     """
 
     active: int
@@ -213,6 +225,7 @@ class QueueStatistics(msgspec.Struct, frozen=True):
     in_flight: int
     healed: int
     forgotten: int
+    activations_in_vain: Mapping[str, int] = {}
 
 
 class CountQueued(Order[QueueStatistics], frozen=True):

@@ -34,12 +34,13 @@ from ..runtime.logger import get_logger
 from ..scheduling.framework.events import ClusterEvent
 from ..telemetry.instruments import Instruments, Observe
 from .backoff import WINDOW_SECONDS
-from .effects import HandOut, PodForgotten, PodMoved
+from .effects import HandOut, PodForgotten, PodMoved, PodRestless
 from .state import QueueState
 
 log = get_logger(__name__)
 
 MOVES = 4  # the verbosity of moves
+SAID = ("cause", "plugin", "message")  # of a move, where it has them
 BACKOFF_FLUSH_SECONDS = WINDOW_SECONDS
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 # The events of pending pods, as kube-scheduler's metric event_handling_duration_seconds names them.
@@ -94,6 +95,14 @@ class QueueActor(Actor[QueueMessage]):
                         rejectedBy=",".join(effect.rejected_by),
                         parkedSeconds=round(effect.parked_for),
                     )
+                case PodRestless():
+                    self._log.warning(
+                        "a pod is activated again and again without progress, so it backs off",
+                        pod=effect.key,
+                        activatedBy=effect.by,
+                        activations=effect.activations,
+                        attempts=effect.attempts,
+                    )
                 case Nominate() | Unnominate():
                     self._cache.tell(effect)
                 case SetNominatedNode() | SetUnschedulable() | RecordEvent():
@@ -125,5 +134,5 @@ class QueueActor(Actor[QueueMessage]):
             pod=pod,
             because=step.event,
             queue=str(step.queue),
-            **{name: value for name in ("cause", "plugin") if (value := getattr(step, name))},
+            **{name: value for name in SAID if (value := getattr(step, name))},
         )

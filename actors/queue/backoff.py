@@ -3,8 +3,9 @@
 Time is cut into windows of a second. Pods whose backoff ends in the same window are in QueueSort's
 order. So the best pod still comes first when the active queue is empty and the scheduler takes a
 pod from here. Pods whose attempt ended with an error are kept apart and are never taken early,
-because their penalty protects the API server; so are large pods that wait for their turn. With
-`pops` off, no pod is taken early, and there are no windows. Mirrors kube-scheduler's backoffQueue.
+because their penalty protects the API server; so are pods that plugins activate again and again,
+and large pods that wait for their turn. With `pops` off, no pod is taken early, and there are no
+windows. Mirrors kube-scheduler's backoffQueue.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Backoff:
         """Adds a pod. A pod that is here already is sorted again."""
         if entry.deferred_until:
             self._deferred.put(entry.key, (self.until(entry), float(entry.arrival)), entry)
-        elif entry.rejectors and self._pops:
+        elif entry.rejectors and self._pops and not entry.restless:
             self._rejected.put(entry.key, (self.until(entry), *self._sort_slot(entry)), entry)
         else:
             self._erred.put(entry.key, (self.until(entry), float(entry.arrival)), entry)

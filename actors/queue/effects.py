@@ -36,10 +36,20 @@ class PodForgotten(msgspec.Struct, frozen=True):
     parked_for: float
 
 
+class PodRestless(msgspec.Struct, frozen=True):
+    """The pod of this key was activated again and again without progress; for the log."""
+
+    key: str
+    by: str
+    activations: int
+    attempts: int
+
+
 Effect = (
     HandOut
     | PodMoved
     | PodForgotten
+    | PodRestless
     | Nominate
     | Unnominate
     | SetNominatedNode

@@ -7,6 +7,7 @@ from __future__ import annotations
 import msgspec
 
 from ..messages.queue import Place
+from ..scheduling.framework.status import SUCCESS, Status
 from ..scheduling.model.pod_info import PodInfo
 from .places import OUTSIDE
 
@@ -24,8 +25,15 @@ class Entry(msgspec.Struct, eq=False):
     - `unschedulable`, `pending`: the plugins that rejected the last attempt, and those that wait
       for something to happen
     - `gated_by`: the PreEnqueue plugin that gates the pod
-    - `gate_error`: the message of a PreEnqueue plugin that fails, "" if none does
-    - `gate_reported_at`: when such a message was last due for a report
+    - `gate`: the answer of the PreEnqueue plugin that gates the pod, success if none does
+    - `gate_reported`: the answer of a PreEnqueue plugin that was last due for a report
+    - `gate_reported_at`: when it was
+    - `activations`: how many activations in a row skipped the backoff of the pod
+    - `activated_at`: when the last activation came that skipped it, or would have
+    - `restless`: true if it was activated too often in a row, so that it backs off to the end
+    - `activations_reported_at`: when it was last due for a report that they are in vain
+    - `activated_for`, `activated_at_pod`: the plugins that activated the pod last, and the pod in
+      whose attempt they did
     - `flushed`: true if it was woken because it was parked for too long
     - `hold`: the number of the preemption that makes room for the pod, 0 for none
     - `deferred_until`: when a large pod may have its turn, 0 unless it waits for one
@@ -46,8 +54,15 @@ class Entry(msgspec.Struct, eq=False):
     unschedulable: frozenset[str] = NO_PLUGINS
     pending: frozenset[str] = NO_PLUGINS
     gated_by: str = ""
-    gate_error: str = ""
+    gate: Status = SUCCESS
+    gate_reported: Status = SUCCESS
     gate_reported_at: float = 0.0
+    activations: int = 0
+    activated_at: float = 0.0
+    activations_reported_at: float = 0.0
+    restless: bool = False
+    activated_for: str = ""
+    activated_at_pod: str = ""
     flushed: bool = False
     hold: int = 0
     deferred_until: float = 0.0

@@ -55,6 +55,8 @@ def _dumped(queues: Queues, entry: Entry, now: float) -> QueuedPodDump:
         entry.hold > 0,
         queues.stories.of(entry.key),
         dict(entry.skips),
+        entry.gate.message,
+        queues.activations.restless_by(entry),
     )
 
 
@@ -67,6 +69,7 @@ def statistics(queues: Queues, healed: int, forgotten: int) -> QueueStatistics:
         len(queues.in_flight),
         healed,
         forgotten,
+        dict(queues.activations.refused),
     )
 
 

@@ -13,11 +13,13 @@ from collections.abc import Sequence
 import msgspec
 
 from ..messages.queue import Place, ProfileRules, StoryStep
+from ..scheduling.framework.status import Status
+from .activations import Activations
 from .active import ActivePods
 from .backoff import Backoff
 from .effects import Effect, PodMoved
 from .entry import Entry
-from .gate_errors import GateErrors
+from .gate_reports import GateReports
 from .heap import Slot
 from .hints import UNTIMED, HintTable, HintTimes, Worth
 from .in_flight import InFlight
@@ -72,7 +74,8 @@ class Queues:
         self.unschedulable = ParkedPods(self.hints)
         self.gated = ParkedPods(self.hints)
         self.in_flight = InFlight()
-        self.gate_errors = GateErrors()
+        self.gate_reports = GateReports()
+        self.activations = Activations()
         self.stories = Stories()
         self.turns = Turns()
         self._by_place: dict[Place, ActivePods | Backoff | ParkedPods] = {
@@ -100,11 +103,11 @@ class Queues:
         waits = not worth.immediately and self.backoff.holds(entry, now)
         if self.rules.pop_from_backoff or not waits:
             status = self.rules.pre_enqueue(entry.info.pod)
-            if not status.ok or entry.gate_error:
-                self.gate_errors.note(entry, status, now)
+            self._note_gate(entry, status, now)
             if not status.ok or entry.hold:
                 plugin = PREEMPTION if status.ok else status.plugin
-                return self._gate(entry, trigger, StoryStep(now, GATED, event, plugin))
+                step = StoryStep(now, GATED, event, plugin, message=status.message)
+                return self._gate(entry, trigger, step)
         step = StoryStep(now, BACKOFF if waits else ACTIVE, event, worth.plugin, cause)
         if waits:
             return (self.arrive(entry, trigger, step),)
@@ -125,11 +128,15 @@ class Queues:
     def gate_if_rejected(self, entry: Entry, event: str, now: float) -> Sequence[Effect]:
         """Moves a pod to gated if a PreEnqueue plugin of its new profile rejects it."""
         status = self.rules.pre_enqueue(entry.info.pod)
-        if not status.ok or entry.gate_error:
-            self.gate_errors.note(entry, status, now)
+        self._note_gate(entry, status, now)
         if status.ok:
             return ()
-        return self._gate(entry, PROFILES_CHANGED, StoryStep(now, GATED, event, status.plugin))
+        step = StoryStep(now, GATED, event, status.plugin, message=status.message)
+        return self._gate(entry, PROFILES_CHANGED, step)
+
+    def _note_gate(self, entry: Entry, status: Status, now: float) -> None:
+        if not status.ok or not entry.gate.ok:
+            self.gate_reports.note(entry, status, now)
 
     def arrive(self, entry: Entry, trigger: Trigger, step: StoryStep) -> PodMoved:
         """Moves a pod to the queue of this step of its story."""

@@ -118,8 +118,8 @@ class QueueState:
                 effects = self._displace(info, node, now)
             case IsHeld():
                 effects = (message.answer(self._is_held(message)),)
-            case Activate(keys):
-                effects = self._waking.activate(keys, now)
+            case Activate():
+                effects = self._waking.activate(message, now)
             case PauseNamespace(namespace):
                 self._queues.active.pause(namespace)
             case ResumeNamespace(namespace):
@@ -210,8 +210,10 @@ class QueueState:
             if not queues.turns.used_up(namespace, now):
                 queues.active.put_back(namespace)
         effects: list[Effect] = []
-        if queues.gate_errors.unreported:
-            effects += queues.gate_errors.report(self._entries)
+        if queues.gate_reports.unreported:
+            effects += queues.gate_reports.report(self._entries)
+        if queues.activations.unreported:
+            effects += queues.activations.report(self._entries)
         while self._waiting:
             entry = queues.active.peek() or queues.backoff.first()
             if entry is None:
@@ -253,6 +255,8 @@ class QueueState:
             # A new pod of this name is in the queue already, or the pod is ours no more.
             return self._remove(entry, now)
         entry.failed(failure.unschedulable, failure.pending, now, next(self._arrival))
+        if entry.restless:
+            self._queues.activations.forget_if_quiet(entry, now)
         entry.hold, entry.had_node = failure.hold, failure.had_node
         node = failure.nominated_node
         if node is None:

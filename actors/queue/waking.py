@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-from ..messages.queue import ClusterChanged, PreemptionEnded
+from ..messages.queue import Activate, ClusterChanged, PreemptionEnded
 from ..scheduling.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
 from .effects import Effect
 from .entry import Entry
@@ -33,6 +33,7 @@ NEW_PROFILES = Worth("ProfilesChanged")
 PARKED_TOO_LONG = Worth(str(UNSCHEDULABLE_TIMEOUT))
 BACKOFF_OVER = Worth("BackoffComplete", immediately=True)
 FORCED = Worth(str(FORCE_ACTIVATE), immediately=True)
+ACTIVATED_IN_VAIN = Worth(str(FORCE_ACTIVATE))
 AFTER_ERROR = Worth("")
 
 
@@ -107,21 +108,32 @@ class Waking:
 
     # ------------------------------------------------------------------------------------- orders
 
-    def activate(self, keys: Sequence[str], now: float) -> Sequence[Effect]:
-        """Moves the pods of these keys to active, on the order of a plugin."""
+    def activate(self, order: Activate, now: float) -> Sequence[Effect]:
+        """Moves pods to active, on the order of a plugin."""
         effects: list[Effect] = []
-        for key in keys:
+        for key in order.keys:
             entry = self._queues.entries.get(key)
             if entry is None:
                 # The event is for this pod alone. The pod is tried again if its attempt fails.
                 for flying in self._in_flight:
                     if flying.key == key:
+                        _note_activation(flying, order)
                         self._in_flight.remember(
                             ClusterChanged(FORCE_ACTIVATE, None, flying.info.pod)
                         )
-            else:
+                continue
+            _note_activation(entry, order)
+            if entry.place is ACTIVE or self._skips(entry, now):
                 effects += self._force(entry, ACTIVATED, now)
+            elif entry.place is not BACKOFF:
+                effects += self._queues.requeue(entry, ACTIVATED, ACTIVATED_IN_VAIN, now)
         return effects
+
+    def _skips(self, entry: Entry, now: float) -> bool:
+        """True if an activation of the pod may skip what is left of its backoff."""
+        return not self._queues.backoff.holds(entry, now) or self._queues.activations.skips(
+            entry, now
+        )
 
     def end_hold(self, ended: PreemptionEnded, now: float) -> Sequence[Effect]:
         """Ends a hold: an event that came while the pod was held wakes it now. After a failed
@@ -158,6 +170,10 @@ class Waking:
             elif not (entry.hold and _awaits_room(entry)):
                 effects += self._queues.requeue(entry, PROFILES_CHANGED, NEW_PROFILES, now)
         return effects
+
+
+def _note_activation(entry: Entry, order: Activate) -> None:
+    entry.activated_for, entry.activated_at_pod = ", ".join(order.plugins), order.at
 
 
 def _awaits_room(entry: Entry) -> bool:

@@ -77,7 +77,8 @@ def show_pod(key: str, page: PodPage, console: Console) -> None:
         console.print(f"{key} is no longer in the queue.")
     table = _table("history", "age", "to", "event", "while in flight", "plugin")
     for step in page.story:
-        table.add_row(_age(step), step.queue, step.event, step.cause, step.plugin)
+        plugin = f"{step.plugin}: {printable(step.message)}" if step.message else step.plugin
+        table.add_row(_age(step), step.queue, step.event, step.cause, escape(plugin))
     _print(table, console)
 
 
@@ -147,10 +148,14 @@ def _queued(pods: tuple[QueuedPodDump, ...]) -> Table:
     table = _table(f"{_count(len(pods), 'pod')} in the queue", *columns)
     for pod in sorted(pods, key=lambda pod: (PLACES.index(pod.place), -pod.priority, pod.key)):
         rejectors = [*pod.rejected_by, *(f"{plugin} (pending)" for plugin in pod.pending)]
+        if pod.gate_message:
+            rejectors = [f"{pod.gated_by}: {printable(pod.gate_message)}"]
+        if pod.activated_by:
+            rejectors.append(f"activated again and again by {pod.activated_by}")
         place = f"{pod.place} (held)" if pod.held else pod.place
         left = _seconds(pod.backoff_left) if pod.backoff_left else ""
         numbers = (str(pod.priority), str(pod.attempts), left)
-        table.add_row(pod.key, place, *numbers, ", ".join(rejectors), _last(pod.story))
+        table.add_row(pod.key, place, *numbers, escape(", ".join(rejectors)), _last(pod.story))
     return table
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from berth.actors.attempt.flight_file import page_of_files
 from berth.actors.attempt.flights import AttemptsPage, PodNow, RecordedAttempt
+from berth.actors.messages.queue import Place
 from berth.actors.telemetry.klog import printable
 
 from ..explain.recorded import conclusion, woken_by
@@ -82,11 +83,12 @@ def why(
     if not chosen:
         near = near_pod(key, scheduler) if file is None and not page.attempts else ""
         raise NoAnswerError(_nothing(key, page, file) + near)
-    shown = chosen if every else _last(chosen)
+    shown, all_attempts = chosen if every else _last(chosen), page.attempts
     page = msgspec.structs.replace(page, attempts=shown)
     uid = shown[-1].uid
     if file is not None or (page.pod is not None and page.pod.uid == uid):
-        _tell(page, lines_of(page, shown), output)
+        last = shown[-1] is all_attempts[-1]
+        _tell(page, [*lines_of(page, shown), *(_lines_of_gate(page) if last else ())], output)
         return
     events = events_about(key, uid, scheduler)
     _tell(page, [*lines_of(page, shown), *lines_of_end(page, events)], output, events)
@@ -160,8 +162,18 @@ def lines_of_pod(key: str, page: AttemptsPage, events: Sequence[EventNow]) -> It
     if page.pod is None:
         yield "  there is no such pod now; there are events about one"
     else:
+        yield from _lines_of_gate(page)
         yield from _lines_of(page.pod)
     yield from _lines_of_events(events)
+
+
+def _lines_of_gate(page: AttemptsPage) -> Iterator[str]:
+    """Returns the line about the plugin that keeps the pod out of the queue, if one does now."""
+    step = page.story[-1] if page.story else None
+    if page.pod is None or page.pod.node or step is None or step.queue != Place.GATED:
+        return
+    reasons = f": {step.message}" if step.message else ""
+    yield f"  {step.plugin} keeps it out of the queue since {_date(step.at)}{reasons}"
 
 
 def lines_of_end(page: AttemptsPage, events: Sequence[EventNow]) -> Iterator[str]:

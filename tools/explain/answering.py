@@ -23,6 +23,7 @@ from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.kube.whole import with_json
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.feature_gates import DEFAULTS
 from berth.config.fields import path_first
@@ -49,6 +50,17 @@ class Attempt(msgspec.Struct, frozen=True):
     @property
     def snapshot(self) -> Snapshot:
         return self.cluster.snapshot()
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Returns why a plugin's PreEnqueue keeps the pod out of the queue, if one does: a sentence
+        without its subject. In-tree plugins are left out: gates are in the pod, and a decision
+        tells of missing claims.
+        """
+        status = self.profile.pre_enqueue(self.info.pod)
+        if status.ok or (status.rejected and status.plugin in IN_TREE):
+            return ()
+        return (f"is kept out of the queue by the plugin {status.plugin}: {status.message}",)
 
 
 class Explainer:

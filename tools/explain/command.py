@@ -164,6 +164,7 @@ def _objects(
 
 def _explain_one(explainer: Explainer, question: Question, top: int, output: str) -> None:
     attempt = explainer.attempt(question)
+    standing = (*question.standing, *attempt.held)
     explained = decided(attempt)
     decision = explained.decision
     result = None
@@ -173,7 +174,7 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
     if output in ("json", "yaml"):
         document = msgspec.to_builtins(decision)
         document |= {"warnings": warnings} if warnings else {}
-        document |= {"standing": question.standing} if question.standing else {}
+        document |= {"standing": standing} if standing else {}
         if result is not None:
             document["changes"] = msgspec.to_builtins(result.suggestions)
             document |= {"changesProblem": result.problem} if result.problem else {}
@@ -194,7 +195,7 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
             volumes,
             devices,
             name,
-            question.standing,
+            standing,
             top,
             console,
         )

@@ -70,8 +70,9 @@ def pending(
         metadata = document["metadata"]
         subject = Subject("Pod", metadata["namespace"], metadata["name"])
         question = question_about(subject, objects, configuration)
-        sentence, _ = _decision(explainer, question, None if question.pinned_to else cluster)
-        pods.append(PendingPod(subject.namespace, subject.name, question.standing, sentence))
+        within = None if question.pinned_to else cluster
+        sentence, _, standing = _decision(explainer, question, within)
+        pods.append(PendingPod(subject.namespace, subject.name, standing, sentence))
     return Listed(
         sorted(pods, key=lambda pod: (pod.namespace, pod.name)),
         sorted(without, key=lambda of: of.workload),
@@ -96,14 +97,18 @@ def _without_pods(
         except SourceError as problem:
             yield WithoutPods(str(subject), asks, str(problem), placed=False)
             continue
-        sentence, placed = _decision(explainer, question, cluster)
+        sentence, placed, held = _decision(explainer, question, cluster)
+        if held:
+            sentence, placed = "; ".join((*held, f"if it were tried now, it {sentence}")), False
         yield WithoutPods(str(subject), asks, sentence, placed)
 
 
 def _decision(
     explainer: Explainer, question: Question, cluster: Cluster | None
-) -> tuple[str, bool]:
-    """Returns the decision in a sentence, and whether the pod would get a node."""
+) -> tuple[str, bool, tuple[str, ...]]:
+    """Returns the decision in a sentence, whether the pod would get a node, and why it is not tried
+    now, if it is not.
+    """
     if cluster is not None:
         for created in question.created:
             explainer.replace(None, created)
@@ -111,11 +116,13 @@ def _decision(
     try:
         attempt = explainer.attempt(question, cluster)
     except SourceError as problem:
-        return str(problem), False
+        return str(problem), False, question.standing
+    standing = (*question.standing, *attempt.held)
     explained = decided(attempt)
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
-    sentence = "".join(conclusion(explained, asks, now=not question.standing))
-    return sentence, isinstance(explained.decision, Decision) and bool(explained.decision.hosts)
+    sentence = "".join(conclusion(explained, asks, now=not standing))
+    decision = explained.decision
+    return sentence, isinstance(decision, Decision) and bool(decision.hosts), standing
 
 
 def _is_pending(document: Document, namespace: str | None, objects: list[Document]) -> bool:

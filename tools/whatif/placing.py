@@ -302,6 +302,8 @@ class Placing:
             attempt = self._documents.attempt(place)
         except SourceError:  # It belongs to another scheduler.
             return None
+        if attempt.held:
+            return None
         info, profile = attempt.info, attempt.profile
         outcome = self._scheduler.schedule(profile, info, attempt.snapshot)
         if isinstance(outcome, Unfit):

@@ -348,8 +348,8 @@ def pending_of(documents: Documents, placing: Placing, *, steps: bool = False) -
     pending: dict[tuple[str, str, bool], Pending] = {}
     for places in groups.values():
         attempt = documents.attempt(places[0])
-        reasons = standing(documents.at(places[0]))
-        if not attempt.info.pod.spec.scheduling_gates:
+        reasons = [*standing(documents.at(places[0])), *attempt.held]
+        if not (attempt.info.pod.spec.scheduling_gates or attempt.held):
             explained = decided(attempt)
             asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
             reasons = ["".join(conclusion(explained, asks, now=not reasons))]

@@ -31,6 +31,7 @@ from ..kube.kinds import type_of
 from ..kube.meta import HasMetadata, key
 from ..model.cluster_objects import UnlistedError
 from ..model.pod_info import PodInfo
+from ..plugins.in_tree import IN_TREE
 from .answers import as_hint, as_keys, as_post_filtered, as_registrations, as_sort_key
 from .failures import (
     BIND,
@@ -136,6 +137,11 @@ class Profile(Rules):
         self._roll_back = hooks(points, "preBind", ROLL_BACK, "roll_back", unchecked)[::-1]
         self._bind = hooks(points, "bind", BIND, "bind", as_binding, SUCCESS, SKIP)
         self._post_bind = hooks(points, "postBind", POST_BIND, "post_bind", unchecked, None)
+
+    @property
+    def of_packages(self) -> tuple[str, ...]:
+        """The names of the plugins that are not in-tree."""
+        return tuple(plugin.name for plugin in self.plugins if plugin.name not in IN_TREE)
 
     @property
     def lookups(self) -> frozenset[type[HasMetadata]]:

@@ -39,6 +39,12 @@ def register_sizes(
         "berth_forgotten_pods",
         "Parked pods that would fit on a node, and that no event has woken.",
     )
+    vain = registry.counter(
+        "berth_activations_in_vain_total",
+        "Activations of pods that back off, because plugins activated them too often in a row "
+        "without progress, by the plugins.",
+        ("plugin",),
+    )
     dropped = registry.counter(
         "berth_log_lines_dropped_total",
         "Lines of the log that were dropped, because nobody read them in time.",
@@ -57,6 +63,8 @@ def register_sizes(
         mended.child("snapshot").value = cache.repaired
         mended.child("pending_pod").value = queue.healed
         forgotten.child().set(queue.forgotten)
+        for plugin, number in queue.activations_in_vain.items():
+            vain.child(plugin).value = number
         dropped.child().value = dropped_lines()
         unrecorded.child().value = dropped_attempts()
 

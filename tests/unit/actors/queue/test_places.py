@@ -18,6 +18,7 @@ from berth.actors.messages.queue import (
     QueueMessage,
     UseProfiles,
 )
+from berth.actors.queue.activations import MOST_IN_A_ROW
 from berth.actors.queue.effects import Effect, HandOut
 from berth.actors.queue.places import TRANSITIONS, Transition
 from tests.kit.handle import Nowhere
@@ -116,6 +117,21 @@ def held(queue: Watched) -> None:
     queue.end(PODS, hold=1)
 
 
+def activated_in_vain(queue: Watched) -> None:
+    queue.now = EARLY
+    unschedulable(queue)
+    for _ in range(MOST_IN_A_ROW):
+        queue.send(Activate(("ns/p",)))
+        queue.send(NextPod(Nowhere()))
+        queue.end(PODS)
+
+
+def gated_in_vain(queue: Watched) -> None:
+    activated_in_vain(queue)
+    queue.shut = True
+    queue.send(POD_GONE)
+
+
 def gated_while_held(queue: Watched) -> None:
     held(queue)
     queue.send(POD_GONE)
@@ -145,6 +161,8 @@ STARTS = (
     gated_while_held,
     gated_at_first,
     gated_after_a_rejection,
+    activated_in_vain,
+    gated_in_vain,
 )
 TRIGGERS: dict[str, Callable[[Watched], object]] = {
     "added": lambda queue: queue.send(PendingPodAdded(make_pod("p"))),

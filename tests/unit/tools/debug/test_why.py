@@ -172,3 +172,12 @@ def test_a_line_that_is_nested_deeply_is_no_attempt(tmp_path: Path, start: str) 
     result = ask("web", "--file", str(deep))
     assert (result.exit_code, result.output.count("\n")) == (2, 1)
     assert "expected attempts of --berth-recorder-file" in result.output
+
+
+def test_a_plugin_that_keeps_the_pod_out_of_the_queue_is_named() -> None:
+    step = StoryStep(0.0, Place.GATED, "UnschedulablePodAdd", "Frozen", message="ns is frozen")
+    now = PodNow("u", "", "Pending", "default-scheduler", "")
+    page = AttemptsPage(0.0, None, (), (step,), now)
+    assert list(lines_of_pod("ns/p", page, ()))[1] == (
+        "  Frozen keeps it out of the queue since 1970-01-01T00:00:00Z: ns is frozen"
+    )

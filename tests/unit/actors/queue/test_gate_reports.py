@@ -1,10 +1,11 @@
-"""A PreEnqueue plugin that fails keeps its pod gated, and the pod's user reads its message."""
+"""A PreEnqueue plugin that fails or rejects keeps its pod gated, and the pod's user reads why."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import msgspec
+import pytest
 
 from berth.actors.messages.queue import (
     ClusterChanged,
@@ -16,14 +17,14 @@ from berth.actors.messages.queue import (
 )
 from berth.actors.messages.recorder import RecordEvent, SetUnschedulable
 from berth.actors.queue.effects import HandOut
-from berth.actors.queue.gate_errors import REPORT_SECONDS
+from berth.actors.queue.gate_reports import NOT_REPORTED, REPORT_SECONDS
 from berth.actors.queue.queues import QueueRules
 from berth.actors.queue.state import QueueState
 from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
 from berth.actors.scheduling.framework.status import SUCCESS, Status, error, unschedulable
 from berth.actors.scheduling.kube.core import Node, Pod
 from tests.kit.handle import Nowhere
-from tests.kit.queue import place_of
+from tests.kit.queue import dump_of, place_of
 
 LOOK = ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD), None, Node())
 
@@ -61,12 +62,13 @@ class Gate:
         assert [(c.pod.metadata.uid, c.message) for c in conditions] == [
             (e.regarding.uid, e.note) for e in events
         ]
-        assert all((c.reason, c.nominated_node) == ("SchedulerError", None) for c in conditions)
+        reasons = ("SchedulerError", "SchedulingGated")
+        assert all(c.reason in reasons and c.nominated_node is None for c in conditions)
         assert all((e.reason, e.type.value) == ("FailedScheduling", "Warning") for e in events)
         return [f"{condition.pod.metadata.uid}: {condition.message}" for condition in conditions]
 
-    def answers(self, status: Status) -> None:
-        self.answer = status.by("Door")
+    def answers(self, status: Status, plugin: str = "Door") -> None:
+        self.answer = status.by(plugin)
 
     def asks(self) -> list[str]:
         return self.send(NextPod(Nowhere()))
@@ -100,17 +102,48 @@ def test_a_message_that_differs_each_time_is_reported_once_a_minute() -> None:
     assert len(written) == 2
 
 
-def test_a_rejection_is_not_reported() -> None:
+BLOCKED = "p: Scheduling is blocked by the plugin Door: not yet"
+
+
+def test_a_rejection_is_reported_as_a_scheduling_gate() -> None:
     gate = Gate()
     gate.asks()
     gate.answers(unschedulable("not yet"))
-    assert gate.send(PendingPodAdded(make_pod("p")), LOOK) == []
+    assert gate.send(PendingPodAdded(make_pod("p")), LOOK) == [BLOCKED]
+    (dump,) = dump_of(gate.state, ("ns/p",))
+    assert (dump.gated_by, dump.gate_message) == ("Door", "not yet")
+    assert (dump.story[-1].plugin, dump.story[-1].message) == ("Door", "not yet")
+    gate.now += REPORT_SECONDS
     gate.answers(error("no disk"))
     assert gate.send(LOOK) == ["p: no disk"]
-    gate.answers(unschedulable("not yet"))
+    gate.answers(SUCCESS)
     assert gate.send(LOOK) == []
-    gate.answers(error("no disk"))
-    assert gate.send(LOOK) == ["p: no disk"], "it is a new failure"
+    assert gate.handed_out == ["ns/p"]
+
+
+def test_a_pod_that_is_gated_again_is_reported_again() -> None:
+    gate = Gate()
+    gate.asks()
+    gate.answers(unschedulable("not yet"))
+    assert gate.send(PendingPodAdded(make_pod("p"))) == [BLOCKED]
+    gate.answers(SUCCESS)
+    gate.send(LOOK)
+    gate.answers(unschedulable("not yet"))
+    pod = make_pod("p")
+    gate.send(PendingPodDeleted(pod), PendingPodAdded(pod))
+    assert gate.asks() == [BLOCKED]
+
+
+@pytest.mark.parametrize("plugin", sorted(NOT_REPORTED))
+def test_what_others_report_or_nobody_does_is_only_shown(plugin: str) -> None:
+    gate = Gate()
+    gate.asks()
+    gate.answers(unschedulable("not yet"), plugin)
+    assert gate.send(PendingPodAdded(make_pod("p")), LOOK) == []
+    (dump,) = dump_of(gate.state, ("ns/p",))
+    assert (dump.gated_by, dump.gate_message) == (plugin, "not yet")
+    gate.answers(error("no disk"), plugin)
+    assert gate.send(LOOK) == ["p: no disk"]
 
 
 def test_a_standby_reports_nothing_until_it_leads() -> None:
