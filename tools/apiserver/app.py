@@ -34,7 +34,7 @@ from .patch import JSON_PATCH, MERGE, STRATEGIC
 from .protobuf import CONTENT_TYPE as PROTOBUF
 from .protobuf import decoded
 from .requests import delete_options, is_dry_run
-from .resources import METRICS, REVIEWS, SERVED, UNSERVED, Kind
+from .resources import DEPRECATED, METRICS, REVIEWS, SERVED, UNSERVED, Kind
 from .schema import duplicate_fields
 from .selectors import Matches, matches_of
 from .store import Document, RefusedError, Store, StoredObject
@@ -121,7 +121,8 @@ class Server:
         if request.method == "GET":
             if not target.name and is_on(request.query, "watch"):
                 return Watch(self._store, target.kind, target.namespace, request).run
-            return self._shown(request, target.kind, self._read(request, target))
+            shown = self._shown(request, target.kind, self._read(request, target))
+            return _warned(shown, _deprecation(target.kind))
         raw = request.body
         media_type = _media_type(request)
         document = _body(raw, media_type) if raw or request.method != "DELETE" else {}
@@ -135,9 +136,7 @@ class Server:
         api = Api(self._store.fork() if dry else self._store, validation, duplicates, caller)
         answer, code = self._write(api, request, target, document, media_type)
         response = self._shown(request, target.kind, answer, code)
-        if not api.warnings:
-            return response
-        return msgspec.structs.replace(response, warnings=_warnings(api.warnings))
+        return _warned(response, [*_deprecation(target.kind), *api.warnings])
 
     def _user(self, request: Request) -> User:
         """Returns the user of a request. Raises RefusedError with 400, 401 or 403."""
@@ -399,6 +398,16 @@ def _continued(request: Request) -> tuple[tuple[str, str] | None, int]:
             400, "BadRequest", "continue: expected the token of an earlier list"
         ) from None
     return (namespace, name), revision
+
+
+def _deprecation(kind: Kind) -> list[str]:
+    return [DEPRECATED[kind]] if kind in DEPRECATED else []
+
+
+def _warned(response: Response, messages: list[str]) -> Response:
+    if not messages:
+        return response
+    return msgspec.structs.replace(response, warnings=_warnings(messages))
 
 
 def _warnings(messages: list[str]) -> tuple[str, ...]:

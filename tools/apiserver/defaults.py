@@ -227,6 +227,10 @@ def _limit(limit: Document) -> None:
             limit[field] = amounts
 
 
+def _role(role: Document) -> None:
+    role["rules"] = role.get("rules") or None
+
+
 def _subject(subject: Document) -> None:
     if subject.get("kind") in ("User", "Group"):
         subject.setdefault("apiGroup", RBAC_GROUP)
@@ -435,8 +439,6 @@ _CONSTANTS: dict[str, Document] = {
     },
     "VolumeAttachment": {"status": {"attached": False}},
     "PriorityClass": {"preemptionPolicy": "PreemptLowerPriority", "value": 0},
-    "Role": {"rules": None},
-    "ClusterRole": {"rules": None},
     "RoleRef": {"apiGroup": RBAC_GROUP},
     "ValidatingAdmissionPolicy": {"status": {}},
     "ValidatingAdmissionPolicySpec": {"failurePolicy": "Fail"},
@@ -476,6 +478,8 @@ _RULES: dict[str, Rule] = {
     "NodeStatus": _node_status,
     "PersistentVolume": _persistent_volume,
     "LimitRangeItem": _limit,
+    "Role": _role,
+    "ClusterRole": _role,
     "Subject": _subject,
     "ExactDeviceRequest": _device_count,
     "DeviceSubRequest": _device_count,

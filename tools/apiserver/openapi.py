@@ -43,6 +43,16 @@ _PATCHES = (
 )
 _TITLE, _VERSION = "Kubernetes", "v1.36.2"
 
+# How a patch merges a field, where that is not by the merge key alone. kubectl counts on it: it
+# calls an object "configured" if a field is replaced, or keeps only the keys that a patch names.
+_STRATEGIES = {
+    ("DeploymentSpec", "strategy"): "retainKeys",
+    ("PodDisruptionBudgetSpec", "selector"): "replace",
+    ("PodSpec", "volumes"): "merge,retainKeys",
+    ("PodSpec", "resourceClaims"): "merge,retainKeys",
+    ("PodStatus", "resourceClaimStatuses"): "merge,retainKeys",
+}
+
 
 def _length_delimited(number: int, octets: bytes) -> bytes:
     """Returns a length-delimited field of a protobuf message; fields here are below 128 bytes."""
@@ -127,10 +137,11 @@ def _object(shape: Shape, schemas: dict[str, Any]) -> dict[str, Any]:
     fields = shape.fields or {}
     properties = {name: _reference(field.shape, schemas) for name, field in fields.items()}
     for name, field in fields.items():
-        if field.merge_key is not None:
-            properties[name]["x-kubernetes-patch-strategy"] = "merge"
-            if field.merge_key != "*":
-                properties[name]["x-kubernetes-patch-merge-key"] = field.merge_key
+        strategy = _STRATEGIES.get((shape.name, name), "" if field.merge_key is None else "merge")
+        if strategy:
+            properties[name]["x-kubernetes-patch-strategy"] = strategy
+        if field.merge_key not in (None, "*"):
+            properties[name]["x-kubernetes-patch-merge-key"] = field.merge_key
     required = [name for name, field in fields.items() if field.required]
     return {"properties": properties, **({"required": required} if required else {})}
 

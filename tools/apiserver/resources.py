@@ -284,6 +284,13 @@ METRICS = (
     Kind("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", namespaced=True, status=False),
 )
 
+# What every request to a kind is told that Kubernetes will not serve for ever.
+DEPRECATED = {
+    kind: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+    for kind in KINDS
+    if kind.kind == "Endpoints"
+}
+
 SERVED = (*KINDS, *REVIEWS)
 BY_PATH = {(kind.group, kind.version, kind.plural): kind for kind in (*SERVED, *METRICS)}
 BY_KIND = {(kind.api_version, kind.kind): kind for kind in SERVED}

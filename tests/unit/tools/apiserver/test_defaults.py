@@ -254,6 +254,21 @@ def test_secrets_have_data_alone_in_base64_of_one_line(api: Api) -> None:
     assert "stringData" not in stored
 
 
+def test_a_role_without_rules_says_so() -> None:
+    roles = BY_KIND["rbac.authorization.k8s.io/v1", "ClusterRole"]
+    documents: list[Document] = [{}, {"rules": []}]
+    for sent in documents:
+        assert defaulted(roles, {"metadata": {"name": "r"}, **sent})["rules"] is None
+
+
+def test_the_template_of_a_cron_job_gets_no_defaults_of_jobs() -> None:
+    spec = {"schedule": "@daily", "jobTemplate": {"spec": {"template": {"spec": {}}}}}
+    stored = defaulted(BY_KIND["batch/v1", "CronJob"], {"metadata": {}, "spec": spec})["spec"]
+    assert stored["jobTemplate"]["metadata"] == {}
+    assert stored["jobTemplate"]["spec"].keys() == {"template"}
+    assert stored["concurrencyPolicy"] == "Allow"
+
+
 def test_generations_are_counted_where_kubernetes_counts_them(api: Api) -> None:
     counted = api.create(
         PODS, "default", {"metadata": {"name": "p"}, "spec": {"containers": [CONTAINER]}}

@@ -1,0 +1,34 @@
+"""kubectl on folders of ordinary manifests says what it says of a real cluster."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kit.kubectl import Daemon
+from tests.kit.manifest_folders import NAMESPACE, RECORDED, Answer, names, said
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
+]
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("demo")
+    (folder / "bare.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}")
+    daemon = Daemon(folder, "demo", "--keep", "--nodes", "2", "-f", str(folder / "bare.yaml"))
+    daemon.kubectl("create", "namespace", NAMESPACE)
+    yield daemon.config
+    assert daemon.end() == 0
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_folder(kubeconfig: Path, name: str) -> None:
+    recorded: dict[str, list[Answer]] = json.loads(RECORDED.read_text())
+    assert said(kubeconfig, name) == recorded[name]
