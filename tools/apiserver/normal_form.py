@@ -16,6 +16,7 @@ from .schema import TYPES, Field, Shape
 
 Document = dict[str, Any]
 Rule = Callable[[Document], None]
+_METADATA, _GRACE = TYPES["ObjectMeta"], "deletionGracePeriodSeconds"  # which may be 0
 # Where an empty list is not the same as none: it is refused.
 _KEPT = {"HPAScalingRules": ("policies",)}
 
@@ -44,6 +45,8 @@ class NormalForm:
 
     def _value(self, shape: Shape, value: Any) -> Any:
         kind = type(value)
+        if shape is _METADATA:  # every object has it, and it has no defaults
+            return {key: each for key, each in value.items() if each or key == _GRACE}
         if kind is dict and shape.fields is not None:
             return self._recall(value) if shape is self._recalled else self._object(shape, value)
         if kind is dict and shape.values is not None:
@@ -63,7 +66,7 @@ class NormalForm:
         filled: Document = {}
         for key, value in document.items():
             field = fields.get(key)
-            if field is None:
+            if field is None or (value and field.shape.exact is type(value)):
                 filled[key] = value
             elif value or _says_something(field, value) or key in _KEPT.get(shape.name, ()):
                 filled[key] = self._value(field.shape, value)
