@@ -2,22 +2,24 @@
 
 An attempt keeps names, numbers and columns, never a pod, a node or a snapshot. They are
 put into words only when a page is asked for. Equal columns of consecutive attempts are kept once.
+As each decision pays for the recorder, the latest attempts keep the columns that the decision has
+made anyway; the best nodes are taken out of them for many attempts together, or for a reader.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from ..messages.queue import QueuedPod, StoryStep
 from ..runtime.clock import Clock
 from ..scheduling.decision.evaluation import Evaluation
 from ..scheduling.decision.observer import DecisionObserver
-from ..scheduling.decision.outcome import Choice, Outcome, Unfit
+from ..scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from ..scheduling.decision.profile import Profile
 from ..scheduling.framework.questions import FilteredNodes
 from ..scheduling.framework.status import Code, Status, unresolvable
@@ -30,7 +32,14 @@ BEST = 5  # nodes with their scores
 _LAST = (-BEST, -1)  # The last place has the highest score.
 PLAIN_BYTES = 1000  # an attempt without its texts and columns, generously
 NAME_BYTES = 120  # a node's name with its place in the list
+PLACE_BYTES = 16  # a node that is named elsewhere, in the list and in the order
+WORDS_BYTES = 300  # the reasons for one key without their texts
 LONGEST_MESSAGE = 4000
+FEW_KEYS = 8
+MOST_WORDS = 64 << 10  # bytes of the reasons of a column; the others are only counted
+MOST_UNNAMED = 64  # attempts whose best nodes are not named yet
+SCORED = 1 << 14  # nodes whose scores are kept until then
+NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Score(msgspec.Struct, frozen=True):
@@ -131,7 +140,7 @@ class AttemptsPage(msgspec.Struct, frozen=True):
 
 class Names(msgspec.Struct):
     """The names of the nodes by row, which many columns share. `users` is the number of kept
-    columns that use them.
+    columns that use them; until there are some, the names are those of the nodes in the cluster.
     """
 
     by_row: list[str]
@@ -145,12 +154,13 @@ class Names(msgspec.Struct):
 class Columns(msgspec.Struct):
     """The verdicts on all nodes, which many attempts share.
 
-    `verdicts` are compared with those of the next attempt. `users` is the number of kept attempts
-    that use the columns.
+    `verdicts` are compared with those of the next attempt, unless it has the same `mark` of a
+    diagnosis. `users` is the number of kept attempts that use the columns.
     """
 
     names: Names
     verdicts: Verdicts
+    mark: object = None
     users: int = 0
 
     def rejections(self) -> tuple[Rejection, ...]:
@@ -176,6 +186,22 @@ class Verdicts(msgspec.Struct, frozen=True):
     keys: bytes = b""
 
 
+class Scores(msgspec.Struct, gc=False):
+    """The nodes with the highest scores, of which `tied` share the highest.
+
+    Until they are named, `rows` are those of all nodes, with the places of those that share the
+    highest score, or with all scores if these are too few.
+    """
+
+    tied: int
+    highest: int = 0
+    rows: Ints = NO_ROWS
+    ties: Ints = NO_ROWS
+    totals: Ints | None = None
+    best: tuple[str, ...] = ()
+    of_best: tuple[int, ...] = ()
+
+
 class KeptAttempt(msgspec.Struct, frozen=True, gc=False):
     """An attempt in the form in which it is kept. Times are monotonic seconds."""
 
@@ -192,9 +218,7 @@ class KeptAttempt(msgspec.Struct, frozen=True, gc=False):
     node: str = ""
     evaluated: int = 0
     feasible: int = 0
-    best: tuple[str, ...] = ()
-    scores: NDArray[np.int64] | None = None
-    tied: int = 0
+    scores: Scores | None = None
     message: str = ""
     columns: Columns | None = None
     nominated: str = ""
@@ -204,8 +228,7 @@ class KeptAttempt(msgspec.Struct, frozen=True, gc=False):
 class FlightRecorder(DecisionObserver):
     """A recorder of the latest attempts, in `most_bytes`; the oldest are dropped first.
 
-    It passes each attempt to `file` too, if there is one. `size` is estimated generously, and
-    includes the columns that attempts share.
+    It passes each attempt to `file` too, if there is one.
     """
 
     def __init__(
@@ -214,18 +237,23 @@ class FlightRecorder(DecisionObserver):
         clock: Clock,
         file: Callable[[KeptAttempt], None] | None = None,
     ) -> None:
-        self.size = 0
+        self._size = 0
         self._most = most_bytes
+        self._unnamed: list[Scores] = []
+        # The rows and scores of some of them, which are written again and again.
+        self._rows: Ints = np.zeros(SCORED, dtype=np.int64)
+        self._totals: Ints = np.zeros(SCORED, dtype=np.int64)
+        self._scored = 0
         self._clock = clock
         self._file = file
+        self._most_unnamed = self._left = MOST_UNNAMED if file is None else 1
         self._started = clock.now()
         self._attempts: deque[KeptAttempt] = deque()
-        self._best: tuple[str, ...] = ()
-        self._scores: NDArray[np.int64] | None = None
-        self._tied = 0
+        self._scores: Scores | None = None
         self._evaluation: Evaluation | None = None
         self._filtered: FilteredNodes | None = None
         self._names: Names | None = None
+        self._order: Ints | None = None  # with which the names change
         self._snapshot: Snapshot | None = None
         self._columns: Columns | None = None
 
@@ -233,19 +261,34 @@ class FlightRecorder(DecisionObserver):
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, start: int, *, extended: bool
     ) -> None:
         self._snapshot = snapshot
-        self._best, self._scores, self._tied = (), None, 0
-        self._evaluation = self._filtered = None
+        self._scores = self._evaluation = self._filtered = None
 
     def filtered(self, filtered: FilteredNodes) -> None:
         self._filtered = filtered
 
-    def compared(self, rows: Ints, totals: Ints, snapshot: Snapshot) -> None:
-        # As few calls as possible: each pod pays for them.
-        top = totals.argpartition(_LAST)[-BEST:] if totals.size > BEST else totals.argsort()
-        scores = totals[top]
-        self._best = tuple(map(snapshot.columns.names.__getitem__, rows[top]))
-        self._scores = scores
-        self._tied = int(np.count_nonzero(totals == scores[-1]))
+    def compared(
+        self, rows: Ints, totals: Ints, highest: int, ties: Ints, snapshot: Snapshot
+    ) -> None:
+        # As little as possible: each pod pays for it.
+        names = self._names
+        if names is None or snapshot.columns.order is not self._order:
+            names = self._names_in(snapshot)
+        tied = ties.size
+        if tied >= BEST:
+            self._scores = Scores(tied, highest, rows, ties)
+            return
+        first, last = self._scored, self._scored + totals.size
+        if last > SCORED:
+            self._name()
+            first, last = 0, totals.size
+        if last > SCORED:
+            rows, totals = rows.copy(), totals.copy()
+            last = 0
+        else:
+            self._rows[first:last], self._totals[first:last] = rows, totals
+            rows, totals = self._rows[first:last], self._totals[first:last]
+        self._scored = last
+        self._scores = Scores(tied, highest, rows, ties, totals)
 
     def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
         filtered = self._filtered
@@ -257,7 +300,8 @@ class FlightRecorder(DecisionObserver):
         metadata = info.pod.metadata
         key, uid, version = info.key, metadata.uid, metadata.resource_version
         waited, seconds = started - queued.enqueued_at, decided - started
-        if isinstance(outcome, Choice):
+        if type(outcome) is Choice:  # which is no call
+            scores = self._scores
             attempt = KeptAttempt(
                 PLAIN_BYTES,
                 key,
@@ -272,14 +316,17 @@ class FlightRecorder(DecisionObserver):
                 outcome.node,
                 outcome.evaluated,
                 outcome.feasible,
-                self._best,
-                self._scores,
-                self._tied,
+                scores,
             )
+            if scores is not None:
+                self._unnamed.append(scores)
+                self._left -= 1
+                if not self._left:
+                    self._name()
         else:
             result, nominated, columns, size = "error", "", None, PLAIN_BYTES
             victims: tuple[str, ...] = ()
-            if isinstance(outcome, Unfit):
+            if type(outcome) is Unfit:
                 result, message = "unschedulable", outcome.message[:LONGEST_MESSAGE]
                 columns = self._verdicts(message)
                 if columns is None:
@@ -292,6 +339,7 @@ class FlightRecorder(DecisionObserver):
                     victims = tuple(victim.key for victim in outcome.nomination.victims)
                     size += 400 * len(victims)
             else:
+                assert isinstance(outcome, DecisionFailure)
                 message = outcome.status.message[:LONGEST_MESSAGE]
                 size += 4 * len(message)
             attempt = KeptAttempt(
@@ -310,10 +358,10 @@ class FlightRecorder(DecisionObserver):
                 nominated=nominated,
                 victims=victims,
             )
-        self._snapshot = self._evaluation = self._filtered = None
+        self._snapshot = self._evaluation = self._filtered = self._scores = None
         self._attempts.append(attempt)
-        self.size += attempt.size
-        if self.size > self._most:
+        self._size += attempt.size
+        if self._size > self._most:
             self._keep_within_bounds()
         if self._file is not None:
             self._file(attempt)
@@ -336,13 +384,14 @@ class FlightRecorder(DecisionObserver):
             message=message,
         )
         self._attempts.append(attempt)
-        self.size += attempt.size
+        self._size += attempt.size
         self._keep_within_bounds()
         if self._file is not None:
             self._file(attempt)
 
     def page(self, key: str) -> AttemptsPage:
         """Returns the records about the pod of this key (namespace/name)."""
+        self._name()
         epoch = self._clock.wall().timestamp() - self._clock.now()
         shown = tuple(
             rendered(kept, epoch, () if kept.columns is None else kept.columns.rejections())
@@ -352,39 +401,92 @@ class FlightRecorder(DecisionObserver):
         since = round(epoch + self._attempts[0].at, 3) if self._attempts else None
         return AttemptsPage(round(epoch + self._started, 3), since, shown)
 
+    @property
+    def size(self) -> int:
+        """The bytes that are kept, estimated generously, with the columns that attempts share."""
+        return self._size
+
+    def _name(self) -> None:
+        """Names the best nodes of the latest attempts."""
+        # As few calls as possible: each pod pays for them.
+        name_of = [].__getitem__ if self._names is None else self._names.by_row.__getitem__
+        for scores in self._unnamed:
+            rows, totals = scores.rows, scores.totals
+            if totals is None:
+                rows = rows[scores.ties[:BEST]]
+                scores.of_best = (scores.highest,) * BEST
+            else:
+                if totals.size > BEST:
+                    top = totals.argpartition(_LAST)[-BEST:]
+                    rows, totals = rows[top], totals[top]
+                scores.of_best = tuple(totals.tolist())
+            scores.best = tuple(map(name_of, rows.tolist()))
+            scores.rows = scores.ties = NO_ROWS
+            scores.totals = None
+        self._unnamed.clear()
+        self._left, self._scored = self._most_unnamed, 0
+
     def _keep_within_bounds(self) -> None:
-        while self.size > self._most and self._attempts:
+        while self._size > self._most and self._attempts:
             self._evict()
-        if self.size > self._most:  # for the columns alone
+        if self._size > self._most:  # for the columns alone
+            self._name()
             self._names = self._columns = None
-            self.size = 0
+            self._size = 0
+
+    def _names_in(self, snapshot: Snapshot) -> Names:
+        """Returns the names by row, which are kept until a node comes or goes."""
+        names, now = self._names, snapshot.columns.names
+        if names is None or names.by_row != now:
+            self._name()
+            before, names = names, Names([*now])
+            self._size += PLACE_BYTES * len(now)
+            if before is not None:
+                self._size -= PLACE_BYTES * len(before.by_row)
+            self._names = names
+        self._order = snapshot.columns.order
+        return names
 
     def _verdicts(self, message: str) -> Columns | None:
         """Returns the verdicts on all nodes: those of the attempt before, if they are equal."""
         evaluation, snapshot = self._evaluation, self._snapshot
         if evaluation is None or snapshot is None:
             return None
-        names, before = self._names, self._names
-        if names is None or names.by_row != snapshot.columns.names:
-            names = self._names = Names([*snapshot.columns.names])
-            self.size += names.size
-            if before is not None and not before.users:
-                self.size -= before.size
-        verdicts = _verdicts(evaluation, message)
+        names = self._names
+        if names is None or snapshot.columns.order is not self._order:
+            names = self._names_in(snapshot)
+        prefilter, diagnosis = evaluation.prefilter, evaluation.diagnosis
+        mark, outside = None, prefilter.status
+        if diagnosis is not None:
+            mark = diagnosis.mark
+            if prefilter.restricted_by:
+                outside = unresolvable(prefilter.reason_outside)
         columns = self._columns
-        if columns is None or names is not before or verdicts != columns.verdicts:
-            old, columns = columns, Columns(names, verdicts)
-            self._columns = columns
-            names.users += 1
-            self.size += verdicts.size
-            if old is not None and not old.users:
-                self._release(old)
+        if columns is not None and columns.names is names:
+            before = columns.verdicts
+            same = mark is not None and columns.mark is mark
+            if same and before.message == message and before.outside == outside:
+                return columns
+            verdicts = _verdicts(evaluation, message, outside)
+            if verdicts == before:
+                columns.mark = mark
+                return columns
+        else:
+            verdicts = _verdicts(evaluation, message, outside)
+        old, columns = columns, Columns(names, verdicts, mark)
+        self._columns = columns
+        if not names.users:
+            self._size += names.size
+        names.users += 1
+        self._size += verdicts.size
+        if old is not None and not old.users:
+            self._release(old)
         return columns
 
     def _evict(self) -> None:
         """Drops the oldest attempt, with the columns that no other has."""
         attempt = self._attempts.popleft()
-        self.size -= attempt.size
+        self._size -= attempt.size
         columns = attempt.columns
         if columns is not None:
             columns.users -= 1
@@ -393,27 +495,38 @@ class FlightRecorder(DecisionObserver):
 
     def _release(self, columns: Columns) -> None:
         names = columns.names
-        self.size -= columns.verdicts.size
+        self._size -= columns.verdicts.size
         names.users -= 1
-        if not names.users and names is not self._names:
-            self.size -= names.size
+        if not names.users:
+            self._size -= names.size
 
 
-def _verdicts(evaluation: Evaluation, message: str) -> Verdicts:
+def _verdicts(evaluation: Evaluation, message: str, outside: Status) -> Verdicts:
     # As few calls as possible: each rejected pod pays for them.
-    prefilter, diagnosis, live = evaluation.prefilter, evaluation.diagnosis, evaluation.live
+    diagnosis, live, size = evaluation.diagnosis, evaluation.live, 1000 + 4 * len(message)
+    is_long = len(message) >= LONGEST_MESSAGE  # and otherwise it has all words
+    if is_long:
+        reasons, bytes_of_texts = _shortened(outside.reasons, MOST_WORDS)
+        size += bytes_of_texts
+        outside = Status(outside.code, reasons, outside.plugin)
     if diagnosis is None or live is None:
-        return Verdicts(1000 + 4 * len(message), message, prefilter.status)
+        return Verdicts(size, message, outside)
     words, plugins, rows = diagnosis.words(live), diagnosis.plugins, diagnosis.view.rows
     number, by = len(words), diagnosis.by.tobytes()
-    view = b"" if isinstance(rows, slice) else rows.tobytes()
+    if is_long or number > FEW_KEYS:
+        for key, texts in words.items():
+            words[key], bytes_of_texts = _shortened(texts, MOST_WORDS // number)
+            size += WORDS_BYTES + bytes_of_texts
+    else:
+        size += number * (WORDS_BYTES + 4 * len(message))
+    view = b"" if type(rows) is slice else rows.tobytes()
     keys = b"" if number == len(plugins) else diagnosis.keys.tobytes()
-    nodes = len(by) // 2
-    size = nodes * (3 + (8 if view else 0) + (8 if keys else 0))
+    nodes = diagnosis.by.size
+    size += nodes * (3 + (8 if view else 0) + (8 if keys else 0))
     return Verdicts(
-        1000 + 4 * len(message) + 1000 * number + size,  # The message has the words.
+        size,
         message,
-        prefilter.status if not prefilter.restricted_by else unresolvable(prefilter.reason_outside),
+        outside,
         tuple(plugins),
         words,
         view,
@@ -421,6 +534,18 @@ def _verdicts(evaluation: Evaluation, message: str) -> Verdicts:
         diagnosis.codes.tobytes(),
         keys,
     )
+
+
+def _shortened(texts: Sequence[str], most: int) -> tuple[tuple[str, ...], int]:
+    """Returns the first of the texts, in about `most` bytes, and how many bytes these are. The last
+    one says how many are left out.
+    """
+    size = 0
+    for number, text in enumerate(texts):
+        size += sys.getsizeof(text) + 8
+        if size > most and number:
+            return (*texts[:number], f"and {len(texts) - number} more reasons"), size
+    return tuple(texts), size
 
 
 def _rejections(names: list[str], verdicts: Verdicts) -> Iterator[Rejection]:
@@ -447,10 +572,14 @@ def _named(names: list[str], rows: Ints) -> tuple[str, ...]:
     return tuple(sorted(filter(None, map(names.__getitem__, rows.tolist()))))
 
 
+NO_SCORES = Scores(0)
+
+
 def rendered(kept: KeptAttempt, epoch: float, rejections: tuple[Rejection, ...]) -> RecordedAttempt:
     """Returns an attempt with these rejections in words. `epoch` is the Unix time of second 0."""
-    scores = [] if kept.scores is None else kept.scores.tolist()
-    best = sorted(zip(kept.best, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
+    scores = NO_SCORES if kept.scores is None else kept.scores
+    pairs = zip(scores.best, scores.of_best, strict=True)
+    best = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
     return RecordedAttempt(
         kept.key,
         kept.uid,
@@ -465,7 +594,7 @@ def rendered(kept: KeptAttempt, epoch: float, rejections: tuple[Rejection, ...])
         kept.evaluated,
         kept.feasible,
         tuple(Score(node, score) for node, score in best),
-        kept.tied,
+        scores.tied,
         kept.message,
         rejections,
         kept.nominated,

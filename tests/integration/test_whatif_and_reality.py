@@ -79,7 +79,9 @@ class TieSeen(DecisionObserver):
     def __init__(self) -> None:
         self.tie = False
 
-    def compared(self, rows: Ints, totals: Ints, snapshot: Snapshot) -> None:
+    def compared(
+        self, rows: Ints, totals: Ints, highest: int, ties: Ints, snapshot: Snapshot
+    ) -> None:
         self.tie = self.tie or int((totals == totals.max()).sum()) > 1
 
 

@@ -15,7 +15,7 @@ from ..framework.measuring import FILTER, PRE_SCORE, SCORE
 from ..framework.post_filter import Rng
 from ..framework.questions import FilteredNodes, FilterNodes, PrioritizeNodes, Steps
 from ..framework.status import Status
-from ..model.vectors import Ints, Rows, highest
+from ..model.vectors import Rows, highest
 from .candidates import Candidates
 from .failed_attempt import Attempt
 from .observer import DecisionObserver
@@ -82,9 +82,11 @@ def schedule_pod(
             if observer is not None:
                 observer.prioritized(answer)
             totals = totals + answer
+        most = highest(totals)
+        ties = (totals == most).nonzero()[0]
         if observer is not None:
-            observer.compared(rows, totals, candidates.snapshot)
-        best = _select_host(totals, rng)
+            observer.compared(rows, totals, most, ties, candidates.snapshot)
+        best = int(ties[rng.randrange(len(ties))] if len(ties) > 1 else ties[0])
     node = candidates.snapshot.columns.names[rows[best]]
     return Choice(node, candidates.state, evaluated, len(rows))
 
@@ -102,12 +104,6 @@ def _still_fits(candidates: Candidates, node: str, extended: bool) -> Steps[bool
     answer = yield FilterNodes(candidates.snapshot.rows(np.array([row])))
     # After an error of an extender, all nodes are tried.
     return isinstance(answer, FilteredNodes) and len(answer.rows) > 0
-
-
-def _select_host(totals: Ints, rng: Rng) -> int:
-    """Returns the place of the highest total; the rng breaks ties."""
-    ties = (totals == highest(totals)).nonzero()[0]
-    return int(ties[rng.randrange(len(ties))] if len(ties) > 1 else ties[0])
 
 
 def _no_node(

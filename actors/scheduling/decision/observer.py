@@ -44,9 +44,12 @@ class DecisionObserver:
     def prioritized(self, priorities: Ints) -> None:
         """Receives the scores of the extenders for the same nodes."""
 
-    def compared(self, rows: Ints, totals: Ints, snapshot: Snapshot) -> None:
+    def compared(
+        self, rows: Ints, totals: Ints, highest: int, ties: Ints, snapshot: Snapshot
+    ) -> None:
         """Receives the rows of the scored nodes and their totals, up to a constant, with the
-        scores of the extenders. Not called for a single node. Both may change later.
+        scores of the extenders; the highest total, and the places of the nodes that share it.
+        Not called for a single node. Totals that are a view of another array may change later.
         """
 
     def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
@@ -85,9 +88,11 @@ class _Two(DecisionObserver):
         for observer in self._both:
             observer.prioritized(priorities)
 
-    def compared(self, rows: Ints, totals: Ints, snapshot: Snapshot) -> None:
+    def compared(
+        self, rows: Ints, totals: Ints, highest: int, ties: Ints, snapshot: Snapshot
+    ) -> None:
         for observer in self._both:
-            observer.compared(rows, totals, snapshot)
+            observer.compared(rows, totals, highest, ties, snapshot)
 
     def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
         for observer in self._both:

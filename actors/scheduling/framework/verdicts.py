@@ -86,7 +86,8 @@ class Diagnosis:
     """The reasons why each node of a view passed or not, after all filters ran.
 
     `codes` int8[n]; `by` int16[n], the position in `plugins` of the filter that rejected the node,
-    -1 if none did.
+    -1 if none did. `mark` is another object after each change, so that a reader can tell that
+    nothing has changed.
     """
 
     def __init__(self, view: NodeView) -> None:
@@ -99,6 +100,7 @@ class Diagnosis:
         self._place_of: dict[str, int] = {}
         self._words: dict[tuple[str, ...], int] = {}
         self._tally: _Tally | None = None
+        self.mark: object = object()
 
     def copy(self) -> Diagnosis:
         copy = Diagnosis(self.view)
@@ -114,6 +116,7 @@ class Diagnosis:
         if not any_true(newly):
             return
         self._tally = None
+        self.mark = object()
         self.codes[newly] = verdicts.codes[newly]
         self.by[newly] = len(self.plugins)
         self.keys[newly] = verdicts.keys[newly]
@@ -122,6 +125,7 @@ class Diagnosis:
 
     def put(self, position: int, status: Status) -> None:
         """Replaces the status of the node at a position of the view."""
+        self.mark = object()
         if self._tally is not None:
             self._tally.count(self, position, -1)
         self.codes[position] = status.code

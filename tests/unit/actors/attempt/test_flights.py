@@ -7,15 +7,17 @@ import tracemalloc
 from random import Random
 
 import msgspec
+import numpy as np
 import pytest
 
 from berth.actors.attempt.flights import AttemptsPage, FlightRecorder
+from berth.actors.messages.cache import NodeDeleted
 from berth.actors.messages.queue import QueuedPod
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.decision import make_cache, make_pod, take
+from berth.tools.bench.decision import make_cache, make_node, make_pod, take
 from berth.tools.explain.handle import ReadOnlyHandle
 from tests.kit.clock import VirtualClock
 
@@ -112,3 +114,52 @@ def test_columns_count_until_the_last_attempt_with_them_goes() -> None:
     placed = 1000 * (recording.recorder.size // 1000)
     assert placed >= 15_000
     assert recording.page("default/none").attempts == ()
+
+
+def test_the_best_nodes_are_found_later() -> None:
+    """Whatever the scores, and also if a node is gone by then."""
+    recorder, rng = FlightRecorder(1 << 20, VirtualClock()), Random(3)
+    cache = make_cache(700)
+    snapshot, rows = take(cache), np.arange(700)
+    outcome = Scheduler(Random(1)).schedule(PROFILE, PodInfo(make_pod(0, {})), snapshot)
+    expected: dict[str, tuple[list[int], int]] = {}
+    for number, size in enumerate([2, 5, 6, 700] + 60 * [640]):
+        info = PodInfo(make_pod(number, {}))
+        totals = np.array([rng.randrange(2000 if number % 2 else 20) for _ in range(size)])
+        ties = (totals == totals.max()).nonzero()[0]
+        recorder.deciding(PROFILE, info, snapshot, 0, extended=False)
+        recorder.compared(rows[:size], totals, int(totals.max()), ties, snapshot)
+        recorder.add(QueuedPod(info, 1, 0.0), outcome, 0.0, 1.0)
+        expected[info.key] = (sorted(totals.tolist(), reverse=True)[:5], len(ties))
+        scores = {f"n{row}": int(score) for row, score in enumerate(totals)}
+        totals[:] = 0  # as a memory that goes on
+        if number == 20:
+            cache.handle(NodeDeleted(make_node(3)))
+            snapshot = take(cache)
+        if number % 30 == 0:
+            (attempt,) = recorder.page(info.key).attempts
+            assert {best.node: best.score for best in attempt.best}.items() <= scores.items()
+    for key, (best, tied) in expected.items():
+        (attempt,) = recorder.page(key).attempts
+        assert ([score.score for score in attempt.best], attempt.tied) == (best, tied)
+
+
+def test_long_reasons_count_as_what_they_are() -> None:
+    recorder = FlightRecorder(400_000, VirtualClock())
+    scheduler, snapshot = Scheduler(Random(1), observer=recorder), take(make_cache(3))
+    name = ".".join(["d" * 60] * 3)
+    for number in range(40):
+        requests = {f"p{i}-{number}.{name}.com/x": "1" for i in range(600)}
+        container = {"name": "c", "image": "i", "resources": {"requests": requests}}
+        info = PodInfo(make_pod(number, {"containers": [container]}))
+        outcome = scheduler.schedule(PROFILE, info, snapshot)
+        recorder.add(QueuedPod(info, 1, 0.0), outcome, 0.0, 1.0)
+    (attempt,) = recorder.page(info.key).attempts
+    (rejection,) = attempt.rejections
+    assert any(reason.startswith("and ") for reason in rejection.reasons)
+    assert 50_000 < sum(map(len, rejection.reasons)) < 70_000
+    held = [recorder.page(f"default/p{number}").attempts for number in range(40)]
+    texts = sum(
+        len(reason) for (kept,) in filter(None, held) for reason in kept.rejections[0].reasons
+    )
+    assert 100_000 < texts <= recorder.size <= 400_000
