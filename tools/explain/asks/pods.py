@@ -123,6 +123,9 @@ def _affinity_lack(
 
 
 def _friendless(term: AffinityTerm, *, is_somewhere: bool) -> _Lack:
+    if term.selector.nothing:
+        lack = "no pod that its affinity selects: a term without labelSelector selects none"
+        return _Lack(f"has {lack}", f"have {lack}")
     what = selection(term.selector)
     if is_somewhere:
         lack = f"no pod with {what} in the same {term.topology_key}"

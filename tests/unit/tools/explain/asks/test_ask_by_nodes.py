@@ -33,6 +33,11 @@ CASES: dict[str, tuple[Document, Document, str]] = {  # the pod, those that run,
         {},
         "have no pod with app=db: there is none in the namespace default",
     ),
+    "affinity without a selector": (
+        {"affinity": {"podAffinity": {REQUIRED: [{"topologyKey": HOST}]}}},
+        {},
+        "have no pod that its affinity selects: a term without labelSelector selects none",
+    ),
     "anti-affinity": (
         affinity("podAntiAffinity", "web"),
         {},
