@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from tests.docs import actor_diagram, flag_tables, operating, queue_diagram
+from tests.docs import actor_diagram, flag_tables, operating, queue_diagram, rule_tables
 from tests.docs.blocks import (
     ARCHITECTURE,
     EXPLAIN,
@@ -69,6 +69,7 @@ if __name__ == "__main__":
     for drawing in (actor_diagram, queue_diagram):
         refresh_diagram(drawing.KIND, drawing.drawn())
     flag_tables.refresh()
+    rule_tables.refresh()
     for page in (EXPLAIN, PREEMPTION, WHATIF):
         with tempfile.TemporaryDirectory() as folder:
             write_files(page, Path(folder))

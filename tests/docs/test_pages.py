@@ -27,7 +27,7 @@ from berth.tools.bench.measure import Result
 from berth.tools.explain.decision import Decision, Preemption
 from berth.tools.whatif.serve import serve
 from berth.tools.whatif.sweep.command import sweep
-from tests.docs import flag_tables
+from tests.docs import flag_tables, rule_tables
 from tests.docs.blocks import BENCH, EXPLAIN, PAGES, PREEMPTION, ROOT, Block, blocks
 from tests.kit.handle import NoApi
 
@@ -240,3 +240,9 @@ def test_the_default_args_are_the_defaults(tmp_path: Path) -> None:
         return {name: value for name, value in vars(plugin).items() if name not in remembered}
 
     assert {p.name: rules(p) for p in told.plugins} == {p.name: rules(p) for p in default.plugins}
+
+
+def test_the_tables_of_rules_are_those_of_the_types() -> None:
+    assert rule_tables.PAGE.read_text().endswith(rule_tables.tables()), (
+        "run python -m tests.docs.refresh"
+    )

@@ -86,6 +86,7 @@ def priority_class(document: Document, before: Document | None) -> list[str]:
 
 
 def lease(path: str, spec: Document) -> list[str]:
+    """Checks that the duration is positive."""
     seconds = spec.get("leaseDurationSeconds")
     place = f"{path}.leaseDurationSeconds"
     if seconds is None or seconds > 0:

@@ -73,6 +73,7 @@ _DIVISORS = {  # of a resource: those allowed, and its name in messages
 
 
 def env_var(path: str, variable: Document) -> list[str]:
+    """Checks that a variable has a value or one source, which a container may see."""
     source = variable.get("valueFrom")
     if source is None:
         return []
@@ -153,6 +154,7 @@ def handler(path: str, value: Document) -> list[str]:
 
 
 def probe(path: str, value: Document) -> list[str]:
+    """Checks that there is one handler, and a positive grace period."""
     problems, grace = handler(path, value), value.get("terminationGracePeriodSeconds")
     if grace is not None and grace <= 0:
         place = f"{path}.terminationGracePeriodSeconds"
@@ -161,6 +163,7 @@ def probe(path: str, value: Document) -> list[str]:
 
 
 def http_get(path: str, value: Document) -> list[str]:
+    """Checks the names of headers."""
     rule = (
         "a valid HTTP header must consist of alphanumeric characters or '-' "
         "(e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')"
@@ -173,6 +176,7 @@ def http_get(path: str, value: Document) -> list[str]:
 
 
 def container(path: str, value: Document) -> list[str]:
+    """Checks sources of the environment, thresholds of probes, restart rules and resources."""
     problems: list[str] = []
     for source in value.get("envFrom") or ():
         number = sum(source.get(field) is not None for field in ("configMapRef", "secretRef"))

@@ -110,6 +110,7 @@ def labels(path: str, pairs: Mapping[str, str] | None) -> list[str]:
 
 
 def label_selector(path: str, selector: Document | None) -> list[str]:
+    """Checks keys, operators and values of a selector."""
     if not selector:
         return []
     problems = labels(f"{path}.matchLabels", selector.get("matchLabels"))

@@ -27,6 +27,7 @@ _WEIGHT = "must be in the range 1-100"
 
 
 def toleration(path: str, given: Document) -> list[str]:
+    """Checks that key, operator, value, effect and seconds fit each other."""
     problems: list[str] = []
     key, operator = given.get("key") or "", given.get("operator") or "Equal"
     effect, value = given.get("effect") or "", given.get("value") or ""
@@ -86,6 +87,7 @@ def taints(path: str, items: Sequence[Document]) -> list[str]:
 
 
 def node_selector(path: str, selector: Document) -> list[str]:
+    """Checks that there are terms, and their requirements on labels and names of nodes."""
     if not selector.get("nodeSelectorTerms"):
         return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
     problems: list[str] = []
@@ -124,10 +126,12 @@ def _term(path: str, term: Document, *, any_value: bool) -> list[str]:
 
 
 def preferred_term(path: str, preferred: Document) -> list[str]:
+    """Checks the requirements of a preference, which may have any values."""
     return _term(f"{path}.preference", preferred.get("preference") or {}, any_value=True)
 
 
 def pod_affinity_term(path: str, term: Document) -> list[str]:
+    """Checks namespaces, label keys and the topology key."""
     problems: list[str] = []
     for name in term.get("namespaces") or ():
         problems += [invalid(f"{path}.namespace", name, message) for message in dns_label(name)]
@@ -169,6 +173,7 @@ def _keys(path: str, owner: Document) -> list[str]:
 
 
 def spread_constraint(path: str, constraint: Document) -> list[str]:
+    """Checks the topology key, minDomains and label keys."""
     problems: list[str] = []
     key, unsatisfiable = constraint.get("topologyKey"), constraint.get("whenUnsatisfiable") or ""
     if not key:

@@ -52,6 +52,9 @@ _SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
 
 
 def pod_spec(path: str, spec: Document) -> list[str]:
+    """Checks what containers use of the pod: volumes, claims, host ports, namespaces, operating
+    system.
+    """
     containers = [
         (f"{path}.{field}[{i}]", container)
         for field in _LISTS
@@ -91,6 +94,7 @@ def pod_spec(path: str, spec: Document) -> list[str]:
 
 
 def pod_template(path: str, template: Document) -> list[str]:
+    """Checks labels and annotations, and that there are no ephemeral containers."""
     metadata = template.get("metadata") or {}
     problems = labels(f"{path}.labels", metadata.get("labels"))
     problems += annotation_rules(f"{path}.annotations", metadata.get("annotations"))
@@ -380,6 +384,7 @@ def claim(path: str, value: Document) -> list[str]:
 
 
 def scheduling_group(path: str, value: Document) -> list[str]:
+    """Checks that the group has the name of an object."""
     place, name = f"{path}.podGroupName", value.get("podGroupName")
     if name is None:
         return [invalid(place, None, "must specify one of: `podGroupName`")]

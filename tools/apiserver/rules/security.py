@@ -87,6 +87,7 @@ def context(path: str, value: Document) -> list[str]:
 
 
 def seccomp_profile(path: str, value: Document) -> list[str]:
+    """Checks that a profile has a type, and a path if it is on the host alone."""
     place, profile = f"{path}.localhostProfile", value.get("localhostProfile")
     problems = _profile_type(path, value, "seccompProfile")
     if value.get("type") != "Localhost":
@@ -100,6 +101,7 @@ def seccomp_profile(path: str, value: Document) -> list[str]:
 
 
 def app_armor_profile(path: str, value: Document) -> list[str]:
+    """Checks that a profile has a type, and a name if it is on the host alone."""
     place, profile = f"{path}.localhostProfile", value.get("localhostProfile")
     problems = _profile_type(path, value, "appArmorProfile")
     if problems:
@@ -124,6 +126,7 @@ def _profile_type(path: str, value: Document, field: str) -> list[str]:
 
 
 def windows_options(path: str, value: Document) -> list[str]:
+    """Checks the credentials and the user of a container on Windows."""
     problems: list[str] = []
     credential, user = value.get("gmsaCredentialSpec"), value.get("runAsUserName")
     if credential is not None:

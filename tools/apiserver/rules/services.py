@@ -15,6 +15,7 @@ _POLICIES = ("Cluster", "Local")
 
 
 def service(path: str, spec: Document) -> list[str]:
+    """Checks type, addresses, ports, affinity, balancer and traffic policies against each other."""
     type_, headless = spec.get("type") or "ClusterIP", _is_headless(spec)
     problems: list[str] = []
     if not spec.get("ports") and not headless and type_ != "ExternalName":

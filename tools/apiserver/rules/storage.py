@@ -217,6 +217,7 @@ def _allowed_topologies(terms: Iterable[Document]) -> list[str]:
 
 
 def csi_driver(path: str, spec: Document) -> list[str]:
+    """Checks how often a driver is asked, and that tokens in secrets are requested."""
     problems: list[str] = []
     seconds, tokens = spec.get("nodeAllocatableUpdatePeriodSeconds"), spec.get("tokenRequests")
     if seconds is not None and seconds < _LEAST_UPDATE_SECONDS:
@@ -231,6 +232,7 @@ def csi_driver(path: str, spec: Document) -> list[str]:
 
 
 def volume_attachment(path: str, spec: Document) -> list[str]:
+    """Checks that the source is either the name of a volume or a volume."""
     source, path = spec.get("source") or {}, f"{path}.source"
     inline, named = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
     rule = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
@@ -246,6 +248,7 @@ def volume_attachment(path: str, spec: Document) -> list[str]:
 
 
 def csi_node_driver(path: str, driver: Document) -> list[str]:
+    """Checks the length of the id and the keys of the topology, each of which is there once."""
     problems: list[str] = []
     if len((driver.get("nodeID") or "").encode()) > _NODE_ID_BYTES:
         detail = f"must be {_NODE_ID_BYTES} characters or less"

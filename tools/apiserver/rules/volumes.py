@@ -58,6 +58,7 @@ def one_source(path: str, value: Document, sources: Sequence[str]) -> list[str]:
 
 
 def volume(path: str, value: Document) -> list[str]:
+    """Checks that a volume has one source."""
     problems = one_source(path, value, _SOURCES)
     iscsi, name = value.get("iscsi") or {}, value.get("name") or ""
     full = f"{name}:{iscsi.get('targetPortal') or ''}"
@@ -73,6 +74,7 @@ _ISCSI_RULE = (
 
 
 def empty_dir(path: str, value: Document) -> list[str]:
+    """Checks that the limit is not negative."""
     limit = value.get("sizeLimit")
     if limit is None or quantity.nano_value(limit) >= 0:
         return []
@@ -81,6 +83,7 @@ def empty_dir(path: str, value: Document) -> list[str]:
 
 
 def iscsi(path: str, value: Document) -> list[str]:
+    """Checks that there is a secret if either session asks for one."""
     secret = value.get("secretRef")
     if (value.get("chapAuthDiscovery") or value.get("chapAuthSession")) and secret is None:
         return [required(f"{path}.secretRef")]
@@ -88,10 +91,12 @@ def iscsi(path: str, value: Document) -> list[str]:
 
 
 def persistent_iscsi(path: str, value: Document) -> list[str]:
+    """Checks that there is a secret if either session asks for one, and its name."""
     return iscsi(path, value) + _named_secret(path, value)
 
 
 def fibre_channel(path: str, value: Document) -> list[str]:
+    """Checks that either names or ids are set, and a unit with names."""
     names, ids = value.get("targetWWNs"), value.get("wwids")
     lun: int | None = value.get("lun")
     place, problems = f"{path}.targetWWNs", []
@@ -111,6 +116,7 @@ def fibre_channel(path: str, value: Document) -> list[str]:
 
 
 def quobyte(path: str, value: Document) -> list[str]:
+    """Checks the addresses of the registry and the length of the tenant."""
     registry = value.get("registry") or ""
     rule = "must be a host:port pair or multiple pairs separated by commas"
     if not registry:
@@ -126,6 +132,7 @@ def quobyte(path: str, value: Document) -> list[str]:
 
 
 def flocker(path: str, value: Document) -> list[str]:
+    """Checks that a data set has either a name, without a slash, or an id."""
     name, uuid = value.get("datasetName") or "", value.get("datasetUUID") or ""
     problems = []
     if not name and not uuid:
@@ -139,6 +146,7 @@ def flocker(path: str, value: Document) -> list[str]:
 
 
 def azure_disk(path: str, value: Document) -> list[str]:
+    """Checks that the address of a disk is one of its kind."""
     kind, uri = value.get("kind") or "Shared", value.get("diskURI") or ""
     begins, form = (
         ("/subscriptions/", _MANAGED_DISK) if kind == "Managed" else ("https://", _BLOB_DISK)
@@ -147,6 +155,7 @@ def azure_disk(path: str, value: Document) -> list[str]:
 
 
 def persistent_azure_file(path: str, value: Document) -> list[str]:
+    """Checks that the namespace of the secret, if there is one, is not empty."""
     empty = value.get("secretNamespace") == ""
     return [required(f"{path}.secretNamespace")] if empty else []
 
@@ -167,10 +176,12 @@ def _named_secret(path: str, value: Document, *fields: str) -> list[str]:
 
 
 def with_secret_of_namespace(path: str, value: Document) -> list[str]:
+    """Checks that the secret of a source, if it has one, has a name and a namespace."""
     return _named_secret(path, value, "namespace")
 
 
 def csi(path: str, value: Document) -> list[str]:
+    """Checks the name of the secret for publishing, if there is one."""
     secret = value.get("nodePublishSecretRef")
     if secret is None:
         return []
@@ -211,6 +222,7 @@ def claim_template(path: str, value: Document) -> list[str]:
 
 
 def downward_file(path: str, value: Document) -> list[str]:
+    """Checks that a file has one source, and that containers may see it."""
     own, resource = value.get("fieldRef"), value.get("resourceFieldRef")
     if own is None and resource is None:
         return [required(path, "one of fieldRef and resourceFieldRef is required")]

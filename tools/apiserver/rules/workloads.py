@@ -260,6 +260,7 @@ def revision(document: Document, before: Document | None) -> list[str]:
 
 
 def disruption_budget(path: str, spec: Document) -> list[str]:
+    """Checks that at most one of minAvailable and maxUnavailable is set."""
     if spec.get("minAvailable") is None or spec.get("maxUnavailable") is None:
         return []
     fields = ("MinAvailable", "Selector", "MaxUnavailable", "UnhealthyPodEvictionPolicy")
