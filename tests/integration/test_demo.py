@@ -33,6 +33,22 @@ spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "100"}}}]}
 """
 
 
+SLOW = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: slow}
+spec:
+  replicas: 2
+  serviceName: slow
+  selector: {matchLabels: {app: slow}}
+  template:
+    metadata: {labels: {app: slow}}
+    spec:
+      containers:
+        - {name: c, image: i, readinessProbe: {exec: {command: [a]}, initialDelaySeconds: 300}}
+"""
+
+
 def test_the_sample_is_placed() -> None:
     result = CliRunner().invoke(demo, ["-o", "json"])
     assert result.exit_code == 0, result.output
@@ -124,15 +140,15 @@ async def test_a_signal_to_the_task_runner_ends_the_demo(tmp_path: Path) -> None
 @pytest.mark.parametrize("keep", [(), ("--keep",)])
 async def test_an_interrupt_prints_the_end_once(tmp_path: Path, keep: tuple[str, ...]) -> None:
     manifest = tmp_path / "waits.yaml"
-    manifest.write_text(BIG.replace("spec: {", "spec: {schedulerName: nobody, "))
+    manifest.write_text(SLOW)
     async with berth(tmp_path, "demo", "-f", str(manifest), "--nodes", "1", *keep) as process:
-        await process.says("API server at ")
-        await anyio.sleep(2)  # it has begun, and will not end by itself
+        await process.says("page at ")
+        await anyio.sleep(5)  # it has begun, and will not end by itself for minutes
         process.send(signal.SIGINT)
         assert await process.end(60) == 0
-        assert process.count("0 placed, 1 pending in ") == 1
+        assert process.count(" pending in ") == 1
         assert process.count("why it is pending") == 0
-        assert process.count("big") == 1
+        assert process.count("not happened: StatefulSet default/slow has 1 of 2 pods") == 1
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&- 2>&-"])
@@ -236,6 +252,15 @@ def test_pods_that_do_not_fit_are_printed_with_the_reason(tmp_path: Path) -> Non
     (pod,) = json.loads(result.stdout)["pods"]
     assert (pod["node"], pod["phase"]) == ("", "Pending")
     assert pod["message"].startswith("0/2 nodes are available: 2 Insufficient cpu. ")
+
+
+def test_pods_of_other_schedulers_do_not_keep_a_demo_from_its_end(tmp_path: Path) -> None:
+    manifest = tmp_path / "foreign.yaml"
+    manifest.write_text(BIG.replace("spec: {", "spec: {schedulerName: nobody, "))
+    result = CliRunner().invoke(demo, ["-f", str(manifest), "--nodes", "1", "-o", "json"])
+    assert result.exit_code == 0, result.output
+    (pod,) = json.loads(result.stdout)["pods"]
+    assert pod["message"] == "left alone: it is for the scheduler nobody"
 
 
 def test_demo_reports_a_port_in_use_in_one_line() -> None:
