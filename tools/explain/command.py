@@ -199,7 +199,7 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
             top,
             console,
         )
-        if result is not None:
+        if result is not None and result.says_something:
             _show_changes(result, console)
         if isinstance(console, Sheet) and isinstance(decision, Decision):
             console.fold("every node", every_node(decision))

@@ -163,9 +163,10 @@ def story_of(
         if waits and is_pending(question, attempt, decision):
             result = search(pending.explainer, question, attempt, explained.outcome)
             changes_problem = result.problem
-            changes = [
-                Change(each.who.value, each.sentence) for each in first_of(result.suggestions)
-            ]
+            if result.says_something:
+                changes = [
+                    Change(each.who.value, each.sentence) for each in first_of(result.suggestions)
+                ]
     except (SourceError, ConfigError, RegistryError) as wrong:
         problem = str(wrong)
     happenings = None if events is None else _happenings(events, metadata.get("uid", ""))

@@ -90,6 +90,11 @@ class Search(msgspec.Struct, frozen=True):
 
     suggestions: list[Suggestion]
     problem: str = ""
+    whole: bool = True  # False if only the kinds were tried that mend what went wrong
+
+    @property
+    def says_something(self) -> bool:
+        return self.whole or bool(self.suggestions)
 
 
 def search(
@@ -113,7 +118,8 @@ def search(
     if ways is WAYS:
         proven = proven or _pairs(world) or _many(world)
     suggestions = [suggestion for _, suggestion in sorted(proven, key=_rank)]
-    return Search(suggestions, "the search stopped before it tried all changes" * world.spent)
+    problem = "the search stopped before it tried all changes" * world.spent
+    return Search(suggestions, problem, whole=ways is WAYS)
 
 
 def helps(

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from berth.tools.explain.answering import decided
 from berth.tools.explain.changes.change import Suggestion
-from tests.kit.changes import fits_after, suggested
+from berth.tools.explain.changes.search import search
+from berth.tools.explain.source import Question
+from tests.kit.changes import CONFIGURATION, EXPLAINER, fits_after, suggested
 from tests.kit.daemon import pod
 from tests.kit.devices import DRIVER, claim, device_class, node, request, resource_slice, using
 
@@ -95,6 +98,14 @@ def test_two_attributes_of_which_each_device_lacks_another() -> None:
     change = only(cluster, pending)
     assert f"has({OF_DRIVER}.model) && has({OF_DRIVER}.size) &&" in change.sentence
     assert fits_after(change, cluster, pending) == ["n"]
+
+
+def test_nothing_is_said_of_other_kinds_of_changes_if_the_attempt_fails() -> None:
+    question = Question(
+        using(pod("p", "0"), "c"), objects(f"{OF_DRIVER}.model == 1"), CONFIGURATION
+    )
+    attempt = EXPLAINER.attempt(question)
+    assert not search(EXPLAINER, question, attempt, decided(attempt).outcome).says_something
 
 
 def test_two_selectors_ask_first() -> None:
