@@ -155,11 +155,15 @@ def spread_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
     hard = [c for c in constraints if c.when_unsatisfiable == HARD]
 
     keys = " and ".join(f"{c.topology_key} (maxSkew {c.max_skew})" for c in hard)
-    too_many = f"would have too many of the pods that are spread over {keys}"
+    spread = f"are spread over {keys}" if hard else "the default constraints spread"
+    too_many = f"would have too many of the pods that {spread}"
 
     def lack(node: str, of: Sequence[str]) -> _Lack:
         if REASON_LABEL not in of:
             return _Lack(too_many, too_many)
+        if not hard:
+            label = "have a label that the default constraints spread by"
+            return _Lack(f"does not {label}", f"do not {label}")
         labels = question.nodes[node].labels
         missing = next((c.topology_key for c in hard if c.topology_key not in labels), "")
         return _Lack.of_label(missing, "the spreading")

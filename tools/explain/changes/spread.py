@@ -15,6 +15,7 @@ from .world import World
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 MOST_SKEW = 2**31 - 1
+HOSTNAME = "kubernetes.io/hostname"
 _PATH = ("spec", "topologySpreadConstraints")
 # The policies that may leave out nodes which the pod cannot use, and what they do unless set.
 _POLICIES = {"nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore"}
@@ -45,6 +46,8 @@ def openings(world: World) -> Iterator[Edit]:
 
 def changes(world: World) -> Iterator[Change]:
     pod = world.pod
+    if not pod["spec"].get(_PATH[1]):
+        yield from _own(pod)
     for number, constraint in _hard(pod):
         sentence, patch = _loosened(pod, number)
         with world.changed([patch_of(pod, patch)]):
@@ -62,6 +65,22 @@ def changes(world: World) -> Iterator[Change]:
             lowered = f"Lower minDomains of the spread constraint over {key} to {domains - fewer}"
             yield _set(pod, number, {"minDomains": domains - fewer}, 0.2, lowered)
         yield Change("spread", Who.OWNER, 0.5, sentence, (patch_of(pod, patch),))
+
+
+def _own(pod: Document) -> Iterator[Change]:
+    """Yields a constraint of the pod's own, which the profile's default ones give way to."""
+    labels = pod["metadata"].get("labels")
+    if labels:
+        constraint = {
+            "maxSkew": 1,
+            "topologyKey": HOSTNAME,
+            "whenUnsatisfiable": SOFT,
+            "labelSelector": {"matchLabels": labels},
+        }
+        sentence = f"Give the pod a spread constraint of its own over {HOSTNAME} that is {SOFT}"
+        yield Change(
+            "spread", Who.OWNER, 0.5, sentence, (patch_of(pod, put([constraint], *_PATH)),)
+        )
 
 
 def _honoring(world: World, number: int, constraint: Document) -> Iterator[Change]:
