@@ -171,7 +171,7 @@ SPREAD = (
 NEVER_MET = SPREAD.replace("KEY", "zone").replace("maxSkew: 1", "maxSkew: 1, minDomains: 2")
 PORT = "containers: [{name: c, image: i, ports: [{hostPort: 80, containerPort: 80}]}]"
 RESTARTED = (
-    "restartPolicy: Always, containers: [{name: c, image: i, restartPolicyRules: [{action:"
+    "containers: [{name: c, image: i, restartPolicy: Never, restartPolicyRules: [{action:"
     " RestartAllContainers, exitCodes: {operator: In, values: [1]}}]}]"
 )
 RESTARTS = "RestartAllContainersOnContainerExits"
