@@ -139,7 +139,10 @@ class Daemon:
         )
         count_when_read(instruments, mailboxes, profiles)
         self._readiness = readiness = Readiness(informers)
-        self.lookout = Lookout(mailboxes, in_binding, informers, access.tenure, self._heartbeat)
+        reloads = self._reloader
+        self.lookout = Lookout(
+            mailboxes, in_binding, informers, access.tenure, self._heartbeat, reloads
+        )
         self.debug = debug_of(
             debugger, informers, mailboxes, in_binding, clock, flights, self.lookout
         )
@@ -149,7 +152,14 @@ class Daemon:
             shown = PageSources(
                 health_of(election, access.tenure, self._heartbeat, readiness, options, slis),
                 metrics_of(
-                    instruments, mailboxes, informers, access.tenure, options, slis, flight_file
+                    instruments,
+                    mailboxes,
+                    informers,
+                    access.tenure,
+                    options,
+                    slis,
+                    flight_file,
+                    reloads,
                 ),
                 self._profiles.completed,
                 self.debug,

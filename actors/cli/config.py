@@ -20,7 +20,7 @@ from berth.config.load import (
 )
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..configuration.file import load_file, read_document, schema, warnings_of, written
+from ..configuration.file import ConfigurationFile, read_document, schema, warnings_of, written
 from ..telemetry.logs import configure_logs
 
 
@@ -63,8 +63,10 @@ def check(ctx: click.Context, file: str, output: str, gates: Mapping[str, bool])
     """
     configuration, problems, warnings = None, [], []
     try:
-        configuration = load_file(file, gates)
-        warnings = warnings_of(configuration)
+        source = ConfigurationFile(file, gates, lambda read: read)
+        raw = source.read()
+        configuration = source.parse(raw)
+        warnings = warnings_of(configuration, raw)
     except ConfigError as invalid:
         problems = list(invalid.problems)
     if output == "json":

@@ -133,9 +133,13 @@ def _schedule(flags: Flags, options: Options) -> None:
         Path(flags["write-config-to"]).write_text(text, encoding="utf-8")
         log.info("Wrote configuration", file=flags["write-config-to"])
         return
-    for warning in warnings_of(configuration):
+    for warning in warnings_of(configuration, b"" if source is None else source.parsed):
         log.warning("configuration", file=file, warning=warning)
-    connection = load(configuration.client_connection.kubeconfig or None, master=flags["master"])
+    connection = load(
+        configuration.client_connection.kubeconfig or None,
+        master=flags["master"],
+        option=f"clientConnection.kubeconfig in {file}" if file else "--kubeconfig",
+    )
     tune_collector()
     clock = SystemClock()
     tracing = tracing_from(os.environ, clock)

@@ -14,7 +14,10 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def in_cluster(
-    environ: Mapping[str, str], clock: Clock, folder: Path = SERVICE_ACCOUNT
+    environ: Mapping[str, str],
+    clock: Clock,
+    folder: Path = SERVICE_ACCOUNT,
+    option: str = "--kubeconfig",
 ) -> Connection:
     """Returns the connection.
 
@@ -26,7 +29,7 @@ def in_cluster(
     )
     if not host or not port:
         raise KubeconfigError(
-            "no API server: expected --kubeconfig, --master or, as in a pod,"
+            f"no API server: expected {option}, --master or, as in a pod,"
             " $KUBERNETES_SERVICE_HOST and $KUBERNETES_SERVICE_PORT"
         )
     if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):

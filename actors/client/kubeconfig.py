@@ -46,13 +46,15 @@ def load(
     clock: Clock = SYSTEM_CLOCK,
     environ: Mapping[str, str] = os.environ,
     folder: Path = SERVICE_ACCOUNT,
+    option: str = "--kubeconfig",
 ) -> Connection:
     """Returns the connection that the arguments and the environment describe.
 
     The first of these that exists is used: the file at `path`; if `home`, the files of $KUBECONFIG
     or ~/.kube/config, as in kubectl; `master` alone; the pod's own cluster, whose service account
     is in `folder`. `context` replaces current-context, and `master` (a URL) replaces the cluster's
-    server. It reads files, so call it before the event loop runs. Raises KubeconfigError.
+    server. `option` is what names the `path`, for the error. It reads files, so call it before the
+    event loop runs. Raises KubeconfigError.
     """
     if master:
         _url(master, "--master")
@@ -72,7 +74,7 @@ def load(
         )
     if context:
         raise KubeconfigError(f"no kubeconfig: expected one that has the context {context!r}")
-    return Connection(master) if master else in_cluster(environ, clock, folder)
+    return Connection(master) if master else in_cluster(environ, clock, folder, option)
 
 
 def _connection(

@@ -98,9 +98,13 @@ def _parsed(raw: bytes, path: str, gates: Mapping[str, bool]) -> KubeSchedulerCo
     return configuration
 
 
-def warnings_of(configuration: KubeSchedulerConfiguration) -> list[str]:
-    """Returns a line for each setting without effect. kube-scheduler accepts such settings too."""
-    return plugin_warnings(configuration, every_plugin())
+def warnings_of(configuration: KubeSchedulerConfiguration, raw: bytes) -> list[str]:
+    """Returns a line for each setting without effect in the content of a file. kube-scheduler
+    accepts such settings too.
+    """
+    more = sum(document is not None for document in documents(raw)) - 1
+    ignored = "the documents after the first have no effect, as in kube-scheduler"
+    return [*([ignored] if more > 0 else ()), *plugin_warnings(configuration, every_plugin())]
 
 
 def written(configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool] = DEFAULTS) -> str:
@@ -111,7 +115,7 @@ def written(configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool]
 
 
 def read_document(path: str | Path) -> Mapping[str, Any]:
-    """Returns the only document of a file, unchanged. Raises ConfigError."""
+    """Returns the first document of a file, unchanged. Raises ConfigError."""
     return _document(_read(str(path)), str(path))
 
 
@@ -120,12 +124,22 @@ def _document(raw: bytes, path: str) -> Mapping[str, Any]:
         mappings = [document for document in documents(raw) if document is not None]
     except ValueError as error:
         raise ConfigError(f"cannot be read: {error}", file=path) from None
-    if len(mappings) != 1:
-        number = len(mappings) or "none"
-        raise ConfigError(f"expected one document, a {KIND}, got {number}", file=path)
-    if not isinstance(mappings[0], Mapping):
-        raise ConfigError(f"expected a {KIND}, got {sort_of(mappings[0])}", file=path)
-    return mappings[0]
+    if not mappings:
+        raise ConfigError(f"expected a document, a {KIND}, got none", file=path)
+    first = mappings[0]
+    if not isinstance(first, Mapping):
+        raise ConfigError(f"expected a {KIND}, got {sort_of(first)}", file=path)
+    if first.get("kind") == "ConfigMap":
+        raise ConfigError(f"expected a {KIND}, got a ConfigMap{_within(first)}", file=path)
+    return first
+
+
+def _within(config_map: Mapping[str, Any]) -> str:
+    """Returns where in a ConfigMap the configuration is, if it is there."""
+    data = config_map.get("data")
+    texts = data.items() if isinstance(data, Mapping) else ()
+    names = [name for name, text in texts if isinstance(text, str) and KIND in text]
+    return f"; write the text of its data[{names[0]!r}] to a file of its own" if names else ""
 
 
 def schema() -> dict[str, Any]:

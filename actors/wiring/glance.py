@@ -14,6 +14,7 @@ from ..process.heartbeat import Heartbeat
 from ..runtime.ask import ask
 from ..telemetry.problems import LoggedProblem, latest_problems
 from .informers import Informers
+from .reloader import Reloader
 
 MOST_SHOWN = 200
 
@@ -41,7 +42,8 @@ class Glance(msgspec.Struct, frozen=True, rename="camel"):
 
     `in_flight` pods are being decided or bound; of these, `on_permit` wait for a plugin's
     permission, and `in_pre_bind` for their volumes and devices. `problems` are those of the
-    informers, `logged` the latest warnings and errors of the log, oldest first.
+    informers, and of a configuration that could not be reloaded; `logged` are the latest warnings
+    and errors of the log, oldest first.
     """
 
     active: int
@@ -69,12 +71,14 @@ class Lookout:
         informers: Informers,
         tenure: Tenure,
         heartbeat: Heartbeat,
+        reloads: Reloader,
     ) -> None:
         self._queue = mailboxes.queue
         self._in_binding = in_binding
         self._informers = informers
         self._tenure = tenure
         self._heartbeat = heartbeat
+        self._reloads = reloads
 
     async def glance(self) -> Glance:
         """Returns the present glance. Raises MailboxClosedError once the scheduler has ended."""
@@ -97,7 +101,7 @@ class Lookout:
             tuple(Rejections(plugin, number) for plugin, number in most_first if number),
             tuple(map(_queued, dumped)),
             self._tenure.permits(),
-            tuple(self._informers.problems()),
+            (*self._informers.problems(), *filter(None, (self._reloads.problem,))),
             self._heartbeat.still_for(),
             latest_problems.lines(),
         )

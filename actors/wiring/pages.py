@@ -32,6 +32,7 @@ from ..server.metrics.slis import HealthMeasures
 from ..telemetry.instruments import Instruments
 from .glance import Lookout
 from .informers import Informers
+from .reloader import Reloader
 
 
 class Readiness:
@@ -97,6 +98,7 @@ def metrics_of(
     options: Options,
     health: HealthMeasures,
     flight_file: FlightFile | None,
+    reloads: Reloader,
 ) -> dict[str, Measure]:
     """Makes the pages of metrics, by path. Only a leader shows the metrics of pods."""
     register_sizes(
@@ -104,6 +106,7 @@ def metrics_of(
         mailboxes,
         informers.count_unreadable,
         lambda: 0 if flight_file is None else flight_file.dropped,
+        lambda: bool(reloads.problem),
     )
     page = MetricsPage(instruments.registry, options.feature_gates)
     resources = PodResources(

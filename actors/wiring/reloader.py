@@ -32,7 +32,8 @@ IRREGULAR = "expected a regular file: a pipe or a device is read only at the sta
 class Reloader:
     """A follower of the configuration file, which calls `swap` with each new configuration.
 
-    Without a file, it only logs at SIGHUP that there is none.
+    Without a file, it only logs at SIGHUP that there is none. `problem` is why the present content
+    of the file is not in use, "" if it is.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Reloader:
         self._swap = swap
         self._clock = clock
         self._seen: bytes | str = b""  # the content, or why it cannot be read
+        self.problem = ""
         self._lock = anyio.Lock()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -78,6 +80,8 @@ class Reloader:
         async with self._lock:
             self._seen = content = await self._look(file)
             problem = content if isinstance(content, str) else await self._use(file, content)
+            unused = problem not in ("", IRREGULAR)
+            self.problem = f"{file.path} is not in use: {problem}" if unused else ""
         if problem:
             log.error("configuration not reloaded", file=file.path, error=problem)
 
@@ -95,7 +99,7 @@ class Reloader:
             "gone": sorted(swapped.gone),
             "until_restart": swapped.until_restart,
         }
-        for warning in warnings_of(configuration):
+        for warning in warnings_of(configuration, content):
             log.warning("configuration", file=file.path, warning=warning)
         fields = {field: ",".join(values) for field, values in names.items() if values}
         log.info("configuration reloaded", file=file.path, **fields)

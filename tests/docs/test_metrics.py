@@ -36,7 +36,7 @@ def registry() -> Registry:
     """Returns all families of /metrics."""
     metrics = Registry()
     Families(metrics, dict.fromkeys(DEFAULTS, True))
-    register_sizes(metrics, Mailboxes(), dict, int)
+    register_sizes(metrics, Mailboxes(), dict, int, bool)
     ClientMeasures(metrics)
     AccessMeasures(metrics)
     MetricsPage(metrics, DEFAULTS)

@@ -138,13 +138,15 @@ def plugin_problems(
     problems: list[str] = []
     for i, profile in enumerate(configuration.profiles):
         path = f"profiles[{i}]"
+        enabled: frozenset[str] = frozenset()
         try:
-            expand_profile(profile, points_of, path, gates)
+            expanded = expand_profile(profile, points_of, path, gates)
+            enabled = frozenset(each.name for point in expanded.values() for each in point)
         except ProfileError as invalid:
             problems += invalid.problems
         except RegistryError as invalid:
             problems.append(f"{path}.plugins: {invalid}")
-        problems += _args_problems(profile, registry, gates, path)
+        problems += _args_problems(profile, registry, gates, path, enabled)
     return problems
 
 
@@ -178,19 +180,25 @@ def _args_problems(
     registry: Mapping[str, type[Plugin]],
     gates: Mapping[str, bool],
     path: str,
+    enabled: frozenset[str] = frozenset(),
 ) -> list[str]:
-    """Returns the problems of the arguments of in-tree plugins, even disabled ones. Plugins of
-    packages check their arguments at their creation.
+    """Returns the problems of the arguments of in-tree plugins, even disabled ones, and of the
+    `enabled` plugins of packages, as far as their class tells. Those check more at their creation.
     """
     problems: list[str] = []
     for j, entry in enumerate(profile.plugin_config):
-        kind = registry.get(entry.name) if entry.name in IN_TREE else None
-        if kind is None or kind.args_type is None:
+        in_tree = entry.name in IN_TREE
+        kind = registry.get(entry.name) if in_tree or entry.name in enabled else None
+        if kind is None or (in_tree and kind.args_type is None):
             continue
         field = f"{path}.pluginConfig[{j}].args"
         try:
-            check_type_of_args(entry.args, entry.name)
-            read_args(entry.args, kind.args_type, gates)
+            if in_tree:
+                check_type_of_args(entry.args, entry.name)
+            if kind.args_type is not None:
+                read_args(entry.args, kind.args_type, gates)
+            elif kind.__init__ is Plugin.__init__:
+                kind.refuse_args(entry.args)
         except ArgsError as invalid:
             problems += [f"{field}.{problem}" for problem in invalid.problems]
     return problems

@@ -262,10 +262,15 @@ class Plugin(ABC):
         """`args` is pluginConfig's args as the user wrote them. Raises ArgsError if they do not
         fit.
         """
+        self.refuse_args(args)
+        self.handle = handle
+
+    @classmethod
+    def refuse_args(cls, args: Mapping[str, Any]) -> None:
+        """Raises ArgsError if there are arguments."""
         for field in args:
             if field not in ("apiVersion", "kind"):
-                raise ArgsError(f"{field}: unknown field, {self.name} takes no arguments")
-        self.handle = handle
+                raise ArgsError(f"{field}: unknown field, {cls.name} takes no arguments")
 
     def events_to_register(self) -> Sequence[Registration]:
         """Returns the events that may make a pod schedulable that this plugin rejected.

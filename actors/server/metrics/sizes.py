@@ -19,11 +19,13 @@ def register_sizes(
     mailboxes: Mailboxes,
     count_unreadable: Callable[[], Mapping[str, int]],
     dropped_attempts: Callable[[], int],
+    is_outdated: Callable[[], bool],
 ) -> None:
     """Registers the families.
 
     `count_unreadable` returns the numbers of objects that cannot be read, by kind,
-    `dropped_attempts` the number of attempts that could not be written to a file.
+    `dropped_attempts` the number of attempts that could not be written to a file. `is_outdated` is
+    true while the present configuration file is not in use.
     """
     unreadable = registry.gauge(
         "berth_unreadable_objects",
@@ -54,6 +56,11 @@ def register_sizes(
         "Attempts that the recorder's file lacks, because it could not be written in time.",
     )
 
+    outdated = registry.gauge(
+        "berth_configuration_outdated",
+        "1 while the configuration file could not be reloaded, so that an earlier one is in use.",
+    )
+
     async def refresh() -> None:
         queue = await ask(mailboxes.queue, CountQueued)
         cache = await ask(mailboxes.cache, CountCached)
@@ -66,6 +73,7 @@ def register_sizes(
         for plugin, number in queue.activations_in_vain.items():
             vain.child(plugin).value = number
         dropped.child().value = dropped_lines()
+        outdated.child().set(int(is_outdated()))
         unrecorded.child().value = dropped_attempts()
 
     registry.refresh_by(refresh)

@@ -151,14 +151,21 @@ InterPodAffinity => {hardPodAffinityWeight: -1} =>
 ]
 
 FILES = [
-    (b"", "expected one document, a KubeSchedulerConfiguration, got none"),
-    (b"# nothing\n---\n", "expected one document, a KubeSchedulerConfiguration, got none"),
+    (b"", "expected a document, a KubeSchedulerConfiguration, got none"),
+    (b"# nothing\n---\n", "expected a document, a KubeSchedulerConfiguration, got none"),
     (b"hello", "expected a KubeSchedulerConfiguration, got text"),
     (b"[1]", "expected a KubeSchedulerConfiguration, got a list"),
     (b"3", "expected a KubeSchedulerConfiguration, got a number"),
     (
-        (HEAD + "---\n" + HEAD).encode(),
-        "expected one document, a KubeSchedulerConfiguration, got 2",
+        b"apiVersion: v1\nkind: ConfigMap\n",
+        "expected a KubeSchedulerConfiguration, got a ConfigMap",
+    ),
+    (
+        b"kind: ConfigMap\ndata: {other: x, s.yaml: 'kind: KubeSchedulerConfiguration'}\n",
+        (
+            "expected a KubeSchedulerConfiguration, got a ConfigMap; "
+            "write the text of its data['s.yaml'] to a file of its own"
+        ),
     ),
     (b"\x00\x01\xff\xfe", "cannot be read: line 1: "),
     (b"\x7fELF\x02\x01\x01", "cannot be read: line 1: "),

@@ -12,6 +12,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from berth.actors.cli import main
+from berth.config.types import API_VERSION, KIND
 
 
 def said(*args: str) -> str:
@@ -102,6 +103,11 @@ def test_without_an_api_server_the_flags_that_name_one_are_named(
     result = CliRunner().invoke(main, ["run"])
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: no API server: expected --kubeconfig, --master or")
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(f"apiVersion: {API_VERSION}\nkind: {KIND}\n")
+    result = CliRunner().invoke(main, ["run", "--config", str(file)])
+    named = f"expected clientConnection.kubeconfig in {file}, --master or"
+    assert result.stderr.splitlines()[-1].startswith(f"Error: no API server: {named}")
 
 
 def test_the_name_kube_scheduler_means_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,63 @@ def test_what_has_no_effect_is_a_warning(tmp_path: Path) -> None:
     )
 
 
+def test_documents_after_the_first_have_no_effect(tmp_path: Path) -> None:
+    file = file_with(tmp_path, "---\nkind: ConfigMap\n")
+    result = run("check", file)
+    assert result.exit_code == 0
+    line = "warning: the documents after the first have no effect, as in kube-scheduler"
+    assert f"{file}: {line}\n" in result.stdout
+
+
+ARGUMENTS = """
+import msgspec
+from berth.plugin import PreEnqueuePlugin, SUCCESS, read_args
+
+class Args(msgspec.Struct, forbid_unknown_fields=True):
+    percent: int = 10
+
+class Judged(PreEnqueuePlugin):
+    name = "Judged"
+    args_type = Args
+
+    def __init__(self, args, handle):
+        super().__init__({}, handle)
+        self.args = read_args(args, Args)
+
+    def pre_enqueue(self, pod):
+        return SUCCESS
+
+class Bare(PreEnqueuePlugin):
+    name = "Bare"
+
+    def pre_enqueue(self, pod):
+        return SUCCESS
+"""
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "problem"),
+    [
+        ("Judged", "{percent: 3}", ""),
+        ("Judged", "{percent: many}", "percent: Expected `int`, got `str`"),
+        ("Judged", "{precent: 3}", "precent: unknown field"),
+        ("Bare", "{percent: 3}", "percent: unknown field, Bare takes no arguments"),
+    ],
+)
+def test_the_arguments_of_plugins_of_packages_are_judged(
+    plugin: str, args: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    names = {name: f"with_arguments:{name}" for name in ("Judged", "Bare")}
+    install(tmp_path, "with_arguments", ARGUMENTS, **names)
+    enabled = f"plugins: {{multiPoint: {{enabled: [{{name: {plugin}}}]}}}}"
+    configured = f"pluginConfig: [{{name: {plugin}, args: {args}}}]"
+    file = file_with(tmp_path, f"profiles: [{{{enabled}, {configured}}}]")
+    result = run("check", file)
+    assert result.exit_code == bool(problem)
+    assert f"profiles[0].pluginConfig[0].args.{problem}" in result.stdout or not problem
+
+
 def test_a_check_in_json(tmp_path: Path) -> None:
     good = file_with(tmp_path, "profiles: [{schedulerName: a}]")
     expected = {"file": str(good), "valid": True, "problems": [], "warnings": [], "profiles": ["a"]}

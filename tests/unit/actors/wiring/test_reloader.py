@@ -116,3 +116,28 @@ async def test_a_signal_without_a_file_is_answered_in_the_log() -> None:
             group.cancel_scope.cancel()
     (line,) = lines
     assert line["error"] == "there is no configuration file"
+
+
+async def test_a_content_that_cannot_be_used_is_a_problem_until_it_can(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.yaml"
+
+    async def swap(new: KubeSchedulerConfiguration) -> SwapResult:
+        return SwapResult(new)
+
+    file, clock = ConfigurationFile(path), HastyClock()
+    file.parse(HEAD.encode())
+    path.write_text(HEAD + "paralelism: 3\n")
+    reloader = Reloader(file, swap, clock)
+    async with anyio.create_task_group() as group:
+        await group.start(reloader.run)
+        with anyio.fail_after(5):
+            while not reloader.problem:
+                await anyio.sleep(0.001)
+        assert reloader.problem == (
+            f"{path} is not in use: {path}: paralelism: unknown field, did you mean parallelism?"
+        )
+        path.write_text(HEAD)
+        with anyio.fail_after(5):
+            while reloader.problem:
+                await anyio.sleep(0.001)
+        group.cancel_scope.cancel()

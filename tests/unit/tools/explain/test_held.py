@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from berth.tools.explain.command import explain
 from berth.tools.whatif.command import whatif
+from tests.kit.processes import install
 
 PLUGIN = """
 from berth.plugin import *
@@ -64,13 +65,9 @@ def point(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     name: str = request.param
     base, body, *_ = POINTS[name]
     module = f"holds_at_{name.lower()}"
-    (tmp_path / f"{module}.py").write_text(PLUGIN.format(base=base, body=body))
+    install(tmp_path, module, PLUGIN.format(base=base, body=body), Holds=f"{module}:Holds")
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     (tmp_path / "scheduler.yaml").write_text(CONFIGURATION)
-    package = tmp_path / f"{module}-1.0.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text(f"[berth.plugins]\nHolds = {module}:Holds\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return name
