@@ -135,8 +135,19 @@ class Server:
         caller = Caller(user, "patch" if request.method == "PATCH" else "update", dry)
         api = Api(self._store.fork() if dry else self._store, validation, duplicates, caller)
         answer, code = self._write(api, request, target, document, media_type)
+        if dry and isinstance(answer, StoredObject):
+            answer = self._tried(target.kind, answer)
         response = self._shown(request, target.kind, answer, code)
         return _warned(response, [*_deprecation(target.kind), *api.warnings])
+
+    def _tried(self, kind: Kind, tried: StoredObject) -> StoredObject:
+        """Returns an object that was not stored: it has the version of the one that is, if any."""
+        metadata = dict(tried.document["metadata"])
+        stored = self._store.find(kind, metadata.get("namespace", ""), metadata["name"])
+        metadata.pop("resourceVersion")
+        if stored is not None:
+            metadata["resourceVersion"] = stored["metadata"]["resourceVersion"]
+        return StoredObject({**tried.document, "metadata": metadata}, tried.revision)
 
     def _user(self, request: Request) -> User:
         """Returns the user of a request. Raises RefusedError with 400, 401 or 403."""

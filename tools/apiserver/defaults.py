@@ -7,6 +7,7 @@ writes of a field that has no value. _RULES has what depends on other fields.
 from __future__ import annotations
 
 import base64
+import re
 from typing import Any
 
 from .amounts import pod_sums, sums_of
@@ -18,6 +19,11 @@ from .schema import TYPES
 RBAC_GROUP = "rbac.authorization.k8s.io"
 PODS = BY_KIND["v1", "Pod"]
 _MOST = 2**31 - 1
+_IMAGE = re.compile(  # a reference to an image, in the form that container runtimes read
+    r"(?:(?:[a-zA-Z0-9.-]+|\[[0-9a-fA-F:]+\])(?::\d+)?/)?"
+    r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?P<digest>@[A-Za-z][\w.+-]*:[0-9a-fA-F]{32,})?"
+)
 _HUGE_PAGES = "hugepages-"
 _FILE_MODE = 0o644
 
@@ -32,10 +38,10 @@ def defaulted(kind: Kind, document: Document) -> Document:
 
 def _container(container: Document) -> None:
     """Sets the pull policy: Always for the tag latest, which is the default."""
-    image = str(container.get("image", ""))
-    latest = image.endswith(":latest") or ":" not in image.rsplit("/", 1)[-1]
-    policy = "Always" if latest and "@" not in image else "IfNotPresent"
-    container.setdefault("imagePullPolicy", policy)
+    if "imagePullPolicy" not in container:
+        image = _IMAGE.fullmatch(str(container.get("image", "")))
+        latest = image is not None and image["digest"] is None and image["tag"] in (None, "latest")
+        container["imagePullPolicy"] = "Always" if latest else "IfNotPresent"
 
 
 def _image_volume(source: Document) -> None:

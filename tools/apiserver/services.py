@@ -35,7 +35,7 @@ def allocated(store: Store, service: Document, before: Document | None) -> Docum
         _leave(spec, was)
         _keep(spec, was)
     if spec["type"] != "ExternalName":
-        _give_families(spec, was)
+        _give_families(service, spec, was)
         _give_address(store, service, spec, was)
     elif before is None:
         spec.pop("internalTrafficPolicy", None)
@@ -79,7 +79,7 @@ def _keep(spec: Document, was: Document) -> None:
             spec.setdefault("healthCheckNodePort", was["healthCheckNodePort"])
 
 
-def _give_families(spec: Document, was: Document) -> None:
+def _give_families(service: Document, spec: Document, was: Document) -> None:
     headless = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
     spec.setdefault("ipFamilyPolicy", "RequireDualStack" if headless and not was else "SingleStack")
     addresses = [ip for ip in spec.get("clusterIPs") or () if ip != HEADLESS]
@@ -88,6 +88,23 @@ def _give_families(spec: Document, was: Document) -> None:
     if headless and spec["ipFamilyPolicy"] != "SingleStack" and len(families) == 1:
         families = [*families, "IPv6" if families == ["IPv4"] else "IPv4"]
     spec["ipFamilies"] = families
+    if not headless:
+        refuse(SERVICES, service, _family_problems(spec["ipFamilyPolicy"], families))
+
+
+def _family_problems(policy: str, families: list[str]) -> list[str]:
+    place = f'spec.ipFamilyPolicy: Invalid value: "{policy}": '
+    if policy == "SingleStack" and len(families) > 1:
+        both = "'RequireDualStack' or 'PreferDualStack'"
+        return [f"{place}must be {both} when multiple IP families are specified"]
+    problems = []
+    if policy == "RequireDualStack":
+        problems.append(f"{place}this cluster is not configured for dual-stack services")
+    return problems + [
+        f'spec.ipFamilies[{i}]: Invalid value: "{family}": not configured on this cluster'
+        for i, family in enumerate(families)
+        if family != "IPv4"
+    ]
 
 
 def _version(address: str) -> int:

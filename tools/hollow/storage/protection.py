@@ -1,8 +1,7 @@
 """Keeps claims that pods use, and bound volumes, until they are no longer in use.
 
-Mirrors Kubernetes' pvc-protection and pv-protection controllers, which work through finalizers. An
-object gets its finalizer at its first use, not at its creation, so that this write does not compete
-with the scheduler's first write to a claim.
+Mirrors Kubernetes' pvc-protection and pv-protection controllers, which work through finalizers. The
+API server gives an object its finalizer at its creation; one without gets it at its first use.
 """
 
 from __future__ import annotations

@@ -68,7 +68,12 @@ def test_the_pull_policy_follows_from_the_tag() -> None:
         ("host:5000/a", "Always"),
         ("a:latest", "Always"),
         ("a:1", "IfNotPresent"),
-        ("a@sha256:0", "IfNotPresent"),
+        ("a@sha256:" + "0" * 64, "IfNotPresent"),
+        ("Registry/a/b_c", "Always"),
+        ("my.registry:5000/a/b", "Always"),
+        ("<image>", "IfNotPresent"),
+        ("$(IMAGE)", "IfNotPresent"),
+        ("a b", "IfNotPresent"),
     ):
         assert container_of(image=image)["imagePullPolicy"] == policy
 
@@ -366,6 +371,20 @@ def test_other_services(api: Api) -> None:
     assert headless["ipFamilyPolicy"] == "RequireDualStack"
     sticky = service(api, "sticky", sessionAffinity="ClientIP")
     assert sticky["sessionAffinityConfig"] == {"clientIP": {"timeoutSeconds": 10800}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"ipFamilyPolicy": "RequireDualStack"}, "not configured for dual-stack services"),
+        ({"ipFamilies": ["IPv6"]}, r'ipFamilies\[0\]: Invalid value: "IPv6": not configured'),
+        ({"ipFamilies": ["IPv4", "IPv6"]}, "when multiple IP families are specified"),
+    ],
+)
+def test_the_cluster_has_one_family_of_addresses(api: Api, spec: Document, problem: str) -> None:
+    with pytest.raises(RefusedError, match=problem):
+        service(api, "s", **spec)
+    assert service(api, "s", ipFamilyPolicy="PreferDualStack")["ipFamilies"] == ["IPv4"]
 
 
 def test_what_a_service_was_given_stays_and_is_given_once(api: Api) -> None:

@@ -255,8 +255,14 @@ async def test_a_dry_run_changes_nothing(server: Server) -> None:
     revision = server.store.revision
     status, created = await server.call("POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}})
     assert (status, created["metadata"]["name"]) == (201, "a")
+    assert "resourceVersion" not in created["metadata"]
     assert server.store.revision == revision
     await server.create("a")
+    _, stored = await server.call("GET", f"{MAPS}/a")
+    change = {"metadata": {"name": "a"}, "data": {"k": "changed"}}
+    _, tried = await server.call("PUT", f"{MAPS}/a?dryRun=All", change)
+    assert tried["data"] == {"k": "changed"}
+    assert tried["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
     status, _ = await server.call("DELETE", f"{MAPS}/a", {"dryRun": ["All"]})
     assert (status, (await server.call("GET", f"{MAPS}/a"))[0]) == (200, 200)
 
