@@ -114,6 +114,17 @@ def admitted_claim(store: Store, claim: Document) -> Document:
     return {**claim, "spec": {**claim["spec"], "storageClassName": newest["name"]}}
 
 
+def with_both_sources(claim: Document) -> Document:
+    """Returns the claim with its data source under the old and the new name, if both can say it."""
+    spec = claim["spec"]
+    old, new = spec.get("dataSource"), spec.get("dataSourceRef")
+    if old and not new:
+        return {**claim, "spec": {**spec, "dataSourceRef": old}}
+    if new and not old and not new.get("namespace"):
+        return {**claim, "spec": {**spec, "dataSource": new}}
+    return claim
+
+
 def admin_access_problems(
     store: Store, kind: Kind, document: Document, before: Document | None
 ) -> list[str]:

@@ -26,6 +26,7 @@ from .admission import (
     check_namespace,
     qos_class,
     readmitted_pod,
+    with_both_sources,
 )
 from .binding import bound
 from .caller import Caller
@@ -173,7 +174,7 @@ class Api:
         if kind == PODS:
             created = admitted_pod(self.store, with_default_limits(self.store, created))
         elif kind == CLAIMS:
-            created = admitted_claim(self.store, created)
+            created = admitted_claim(self.store, with_both_sources(created))
         elif kind == DAEMON_SETS:
             created = numbered(created, None)
         elif kind == QUOTAS:
@@ -255,6 +256,8 @@ class Api:
             return resized(after, before) if subresource == "resize" else after
         if kind == DAEMON_SETS:
             return numbered(after, before)
+        if kind == CLAIMS:
+            return with_both_sources(after)
         if kind == SERVICES:
             return allocated(self.store, after, before)
         if kind == NAMESPACES and subresource != "finalize":

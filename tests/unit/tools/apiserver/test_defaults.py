@@ -291,6 +291,16 @@ def test_objects_of_storage_are_protected_from_their_creation_on(api: Api) -> No
     assert claim["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
 
 
+def test_a_claim_has_its_data_source_under_both_names(api: Api) -> None:
+    claims = BY_KIND["v1", "PersistentVolumeClaim"]
+    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
+    for number, field in enumerate(("dataSource", "dataSourceRef")):
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        document = {"metadata": {"name": f"c{number}"}, "spec": {**spec, field: source}}
+        stored = api.create(claims, "default", document).document["spec"]
+        assert stored["dataSource"] == stored["dataSourceRef"] == source
+
+
 JOBS = BY_KIND["batch/v1", "Job"]
 
 
