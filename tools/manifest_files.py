@@ -12,6 +12,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,22 @@ class Text(msgspec.Struct, frozen=True):
             yield from placed_documents(part, first, repeated)
         except YamlError as problem:
             findings.problem(f"{self.place}: cannot be read: {problem}")
+
+
+def paths_of(text: str) -> list[Path]:
+    """Returns the files that a text names as kubectl names them: a file, a folder, a pattern, or
+    several of these with commas between them. Raises ManifestError if there is none.
+    """
+    if text == "-" or Path(text).exists():
+        return [Path(text)]
+    if "://" in text:
+        raise ManifestError(f"{text} is a URL, and only files are read: curl -L URL | ... -f -")
+    if "," in text:
+        return [path for part in text.split(",") for path in paths_of(part)]
+    matches = sorted(glob(text))  # noqa: PTH207 - Path.glob takes no absolute pattern
+    if not matches:
+        raise ManifestError(f"{text} does not exist")
+    return [Path(match) for match in matches]
 
 
 def texts_at(path: Path, is_read: Callable[[str, str], bool], reading: Reading) -> Iterator[Text]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from glob import glob
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
 
-from .manifests import Findings, Reading
+from .manifest_files import paths_of
+from .manifests import Findings, ManifestError, Reading
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -29,28 +29,17 @@ config_option = click.option(
 
 
 class _Manifests(click.ParamType[list[Path]]):
-    """Files of manifests as kubectl names them: a file, a folder, a pattern, or several of these
-    with commas between them.
-    """
+    """Files of manifests, as kubectl names them."""
 
     name = "path"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> list[Path]:
-        if value == "-" or Path(value).exists():
-            return [Path(value)]
-        if "://" in value:
-            self.fail(
-                f"{value} is a URL, and only files are read: curl -L URL | ... -f -", param, ctx
-            )
-        parts = value.split(",")
-        if len(parts) > 1:
-            return [path for part in parts for path in self.convert(part, param, ctx)]
-        matches = sorted(glob(value))  # noqa: PTH207 - Path.glob takes no absolute pattern
-        if not matches:
-            self.fail(f"{value} does not exist", param, ctx)
-        return [Path(match) for match in matches]
+        try:
+            return paths_of(value)
+        except ManifestError as problem:
+            self.fail(str(problem), param, ctx)
 
 
 def _all_of(_: object, __: object, values: tuple[list[Path], ...]) -> tuple[Path, ...]:

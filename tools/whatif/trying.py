@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +21,7 @@ from ..explain.asks.asking import asks_of
 from ..explain.report import conclusion
 from ..explain.source import SourceError, completed_objects
 from ..explain.subject import Subject, standing
+from ..manifest_files import paths_of
 from ..manifests import (
     STRICT,
     Findings,
@@ -261,7 +261,8 @@ class _Trial:
     def _apply(self, content: Content | None, paths: tuple[str, ...]) -> None:
         try:
             if content is None:
-                manifests = read(map(Path, paths), reading=self._reading)
+                files = [file for path in paths for file in paths_of(path)]
+                manifests = read(files, reading=self._reading)
             elif content.manifests is not None:
                 manifests = read_text(content.manifests.encode(), "manifests")
             else:

@@ -199,6 +199,8 @@ def test_a_url_is_called_one(tmp_path: Path) -> None:
     result = run("-f", "https://k8s.io/examples/pod.yaml")
     assert result.exit_code == 2
     assert "https://k8s.io/examples/pod.yaml is a URL, and only files are read" in result.stderr
+    step = CliRunner().invoke(whatif, ["-f", str(written(tmp_path, a_yaml=NODE)), "apply ftp://x"])
+    assert (step.exit_code, "ftp://x is a URL" in step.stderr) == (2, True)
     assert "nowhere.yaml does not exist" in run("-f", tmp_path / "nowhere.yaml").stderr
 
 
