@@ -43,6 +43,7 @@ pytestmark = [
 ZONE = "topology.kubernetes.io/zone"
 HOSTILE = '<img src=x onerror="document.title=1">&amp;</b>'
 MESSAGE = "0/6 nodes are available: 6 Insufficient cpu."
+SENTENCE = "stays pending: of 6 nodes, 6 lack cpu"
 GROUND = "() => getComputedStyle(document.documentElement).backgroundColor"
 PODS = "/api/v1/namespaces/shop/pods"
 RUNNING = {
@@ -102,6 +103,7 @@ def filled(nodes: int, pods: int) -> FilledSource:
             )
         ],
         changes=[Change("owner", "Request at most 4 cpu: it fits on node-1.")],
+        sentence=SENTENCE,
     )
     queued = QueuedPod("shop/big", "unschedulable", 3, 0, 0.0, ("NodeResourcesFit",))
     rejections = (Rejections("NodeResourcesFit", 1),)
@@ -145,7 +147,7 @@ async def shows_all(page: Page, url: str) -> None:
     await expect(summary).to_contain_text("nodes", timeout=20_000)
     for view, text in (
         ("#/queue", "NodeResourcesFit"),
-        ("#/pod/shop/big", "Insufficient cpu"),
+        ("#/pod/shop/big", f"It {SENTENCE}."),
         ("#/cluster", "zone"),
     ):
         await page.goto(url + view)

@@ -74,6 +74,7 @@ async def test_a_pod_s_story_has_the_verdict_of_each_node() -> None:
     story = await source.story("default", "big")
     assert story is not None
     assert story.phase == "Pending"
+    assert story.sentence.startswith("stays pending: of 2 nodes, 2 do not have ")
     assert isinstance(story.decision, Decision)
     assert {verdict.plugin for verdict in story.decision.filter.values()} == {"NodeAffinity"}
     woken = [(attempt.number, attempt.woken_by) for attempt in story.attempts]

@@ -21,6 +21,13 @@ def told(**fields: object) -> list[str]:
     return ["".join(text for text, _ in line) for line in lines]
 
 
+def test_a_pending_pod_begins_with_the_sentence_of_explain() -> None:
+    sentence = "stays pending: of 2 nodes, 2 lack cpu"
+    _, first, *others = told(conditions=[PENDING], sentence=sentence)
+    assert first == f"It {sentence}."
+    assert others[-1].endswith(MESSAGE)
+
+
 def test_a_pending_pod_tells_what_would_change_it_and_its_attempts() -> None:
     attempt = PastAttempt(
         3, 0.0, 0.001, 2.5, "unschedulable", "unschedulable", "NodeAdd (NodeResourcesFit)", (),
