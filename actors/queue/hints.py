@@ -8,6 +8,7 @@ isPodWorthRequeuing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Protocol
 
 import msgspec
@@ -18,6 +19,7 @@ from ..scheduling.kube.core import Pod
 from .entry import Entry
 from .turns import Shares
 
+MOST_AT_ONCE = 0.1  # seconds of hints about one change; everything else waits meanwhile
 # With each function the plugin and the event, as Entry.skips names them.
 _Durations = dict[tuple[str, bool], tuple[Callable[[float], None], str]]
 # A scheduler name and a plugin of its profile.
@@ -73,6 +75,7 @@ class HintTable:
         self._times = times
         self._now = times.now
         self._shares = Shares()
+        self._since = inf  # when the change came about which many pods are judged
         # By the event, then by the plugin and its hint.
         self._durations: dict[ClusterEvent, _Durations] = {}
         self.use(hints)
@@ -131,6 +134,13 @@ class HintTable:
             keys.update(more)
         return keys
 
+    def begin(self) -> None:
+        """Notes that a change came, about which many pods may be judged until `end`."""
+        self._since = self._now()
+
+    def end(self) -> None:
+        self._since = inf
+
     def judge(self, entry: Entry, change: ClusterChanged) -> Worth | None:
         """Asks the plugins that rejected the pod. Returns None if the event does not help it."""
         event = change.event
@@ -170,12 +180,13 @@ class HintTable:
         self, plugin: str, registration: Registration, entry: Entry, change: ClusterChanged
     ) -> bool:
         """True if the hint function accepts the event, and if it is not called, because the hints
-        about the namespace's pods have taken too long: then the pod is deferred.
+        about the namespace's pods, or those of this change, have taken too long: then the pod is
+        deferred.
         """
         since, pod = self._now(), entry.info.pod
         until = self._shares.waits_until(entry.namespace, since)
-        if until > since:
-            entry.deferred_until = until
+        if until > since or since - self._since > MOST_AT_ONCE:
+            entry.deferred_until = max(until, since)
             return True
         helps = (
             registration.hint is None

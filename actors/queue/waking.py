@@ -50,6 +50,7 @@ class Waking:
         when they are back.
         """
         self._in_flight.remember(change)
+        self._hints.begin()
         effects: list[Effect] = []
         for parked in (self._queues.unschedulable, self._queues.gated):
             for entry in parked.concerned(change):
@@ -57,6 +58,7 @@ class Waking:
                     continue  # An event woke it already; it waits for the end of its preemption.
                 if change.max_priority is None or entry.info.priority <= change.max_priority:
                     effects += self.consider(entry, change, now)
+        self._hints.end()
         return effects
 
     def consider(self, entry: Entry, change: ClusterChanged, now: float) -> Sequence[Effect]:

@@ -263,7 +263,7 @@ def one_by_one(attempt: FailedAttempt, limits: Budgets) -> dict[int, Candidate |
     """Returns the result for every node that may help, by its position in the node tree's order."""
     order = attempt.snapshot.columns.order
     return {
-        at: dry_run(attempt, [int(order[at])], limits, NO_LIMIT)[0]
+        at: unasked(dry_run(attempt, [int(order[at])], limits, NO_LIMIT))[0]
         for at in np.flatnonzero(attempt.helped).tolist()
     }
 

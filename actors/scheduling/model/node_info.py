@@ -190,9 +190,13 @@ class NodeInfo:
         return changes
 
     def _log(self, info: PodInfo, sign: int) -> None:
-        if self.changes is not None:
-            self.changes.append((info, sign))
-            if len(self.changes) > MAX_CHANGES + 2 * len(self._pods):
+        changes = self.changes
+        if changes is not None:
+            if sign < 0 and changes and changes[-1] == (info, 1):
+                changes.pop()  # A pod whose labels change all the time counts once in a snapshot.
+                return
+            changes.append((info, sign))
+            if len(changes) > MAX_CHANGES + 2 * len(self._pods):
                 # No snapshot is taken (for a ghost, or without the lease). A recount will be
                 # cheaper, and this bounds the memory.
                 self.changes = None

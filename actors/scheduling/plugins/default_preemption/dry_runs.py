@@ -34,7 +34,16 @@ from ...model.vectors import Floats, any_true, highest, lowest
 from .. import steps as counted
 from .budgets import Budgets
 from .lowest import LowestPriorities
-from .victims import ADDING, MOST_ON_NODE, NO_VICTIMS, REMOVING, Candidate, dry_run, work_on
+from .victims import (
+    ADDING,
+    MOST_ON_NODE,
+    MOST_STEPS,
+    NO_VICTIMS,
+    REMOVING,
+    Candidate,
+    dry_run,
+    work_on,
+)
 
 BUDGET_BROKEN = unschedulable("preemption would break a PodDisruptionBudget")
 CRITERIA = 5  # the number in Candidate.cost
@@ -43,7 +52,6 @@ FIRST_CHUNK = 8
 FEW = 16  # a sixteenth of the nodes
 ENOUGH_WORK = 30_000  # ends a search that has a candidate
 MOST_WORK = 100_000  # ends a search that has none, unless its first node has more
-MOST_STEPS = 50_000  # of the nodes that are dry run together, unless one node takes more
 # The results that a node can have.
 _UNKNOWN, _REFUSED, _BREAKING, _SOUND = range(4)
 
@@ -127,7 +135,7 @@ class DryRuns:
                 batch = unknown[:at_once]
                 batch = batch[: self._within_steps(attempt, batch, limits)]
                 size = self._within_work(attempt, batch)
-                self._learn(attempt, batch[:size], limits, steps)
+                yield from self._learn(attempt, batch[:size], limits, steps)
                 yield PAUSE
                 unknown = unknown[size:]
                 at_once = min(at_once * FIRST_CHUNK, together)
@@ -248,10 +256,10 @@ class DryRuns:
 
     def _learn(
         self, attempt: FailedAttempt, positions: Ints, limits: Budgets, steps: counted.Steps
-    ) -> None:
+    ) -> Steps[None]:
         """Dry-runs the nodes at these positions together."""
         assert self._order is not None
-        outcomes = dry_run(attempt, self._order[positions].tolist(), limits, steps)
+        outcomes = yield from dry_run(attempt, self._order[positions].tolist(), limits, steps)
         for position, outcome in zip(positions.tolist(), outcomes, strict=True):
             if isinstance(outcome, Candidate):
                 self._costs[:, position] = outcome.cost

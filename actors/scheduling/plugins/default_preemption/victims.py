@@ -17,9 +17,11 @@ import msgspec
 import numpy as np
 
 from berth.plugin import (
+    PAUSE,
     FailedAttempt,
     PodInfo,
     Status,
+    Steps,
     Supposition,
     Victims,
     error,
@@ -27,13 +29,14 @@ from berth.plugin import (
     unresolvable,
 )
 
-from ..steps import Steps
+from .. import steps as counted
 from .budgets import Budgets, violators
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 TOO_LARGE = unresolvable("The pods of lower priority are too large for preemption")
 NO_VIOLATORS: Set[str] = frozenset()
 MOST_ON_NODE = 300_000  # the most that is dry run on one node
+MOST_STEPS = 50_000  # between two pauses, unless one node takes more
 # The steps of a dry run: to ask the filters, for each node, to remove a pod, and to add it back.
 ASKING, NODE, REMOVING, ADDING = 160, 10, 30, 20
 # Added to every priority, which makes it positive: a sum then grows with the number of pods.
@@ -100,10 +103,10 @@ class _Node:
 
 
 def dry_run(
-    attempt: FailedAttempt, rows: Sequence[int], limits: Budgets, steps: Steps
-) -> list[Outcome]:
+    attempt: FailedAttempt, rows: Sequence[int], limits: Budgets, steps: counted.Steps
+) -> Steps[list[Outcome]]:
     """Returns, for each row, the candidate or the reason why there is none. Takes steps, but ends
-    only when it is done.
+    only when it is done; pauses in between.
 
     The rows are dry run together, so they must not affect one another. Raises PluginError.
     """
@@ -136,22 +139,27 @@ def dry_run(
                 node.row: diagnosis.status(i) for i, node in enumerate(nodes) if not fits[i]
             }
             nodes = [node for i, node in enumerate(nodes) if fits[i]]
-            _reprieve(attempt, supposition, nodes, steps)
+            yield from _reprieve(attempt, supposition, nodes, steps)
     outcomes |= {node.row: node.candidate(columns.names[node.row]) for node in nodes}
     return [outcomes[row] for row in rows]
 
 
 def _reprieve(
-    attempt: FailedAttempt, supposition: Supposition, nodes: Sequence[_Node], steps: Steps
-) -> None:
+    attempt: FailedAttempt, supposition: Supposition, nodes: Sequence[_Node], steps: counted.Steps
+) -> Steps[None]:
     """Adds back each pod if the preemptor still fits, one pod per node at a time.
 
     The pods that cannot be added back become victims.
     """
-    turn = 0
+    turn = taken = 0
     left = list(nodes)
     while left:
-        steps.take(ASKING + ADDING * len(left))
+        number = ASKING + ADDING * len(left)
+        steps.take(number)
+        taken += number
+        if taken > MOST_STEPS:
+            taken = 0
+            yield PAUSE
         for node in left:
             supposition.add(node.row, node.waiting[turn])
         supposition.settle()

@@ -124,3 +124,26 @@ def test_the_events_that_a_hint_skips_are_counted_until_the_next_attempt() -> No
     queue.fail(queue.pop(), "Door")
     (parked,) = dump_of(queue.state, ("ns/p",))
     assert parked.skipped == {}
+
+
+def test_one_change_does_not_have_many_pods_judged_at_once() -> None:
+    times = Times()
+
+    def slow(*_: object) -> Hint:
+        times.seconds += 0.03
+        return Hint.SKIP
+
+    def parked(namespace: str) -> Entry:
+        entry = Entry(PodInfo(make_pod("p", namespace=namespace)), 0.0, 0)
+        entry.unschedulable = frozenset(("Slow",))
+        return entry
+
+    table = HintTable({"s": {"Slow": (Registration(RELABELLED, slow),)}}, times)
+    change = ClusterChanged(RELABELLED, Node(), Node())
+    entries = [parked(f"team-{number}") for number in range(8)]
+    table.begin()
+    answers = [table.judge(entry, change) for entry in entries]
+    table.end()
+    assert [answer is None for answer in answers] == [True] * 4 + [False] * 4
+    assert all(entry.deferred_until == times.seconds for entry in entries[4:])
+    assert table.judge(parked("team-9"), change) is None

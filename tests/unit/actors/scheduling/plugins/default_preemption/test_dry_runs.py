@@ -48,6 +48,7 @@ from berth.plugin import (
     NodeView,
     Verdicts,
 )
+from berth.plugin import Steps as DecisionSteps
 from tests.kit.handle import NoApi, Nowhere
 
 
@@ -251,7 +252,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counting(
         attempt: FailedAttempt, rows: Sequence[int], limits: Budgets, left: Steps
-    ) -> list[Outcome]:
+    ) -> DecisionSteps[list[Outcome]]:
         numbers.append(len(rows))
         return dry_run(attempt, rows, limits, left)
 

@@ -19,13 +19,13 @@ from berth.actors.scheduling.decision.outcome import Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.plugins import steps as counted
 from berth.actors.scheduling.plugins.default_preemption import dry_runs
 from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
 from berth.actors.scheduling.plugins.default_preemption.victims import Outcome, dry_run
-from berth.actors.scheduling.plugins.steps import Steps
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
-from berth.plugin import FailedAttempt
+from berth.plugin import FailedAttempt, Steps
 from tests.kit.handle import NoApi, Nowhere
 
 NODES = 40
@@ -58,10 +58,10 @@ class Cluster:
         self.cache.handle(AssignedPodAdded(pod("on-n3", "n3")))
 
         def counting(
-            attempt: FailedAttempt, rows: Sequence[int], limits: Budgets, steps: Steps
-        ) -> list[Outcome]:
+            attempt: FailedAttempt, rows: Sequence[int], limits: Budgets, left: counted.Steps
+        ) -> Steps[list[Outcome]]:
             self.dry_run += [attempt.snapshot.columns.names[row] for row in rows]
-            return dry_run(attempt, rows, limits, steps)
+            return dry_run(attempt, rows, limits, left)
 
         monkeypatch.setattr(dry_runs, "dry_run", counting)
 

@@ -1,0 +1,25 @@
+"""A NodeInfo logs what a snapshot has to take in, and no more."""
+
+from __future__ import annotations
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.node_info import NodeInfo
+from berth.actors.scheduling.model.pod_info import PodInfo
+
+
+def pod(version: int) -> PodInfo:
+    metadata = {"namespace": "ns", "name": "p", "uid": "p", "labels": {"v": str(version)}}
+    return PodInfo(msgspec.convert({"metadata": metadata}, Pod))
+
+
+def test_a_pod_whose_labels_change_all_the_time_counts_once() -> None:
+    node, versions = NodeInfo("n"), [pod(number) for number in range(1_000)]
+    node.add_pod(versions[0])
+    assert node.take_changes() == [(versions[0], 1)]
+    for version in versions[1:]:
+        node.remove_pod("ns/p")
+        node.add_pod(version)
+    assert node.take_changes() == [(versions[0], -1), (versions[-1], 1)]
+    node.validate()
