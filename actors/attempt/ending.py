@@ -43,13 +43,10 @@ class Attempts:
         self._instruments = instruments
         self._flights = flights
         self._log = log.bind()  # once, and not for each pod
-        self._shows_ended = self._log.shows(ENDED)
-        self._shows_begun = self._log.shows(BEGUN)
-        self._shows_steps = self._log.shows(STEPS)
 
     def begun(self, queued: QueuedPod) -> None:
         """Notes that the queue has handed the pod out."""
-        if self._shows_begun:
+        if self._log.shows(BEGUN):
             self._log.at(
                 BEGUN,
                 "Attempting to schedule pod",
@@ -60,7 +57,7 @@ class Attempts:
 
     def step(self, queued: QueuedPod, event: str, **fields: object) -> None:
         """Logs a step of an attempt."""
-        if self._shows_steps:
+        if self._log.shows(STEPS):
             attempt = queued.attempts
             self._log.at(STEPS, event, pod=queued.info.key, **fields, attempt=attempt)
 
@@ -81,7 +78,7 @@ class Attempts:
         info, seconds = queued.info, now - placement.started
         self._instruments.attempt_ended(info.pod.spec.scheduler_name, SCHEDULED, seconds)
         self._instruments.scheduled(queued, now)
-        if self._shows_ended:
+        if self._log.shows(ENDED):
             self._log.at(
                 ENDED,
                 "Successfully bound pod to node",
@@ -112,7 +109,7 @@ class Attempts:
         record.end(result, node)
         if node and self._flights is not None:
             self._flights.failed(queued.info, queued.attempts, node, failure.message)
-        if failure.is_error or self._shows_ended:
+        if failure.is_error or self._log.shows(ENDED):
             self._log_failure(queued, failure, node, _end(result, queued, seconds))
         self._queue.tell(requeue(queued, failure))
         if not bound_elsewhere:

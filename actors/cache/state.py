@@ -198,7 +198,11 @@ class CacheState:
         if not self._is_counted(info.key, info.uid):
             return ()  # The pod is gone, and its room was freed then.
         if info.key not in self._assumed or self._node_of[info.key] != node:
-            return (OrderRefused(info.key, f"cannot be forgotten: it is not assumed on {node}"),)
+            # After a stand-still, as after SIGSTOP and SIGCONT, the binding of a pod can end in an
+            # error though the API server bound it.
+            where = f"the API server has it on {self._node_of[info.key]}"
+            problem = f"its room on {node} is not freed: {where}, so that the binding was written"
+            return (OrderRefused(info.key, problem),)
         self._drop(info.key)
         return ()
 

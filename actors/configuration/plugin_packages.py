@@ -7,13 +7,16 @@ two packages provide the same name, that is an error as soon as a profile names 
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 from berth.plugin import Plugin
 
-from ..process.packages import entries_of
+from ..process.packages import entries_of, installed_since
 from ..runtime.logger import get_logger
 from ..scheduling.decision.failures import CRASHES, let_pass, text_of
 from ..scheduling.decision.registry import OnDemand, RegistryError
@@ -46,6 +49,24 @@ def every_plugin() -> Mapping[str, type[Plugin]]:
         return IN_TREE[name] if name in IN_TREE else _load(name, installed[name])
 
     return OnDemand((*IN_TREE, *installed), make)
+
+
+def changed_since(started: float) -> list[str]:
+    """Returns a line for each plugin of a package that a restart would change: its module is newer
+    than the process, which `started` at this Unix time, or its package is.
+    """
+    lines = [
+        f"plugin {name}: its package was installed since the start: restart berth to use it"
+        for name in sorted(installed_since(ENTRY_POINT_GROUP))
+    ]
+    for entry in entries_of(ENTRY_POINT_GROUP):
+        file = getattr(sys.modules.get(entry.module), "__file__", None)
+        with suppress(OSError):
+            if file is not None and Path(file).stat().st_mtime > started:
+                lines.append(
+                    f"plugin {entry.name}: {file} is newer than the code that runs: restart berth"
+                )
+    return lines
 
 
 def _package(entry: EntryPoint) -> str:

@@ -14,6 +14,13 @@ def entries_of(group: str) -> EntryPoints:
     return _read(group, tuple(sys.path))
 
 
+def installed_since(group: str) -> set[str]:
+    """Returns the names of the entry points of this group that were not there when they were first
+    read: a restart finds them.
+    """
+    return set(entry_points(group=group).names) - set(entries_of(group).names)
+
+
 @cache
 def _read(group: str, _: tuple[str, ...]) -> EntryPoints:
     return entry_points(group=group)

@@ -50,7 +50,7 @@ from .request import Answer, Request, text
 from .reviews import AccessReviews, TokenReviews
 from .site import Page, Site
 from .tls import ServingContexts, ServingError
-from .zpages import ConfigurationPage, FlagsPage, StatusPage, process_start
+from .zpages import ConfigurationPage, FlagsPage, StatusPage, process_start, verbosity_flag
 
 log = get_logger(__name__)
 
@@ -171,6 +171,7 @@ class ServerActor:
                     for page in (make(elsewhere, group),)
                     for path in (f"/{name}", f"/{name}/")
                 }
+                of_packages["/debug/flags/v"] = verbosity_flag
                 site = Site(authenticator, authorizer, pages_by_path, measures, now, of_packages)
                 await HttpsServer(listener, contexts, site.respond).run()
 

@@ -16,8 +16,9 @@ import msgspec
 import yaml
 
 from ..process.version import BERTH, KUBERNETES, KUBERNETES_MAJOR, KUBERNETES_MINOR
+from ..telemetry.logs import set_verbosity
 from .accepts import DEPRECATED, GROUP, STRUCTURED, MediaType, negotiate
-from .request import JSON, TEXT, Answer, Request, refused
+from .request import JSON, TEXT, Answer, Request, refused, text
 
 NAME = "kube-scheduler"
 EMULATED = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}"
@@ -73,6 +74,17 @@ class FlagsPage:
     async def show(self, request: Request) -> Answer:
         lines = (f"{name}:{value}" for name, value in self._flags.items())
         return _page(request, "Flagz", lines, {"flags": self._flags})
+
+
+async def verbosity_flag(request: Request) -> Answer:
+    """Answers PUT /debug/flags/v: the body is the new verbosity of the log, as with klog."""
+    if request.method != "PUT":
+        return text("unsupported http method", 406)
+    value = (await request.body()).decode(errors="replace")
+    if not (value.isascii() and value.isdecimal() and int(value) < 1 << 31):
+        return text(f'strconv.ParseUint: parsing "{value}": invalid syntax', 400)
+    set_verbosity(int(value))
+    return text(f"successfully set klog.logging.verbosity to {value}")
 
 
 class StatusPage:

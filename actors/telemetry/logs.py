@@ -88,11 +88,14 @@ class Repeats:
         return left_out
 
 
-class Streams(msgspec.Struct, frozen=True):
-    """The destinations of the lines of one module by level, and its verbosity."""
+class Streams(msgspec.Struct):
+    """The destinations of the lines of one module by level, and its verbosity: that of the process,
+    or `raised` if it is higher.
+    """
 
     module: str
     verbosity: int
+    raised: int
     info: Write
     warning: Write
     error: Write
@@ -100,6 +103,14 @@ class Streams(msgspec.Struct, frozen=True):
     @property
     def critical(self) -> Write:
         return self.error
+
+
+class _Process:
+    """The verbosity of the process, and the streams of all modules that have logged."""
+
+    def __init__(self) -> None:
+        self.verbosity = 0
+        self.streams: list[Streams] = []
 
 
 def _write(stream: TextIO | None, line: str) -> None:
@@ -125,6 +136,7 @@ def _fits(pattern: str, module: str) -> bool:
     return fnmatchcase("/".join(parts[-length:]), pattern.removesuffix(".py"))
 
 
+_process = _Process()
 _writers: dict[TextIO | None, LineWriter] = {}  # the threads of this process, by stream
 
 
@@ -143,11 +155,16 @@ def configure_logs(
     verbosity = QUIET if quiet else options.verbosity
     patterns = () if quiet else options.vmodule
 
+    _process.verbosity = verbosity
+    _process.streams.clear()
+
     @cache
     def streams(module: str = "") -> Streams:
-        raised = (level for pattern, level in patterns if _fits(pattern, module))
-        shown = max(verbosity, next(raised, verbosity))
-        return Streams(module, shown, write_info, write_warning, write_error)
+        raised = next((level for pattern, level in patterns if _fits(pattern, module)), QUIET)
+        shown = max(_process.verbosity, raised)
+        made = Streams(module, shown, raised, write_info, write_warning, write_error)
+        _process.streams.append(made)
+        return made
 
     colours = errors is not None and errors.isatty()
     structlog.configure(
@@ -160,6 +177,13 @@ def configure_logs(
         wrapper_class=Logger,
         logger_factory=streams,
     )
+
+
+def set_verbosity(verbosity: int) -> None:
+    """Gives the process another verbosity while it runs."""
+    _process.verbosity = verbosity
+    for streams in _process.streams:
+        streams.verbosity = max(verbosity, streams.raised)
 
 
 def _writer(stream: TextIO | None, *, aside: bool) -> Write:

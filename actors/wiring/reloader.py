@@ -17,6 +17,7 @@ from berth.config.load import ConfigError
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..configuration.file import ConfigurationFile, warnings_of
+from ..configuration.plugin_packages import changed_since
 from ..process.signals import RELOAD, each_signal
 from ..runtime.clock import Clock
 from ..runtime.logger import get_logger
@@ -45,6 +46,7 @@ class Reloader:
         self._file = file
         self._swap = swap
         self._clock = clock
+        self._started = clock.wall().timestamp()
         self._seen: bytes | str = b""  # the content, or why it cannot be read
         self.problem = ""
         self._lock = anyio.Lock()
@@ -84,6 +86,8 @@ class Reloader:
             self.problem = f"{file.path} is not in use: {problem}" if unused else ""
         if problem:
             log.error("configuration not reloaded", file=file.path, error=problem)
+        for line in changed_since(self._started):
+            log.warning("configuration", file=file.path, warning=line)
 
     async def _use(self, file: ConfigurationFile, content: bytes) -> str:
         """Swaps to the profiles of this content; returns why that is impossible, or ""."""

@@ -32,6 +32,7 @@ from ..kube.meta import HasMetadata, key
 from ..model.cluster_objects import UnlistedError
 from ..model.pod_info import PodInfo
 from ..plugins.in_tree import IN_TREE
+from ..plugins.node_unreadable import NodeUnreadable
 from .answers import as_hint, as_keys, as_post_filtered, as_registrations, as_sort_key
 from .failures import (
     BIND,
@@ -141,7 +142,8 @@ class Profile(Rules):
     @property
     def of_packages(self) -> tuple[str, ...]:
         """The names of the plugins that are not in-tree."""
-        return tuple(plugin.name for plugin in self.plugins if plugin.name not in IN_TREE)
+        ours = (*IN_TREE, NodeUnreadable.name)
+        return tuple(plugin.name for plugin in self.plugins if plugin.name not in ours)
 
     @property
     def lookups(self) -> frozenset[type[HasMetadata]]:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from berth.actors.configuration.plugin_packages import changed_since, every_plugin
 from berth.actors.process import packages
+from berth.plugin import Plugin
 from tests.kit.processes import install
 
 
@@ -35,3 +37,29 @@ def test_another_path_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     install(tmp_path, "sound", "", Sound="sound:Sound")
     monkeypatch.syspath_prepend(tmp_path)
     assert "Sound" in names("berth.plugins")
+
+
+def test_packages_that_are_installed_later_and_code_that_is_newer_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "told_early", PLUGIN, Early="told_early:Early")
+    assert issubclass(every_plugin()["Early"], Plugin)
+    changed = (tmp_path / "told_early.py").stat().st_mtime
+    assert changed_since(changed + 1) == []
+    install(tmp_path, "told_late", PLUGIN, Late="told_late:Late")
+    assert changed_since(changed - 1) == [
+        "plugin Late: its package was installed since the start: restart berth to use it",
+        (
+            f"plugin Early: {tmp_path / 'told_early.py'} is newer than the code that runs: "
+            "restart berth"
+        ),
+    ]
+
+
+PLUGIN = """
+from berth.plugin import PreEnqueuePlugin
+
+class Early(PreEnqueuePlugin):
+    name = "Early"
+"""
