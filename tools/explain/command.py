@@ -25,7 +25,7 @@ from ..feature_gates import feature_gates_option, gates_from
 from ..manifests import Reading
 from ..options import cluster_options, config_option, exit_with, top_option
 from ..sheet import Sheet
-from .answering import Attempt, Explainer, answers, decided
+from .answering import Attempt, Explainer, answers, decided, held_there
 from .asks.asking import asks_of
 from .changes.search import Search, first_of, helps, is_pending, search, selecting
 from .decision import Decision, Explanation, Failure
@@ -211,6 +211,9 @@ def _warnings(
     """Returns what would go wrong on the nodes that the pod may go to, and what would help."""
     decision = explained.decision
     hosts = () if isinstance(decision, Failure) else decision.hosts
+    warnings = [f"it {what}" for what in held_there(attempt, explained.outcome)]
+    if warnings:
+        return warnings
     warnings = refusals(question.pod, hosts, attempt.snapshot)
     label = OS, system_of(question.pod)
     if warnings:

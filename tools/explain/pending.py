@@ -12,7 +12,7 @@ from berth.actors.scheduling.kube.core import FINISHED, Node
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..hollow.objects import read
-from .answering import Explainer, decided
+from .answering import Explainer, decided, held_there
 from .asks.asking import asks_of
 from .cluster import Cluster
 from .decision import Decision
@@ -121,6 +121,7 @@ def _decision(
     explained = decided(attempt)
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
     sentence = "".join(conclusion(explained, asks, now=not standing))
+    sentence = "; there it ".join((sentence, *held_there(attempt, explained.outcome)))
     decision = explained.decision
     return sentence, isinstance(decision, Decision) and bool(decision.hosts), standing
 

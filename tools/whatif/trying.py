@@ -16,7 +16,7 @@ from berth.actors.scheduling.kube.taints import tolerates_any
 from berth.config.load import ConfigError, from_mapping
 
 from ..apiserver.store import Store
-from ..explain.answering import decided
+from ..explain.answering import decided, held_there
 from ..explain.asks.asking import asks_of
 from ..explain.report import conclusion
 from ..explain.source import SourceError, completed_objects
@@ -353,7 +353,8 @@ def pending_of(documents: Documents, placing: Placing, *, steps: bool = False) -
         if not (attempt.info.pod.spec.scheduling_gates or attempt.held):
             explained = decided(attempt)
             asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
-            reasons = ["".join(conclusion(explained, asks, now=not reasons))]
+            there = held_there(attempt, explained.outcome)
+            reasons = ["".join(conclusion(explained, asks, now=not (reasons or there))), *there]
         pods = [f"{namespace}/{name}" for _, namespace, name in places]
         workload, reason = placing.workload_of(places[0]), "; ".join(reasons)
         before = steps and placing.waited(places[0])

@@ -40,6 +40,21 @@ POINTS = {
         "not now",
         1,
     ),
+    "Reserve": (
+        "ReservePlugin",
+        (
+            f"    def reserve(self, state, info, node):\n        {REFUSED}\n"
+            "    def unreserve(self, state, info, node): ..."
+        ),
+        "is rejected on n1 by the plugin Holds: not now",
+        1,
+    ),
+    "Permit": (
+        "PermitPlugin",
+        '    def permit(self, state, info, node):\n        return unschedulable("not now"), 0.0',
+        "is rejected on n1 by the plugin Holds: not now",
+        1,
+    ),
 }
 CLUSTER = """
 apiVersion: v1
