@@ -32,7 +32,7 @@ from .vectors import Bools, Ints, grown
 
 MAX_COLUMNS = 2048
 MAX_MANY = 4  # pods with many terms, which may have a megabyte, whose columns are kept
-KEPT_USES = 1 << 16  # a column goes that was not among this many that were used
+KEPT_USES = 4 * MAX_COLUMNS  # a column goes that was not among so many that were used
 MAX_MATCHING = 1 << 17  # columns of terms that are kept for templates
 T = TypeVar("T")
 

@@ -27,7 +27,8 @@ from ..kube.meta import ObjectMeta, own
 from ..kube.requests import nonzero_requests, pod_requests, resize_of
 from ..kube.taints import Tolerations
 from .affinity_terms import AffinityTerms, terms_of
-from .interner import LONGEST, Interner
+from .interner import LONGEST
+from .latest import Latest
 from .many_terms import (
     NO_CARRIED_TERMS,
     CarriedTerms,
@@ -50,6 +51,7 @@ _ENCODER = msgspec.msgpack.Encoder(enc_hook=dict)
 LARGE = 1 << 14  # bytes of what scheduling reads of a pod; most pods have a few hundred
 SMALL = 64  # so many values of a pod are counted as fast as the pod itself
 WILDCARD_IP = "0.0.0.0"  # noqa: S104 - a host port without hostIP, not a listening socket
+MOST_KEPT = 256  # templates without pods
 UNKNOWN = 1 << 20  # more volumes than any node attaches
 
 
@@ -393,25 +395,26 @@ class PerTemplate(Generic[T]):
 
 class Templates:
     """The templates of one owner's pods. Pods that a template does not tell apart get the same
-    object. A heavy template is kept only as long as one of its pods.
+    object.
+
+    A template is kept as long as one of its pods. So are the latest ones, for the next pods, unless
+    they are heavy: rules may keep an array over all nodes for each.
     """
 
     def __init__(self) -> None:
-        self._templates: Interner[bytes, PodTemplate] = Interner()
-        self._heavy: WeakValueDictionary[bytes, PodTemplate] = WeakValueDictionary()
+        self._templates: WeakValueDictionary[bytes, PodTemplate] = WeakValueDictionary()
+        self._kept: Latest[bytes, PodTemplate] = Latest(MOST_KEPT)
         self._latest: PodTemplate | None = None  # pods come in batches of one template
 
     def of(self, pod: Pod) -> PodTemplate:
         if self._latest is None or not self._latest.is_of(pod):
             encoded, size = _encoded(pod)
-            is_heavy = len(encoded) > LONGEST
-            template = self._heavy.get(encoded) if is_heavy else self._templates.get(encoded)
+            template = self._templates.get(encoded)
             if template is None:
                 template = PodTemplate(pod, Signature(hash(encoded), size, len(encoded)))
-                if is_heavy:
-                    self._heavy[encoded] = template
-                else:
-                    self._templates.put(encoded, template)
+                self._templates[encoded] = template
+            if not template.is_heavy:
+                self._kept.put(encoded, template)
             self._latest = template
         return self._latest
 

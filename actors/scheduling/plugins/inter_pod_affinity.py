@@ -62,6 +62,7 @@ from ..model.cluster_objects import ClusterObjects
 from ..model.columns import NodeColumns
 from ..model.many_terms import NO_CARRIED_TERMS, CarriedTerms, ManyTerms
 from ..model.pod_counts import (
+    MAX_COLUMNS,
     Column,
     CountedPods,
     MatchedByAll,
@@ -135,26 +136,47 @@ class OwnColumns(msgspec.Struct, frozen=True):
     preferred: ColumnsByTopology
 
 
-class OwnColumnsByTemplate:
-    """The columns of the terms of pods, kept with each template until a Namespace changes.
+class OwnColumnsByTerms:
+    """The columns of terms, kept until a Namespace changes; those of heavy pods are kept with their
+    template.
 
     The terms include by name the namespaces that their selectors match.
     """
 
+    def __init__(self) -> None:
+        self._objects: ClusterObjects | None = None
+        self._version = -1
+        self._columns: dict[CarriedTerms, OwnColumns] = {}
+
     def of(self, template: PodTemplate, objects: ClusterObjects) -> OwnColumns:
         version = objects.version(Namespace)
-        kept = template.derived.get(self)
-        if kept is not None and kept[0] is objects and kept[1] == version:
-            columns: OwnColumns = kept[2]
-            return columns
+        if (
+            version != self._version
+            or objects is not self._objects
+            or len(self._columns) >= MAX_COLUMNS
+        ):
+            self._objects, self._version = objects, version
+            self._columns = {}  # not cleared, as templates name it
         terms = template.carried_terms
-        columns = (
-            _columns_of_many(terms, objects)
-            if terms.are_many
-            else _own_columns(template.affinity_terms, objects)
-        )
-        template.derived[self] = objects, version, columns
+        columns = self._columns.get(terms)
+        if columns is None:
+            if template.is_heavy:
+                return self._of_heavy(template, objects)
+            columns = self._columns[terms] = _made(template, objects)
         return columns
+
+    def _of_heavy(self, template: PodTemplate, objects: ClusterObjects) -> OwnColumns:
+        kept: tuple[object, OwnColumns] | None = template.derived.get(self)
+        if kept is None or kept[0] is not self._columns:
+            kept = template.derived[self] = self._columns, _made(template, objects)
+        return kept[1]
+
+
+def _made(template: PodTemplate, objects: ClusterObjects) -> OwnColumns:
+    terms = template.carried_terms
+    if terms.are_many:
+        return _columns_of_many(terms, objects)
+    return _own_columns(template.affinity_terms, objects)
 
 
 def _own_columns(terms: AffinityTerms, objects: ClusterObjects) -> OwnColumns:
@@ -224,7 +246,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         read = read_args(args, InterPodAffinityArgs, handle.feature_gates)
         self._hard_weight = read.hard_pod_affinity_weight
         self._ignore_existing = read.ignore_preferred_terms_of_existing_pods
-        self._own_columns = OwnColumnsByTemplate()
+        self._own_columns = OwnColumnsByTerms()
 
     # ------------------------------------------------------------------------------------ filtering
 

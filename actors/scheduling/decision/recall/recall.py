@@ -30,11 +30,8 @@ class Recall:
     """
 
     def __init__(self) -> None:
-        # By whether the template is heavy.
-        self._memories: tuple[Latest[PodTemplate, Memory], ...] = (
-            Latest(MOST_MEMORIES),
-            Latest(MOST_HEAVY),
-        )
+        self._memories: Latest[PodTemplate, Memory] = Latest(MOST_MEMORIES)
+        self._heavy: list[PodTemplate] = []  # those of the latest memories of heavy templates
         self._met: Latest[int, None] = Latest(MOST_MET)
 
     def candidates_for(
@@ -65,8 +62,7 @@ class Recall:
         if info.pod.spec.node_name:
             return None  # which is no part of the template
         template = info.template
-        memories = self._memories[template.is_heavy]
-        memory = memories.get(template)
+        memory = self._memories.get(template)
         if memory is not None and memory.profile is not profile:
             memory = None  # The profiles were swapped.
         if memory is not None:
@@ -75,12 +71,20 @@ class Recall:
         elif hash(template) in self._met:
             memory = Memory(profile, info, snapshot)
             del self._met[hash(template)]
+            if template.is_heavy:
+                self._make_room(template)
         else:
             self._met.put(hash(template), None)
             return None
-        memories.put(memory.template, memory)
+        self._memories.put(memory.template, memory)
         return memory
+
+    def _make_room(self, template: PodTemplate) -> None:
+        """Drops the memory of another heavy template if there are too many."""
+        self._heavy.append(template)
+        if len(self._heavy) > MOST_HEAVY:
+            self.drop(self._heavy.pop(0))
 
     def drop(self, template: PodTemplate) -> None:
         """Drops the memory of a template."""
-        self._memories[template.is_heavy].pop(template, None)
+        self._memories.pop(template, None)
