@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from berth.actors.scheduling.kube.core import FINISHED
 from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata, SchedulersOwn
 from berth.actors.scheduling.model.node_info import NodeInfo
+from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.types import KubeSchedulerConfiguration
 
@@ -62,17 +64,26 @@ class _Deciding(msgspec.Struct, frozen=True):
     cluster: Cluster
 
 
+class Rejected(msgspec.Struct, frozen=True):
+    """A pod that fits no node, and the scheduler's message. Unless `stuck`, anything may help."""
+
+    info: PodInfo
+    message: str
+    stuck: bool
+
+
 class Settled(msgspec.Struct, frozen=True):
     """The proof that no pending pod fits: the version of the objects, the seed, and the state of
     the random generator afterwards.
 
-    `nodes` are the nodes at that time, as a result shows them.
+    `nodes` are the nodes at that time, as a result shows them, and `rejected` the pods.
     """
 
     version: int
     seed: int
     chance: tuple[Any, ...]
     nodes: dict[str, NodeChange]
+    rejected: dict[Place, Rejected]
 
 
 class _Trial:
@@ -102,6 +113,9 @@ class Documents:
         self._trial: _Trial | None = None
         self.version = 0  # of the objects outside of trials
         self.settled: Settled | None = None
+        self._ticks = 0  # changes of nodes and of what is on them
+        self._others = 0  # changes of objects other than nodes and pods
+        self._changed: dict[str, int] = {}  # nodes by their last change, the last one at the end
         self.touched: dict[str, None] = {}  # nodes of objects that changed since it was emptied
         for document in documents:
             self._keep(place_of(document), document)
@@ -125,6 +139,7 @@ class Documents:
     def configure(self, configuration: KubeSchedulerConfiguration) -> None:
         """Decides by another configuration from now on."""
         deciding = self._decided_by(configuration)
+        self._others += 1
         if self._trial is not None and self._trial.deciding is None:
             self._trial.deciding = self._deciding
         self._deciding = deciding
@@ -262,10 +277,26 @@ class Documents:
         else:
             self.version += 1
 
+    @property
+    def ticks(self) -> tuple[int, int]:
+        """The numbers of changes of nodes, with what is on them, and of other objects."""
+        return self._ticks, self._others
+
+    def changed_since(self, tick: int) -> list[str]:
+        """Returns the nodes that have changed since a number of changes of nodes."""
+        after = takewhile(lambda name: self._changed[name] > tick, reversed(self._changed))
+        return list(after)
+
     def _touch(self, place: Place, document: Document) -> None:
+        if place[0] not in ("Node", "Pod"):
+            self._others += 1
         node = place[2] if place[0] == "Node" else (document.get("spec") or {}).get("nodeName")
-        if node:
-            self.touched[node] = None
+        nominated = (document.get("status") or {}).get("nominatedNodeName")
+        for name in filter(None, (node, nominated if place[0] == "Pod" else None)):
+            self.touched[name] = None
+            self._ticks += 1
+            self._changed.pop(name, None)
+            self._changed[name] = self._ticks
 
     def _restore(self, trial: _Trial) -> None:
         if trial.deciding is not None:

@@ -27,6 +27,7 @@ from ..hollow.daemon_set import pinned
 from . import device_claims, memory
 from .documents import RUNNING, Document, Documents, Place, Settled, is_pending, place_of
 from .fullness import NodeChange, unchanged
+from .stuck import RejectedPods
 
 MOST_PREEMPTIONS = 8  # of a pod in a step
 BETWEEN = 256  # checks of the time, of which one is of the memory too
@@ -98,6 +99,7 @@ class Placing:
         self._documents = documents
         self._until = until
         self._reserved: list[tuple[Profile, CycleState, PodInfo, str]] = []
+        self.rejected = RejectedPods(documents)
         self._created = 0
         self._checks = 0
         self._in_flight: dict[Place, list[InFlightAllocation]] = {}
@@ -185,6 +187,7 @@ class Placing:
         for allocation in self._in_flight.pop(place, ()):
             self._documents.restore(allocation)
         self._pending.pop(place, None)
+        self.rejected.forget(place)
         self.placed.pop(place, None)
 
     def evict(self, place: Place, reason: str, *, node_stays: bool = False) -> None:
@@ -244,13 +247,15 @@ class Placing:
         identity = documents.version, self._seed
         if settled is not None and (settled.version, settled.seed) == identity:
             self._rng.setstate(settled.chance)
+            self.rejected = RejectedPods(documents, settled.rejected)
             self._waited = set(self._pending)
             return settled.nodes
         self.settle()
         self._waited = set(self._pending)
         nodes = unchanged(documents.snapshot())
         if not self.placed and not self.evicted:
-            documents.settled = Settled(*identity, self._rng.getstate(), nodes)
+            rejected = dict(self.rejected.by_place)
+            documents.settled = Settled(*identity, self._rng.getstate(), nodes, rejected)
         return nodes
 
     def settle(self) -> None:
@@ -292,6 +297,8 @@ class Placing:
     def _try(self, place: Place) -> Nomination | None:
         """Places a pod if it fits. Returns the nomination if preemption helps instead."""
         self.check()
+        if self.rejected.is_hopeless(place):
+            return None
         pod = self._documents.at(place)
         if pod["spec"].get("schedulingGates") or pod["metadata"].get("deletionTimestamp"):
             return None
@@ -306,6 +313,7 @@ class Placing:
             return None
         info, profile = attempt.info, attempt.profile
         outcome = self._scheduler.schedule(profile, info, attempt.snapshot)
+        self.rejected.note(place, info, profile, outcome)
         if isinstance(outcome, Unfit):
             return outcome.nomination
         if isinstance(outcome, Choice) and profile.reserve(outcome.state, info, outcome.node).ok:

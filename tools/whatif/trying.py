@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.kube.core import Taint as NodeTaint
 from berth.actors.scheduling.kube.core import Toleration
 from berth.actors.scheduling.kube.taints import tolerates_any
+from berth.actors.scheduling.model.pod_template import PodTemplate
 from berth.config.load import ConfigError, from_mapping
 
 from ..apiserver.store import Store
@@ -40,6 +42,8 @@ from .result import Kept, LeftAlone, Pending, Result, WithoutPods, concluded, ha
 from .steps import Content, Step, StepError, taint_of, tainted
 from .weights import weighed
 from .workloads import KINDS, add_like, first_pod, reconcile, scaled
+
+MOST_EXPLAINED = 300  # decisions about pods that stay pending
 
 
 def result_of(
@@ -334,30 +338,43 @@ def _left_alone(documents: Documents, placing: Placing) -> list[LeftAlone]:
 def pending_of(documents: Documents, placing: Placing, *, steps: bool = False) -> list[Pending]:
     """Returns the pods that stay pending; without `steps`, none of them counts as pending before.
 
-    Pods of one template share a decision; the pods of a StatefulSet are decided on one by one.
+    Pods of one template share a decision; the pods of a StatefulSet are decided on one by one. Of
+    more than MOST_EXPLAINED decisions, the others have the scheduler's message as their reason.
     """
-    groups: dict[object, list[Place]] = {}
+    groups: dict[tuple[bool, str, int, PodTemplate], list[Place]] = {}
     for place in placing.pending:
         placing.check()
         try:
-            info = documents.attempt(place).info
+            rejected = placing.rejected.by_place.get(place)
+            info = documents.attempt(place).info if rejected is None else rejected.info
         except SourceError:  # It belongs to another scheduler.
             continue
         before = steps and placing.waited(place)
         key = before, placing.workload_of(place), info.priority, info.template
         groups.setdefault(key, []).append(place)
+    # Those that are newly pending come first.
+    explained = set(sorted(groups, key=itemgetter(0))[:MOST_EXPLAINED])
     pending: dict[tuple[str, str, bool], Pending] = {}
-    for places in groups.values():
-        attempt = documents.attempt(places[0])
-        reasons = [*standing(documents.at(places[0])), *attempt.held]
-        if not (attempt.info.pod.spec.scheduling_gates or attempt.held):
-            explained = decided(attempt)
-            asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
-            there = held_there(attempt, explained.outcome)
-            reasons = ["".join(conclusion(explained, asks, now=not (reasons or there))), *there]
-        pods = [f"{namespace}/{name}" for _, namespace, name in places]
-        workload, reason = placing.workload_of(places[0]), "; ".join(reasons)
-        before = steps and placing.waited(places[0])
+    for key, places in groups.items():
+        placing.check()
+        before, workload = key[:2]
+        rejected = placing.rejected.by_place.get(places[0])
+        if rejected is None or key in explained:
+            reason = _reason(documents, places[0])
+        else:
+            reason = f"stays pending: {rejected.message}"
         of = Pending(workload, [], reason, before)
+        pods = [f"{namespace}/{name}" for _, namespace, name in places]
         pending.setdefault((workload, reason, before), of).pods.extend(pods)
     return list(pending.values())
+
+
+def _reason(documents: Documents, place: Place) -> str:
+    attempt = documents.attempt(place)
+    reasons = [*standing(documents.at(place)), *attempt.held]
+    if not (attempt.info.pod.spec.scheduling_gates or attempt.held):
+        explained = decided(attempt)
+        asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
+        there = held_there(attempt, explained.outcome)
+        reasons = ["".join(conclusion(explained, asks, now=not (reasons or there))), *there]
+    return "; ".join(reasons)
