@@ -15,6 +15,7 @@ from .conditions import with_condition
 from .label_keys import with_label_keys
 from .resources import BY_KIND, Kind
 from .rules import device_claims
+from .rules.storage import is_known_source
 from .store import Document, RefusedError, Store
 
 PRIORITY_CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
@@ -118,6 +119,8 @@ def with_both_sources(claim: Document) -> Document:
     """Returns the claim with its data source under the old and the new name, if both can say it."""
     spec = claim["spec"]
     old, new = spec.get("dataSource"), spec.get("dataSourceRef")
+    if old is not None and not is_known_source(old):
+        return claim
     if old and not new:
         return {**claim, "spec": {**spec, "dataSourceRef": old}}
     if new and not old and not new.get("namespace"):

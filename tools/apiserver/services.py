@@ -82,13 +82,16 @@ def _keep(spec: Document, was: Document) -> None:
 def _give_families(service: Document, spec: Document, was: Document) -> None:
     headless = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
     spec.setdefault("ipFamilyPolicy", "RequireDualStack" if headless and not was else "SingleStack")
-    addresses = [ip for ip in spec.get("clusterIPs") or () if ip != HEADLESS]
+    given = spec.get("clusterIPs") or (spec.get("clusterIP"),)
+    addresses = [ip for ip in given if ip and ip != HEADLESS]
     versions = list(dict.fromkeys(f"IPv{_version(ip)}" for ip in addresses))
     families = spec.get("ipFamilies") or versions or ["IPv4"]
     if headless and spec["ipFamilyPolicy"] != "SingleStack" and len(families) == 1:
         families = [*families, "IPv6" if families == ["IPv4"] else "IPv4"]
     spec["ipFamilies"] = families
-    if not headless:
+    wanted = versions or families
+    known = set(families) <= {"IPv4", "IPv6"} and len(set(families)) == len(families)
+    if not headless and known and wanted == families[: len(wanted)]:  # else validation refuses it
         refuse(SERVICES, service, _family_problems(spec["ipFamilyPolicy"], families))
 
 
