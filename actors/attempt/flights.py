@@ -189,14 +189,13 @@ class Verdicts(msgspec.Struct, frozen=True):
 class Scores(msgspec.Struct, gc=False):
     """The nodes with the highest scores, of which `tied` share the highest.
 
-    Until they are named, `rows` are those of all nodes, with the places of those that share the
-    highest score, or with all scores if these are too few.
+    Until they are named, `rows` are some of those that share the highest score; if these are too
+    few, those of all nodes, with all scores.
     """
 
     tied: int
     highest: int = 0
     rows: Ints = NO_ROWS
-    ties: Ints = NO_ROWS
     totals: Ints | None = None
     best: tuple[str, ...] = ()
     of_best: tuple[int, ...] = ()
@@ -275,7 +274,8 @@ class FlightRecorder(DecisionObserver):
             names = self._names_in(snapshot)
         tied = ties.size
         if tied >= BEST:
-            self._scores = Scores(tied, highest, rows, ties)
+            # Arrays of all nodes are never kept: their memory serves the next decision.
+            self._scores = Scores(tied, highest, rows[ties[:BEST]])
             return
         first, last = self._scored, self._scored + totals.size
         if last > SCORED:
@@ -288,7 +288,7 @@ class FlightRecorder(DecisionObserver):
             self._rows[first:last], self._totals[first:last] = rows, totals
             rows, totals = self._rows[first:last], self._totals[first:last]
         self._scored = last
-        self._scores = Scores(tied, highest, rows, ties, totals)
+        self._scores = Scores(tied, highest, rows, totals)
 
     def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
         filtered = self._filtered
@@ -413,7 +413,6 @@ class FlightRecorder(DecisionObserver):
         for scores in self._unnamed:
             rows, totals = scores.rows, scores.totals
             if totals is None:
-                rows = rows[scores.ties[:BEST]]
                 scores.of_best = (scores.highest,) * BEST
             else:
                 if totals.size > BEST:
@@ -421,7 +420,7 @@ class FlightRecorder(DecisionObserver):
                     rows, totals = rows[top], totals[top]
                 scores.of_best = tuple(totals.tolist())
             scores.best = tuple(map(name_of, rows.tolist()))
-            scores.rows = scores.ties = NO_ROWS
+            scores.rows = NO_ROWS
             scores.totals = None
         self._unnamed.clear()
         self._left, self._scored = self._most_unnamed, 0
