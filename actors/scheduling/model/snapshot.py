@@ -53,11 +53,7 @@ class NodeView:
         self.snapshot = snapshot
         self.columns = snapshot.columns
         self.rows = rows
-        if isinstance(rows, slice):
-            self.size = rows.stop
-        else:
-            rows.setflags(write=False)
-            self.size = len(rows)
+        self.size = rows.stop if isinstance(rows, slice) else len(rows)
 
     @property
     def alive(self) -> int:

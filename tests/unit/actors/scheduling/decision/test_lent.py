@@ -231,7 +231,6 @@ WRITES: list[tuple[Callable[[Write], type[Plugin]], Write]] = [
     (at_filter, puts(lambda nodes: nodes.columns.images["image"].present)),
     (at_filter, puts(lambda nodes: nodes.columns.ports)),
     (at_filter, puts(lambda nodes: nodes.columns.ports["TCP", 80])),
-    (at_score, adds(lambda nodes: nodes.rows)),
     (at_filter_node, puts(lambda node: node.labels)),
     (at_filter_node, puts(lambda node: node.node.status.allocatable)),
     (at_filter_node, puts(lambda node: node.allocatable)),
