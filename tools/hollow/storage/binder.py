@@ -275,7 +275,7 @@ def _claim_status(
     else:
         status["accessModes"] = list(volume.spec.access_modes)
         if claim.status.phase != phase:
-            status["capacity"] = volume.spec.capacity
+            status["capacity"] = dict(volume.spec.capacity)
             if volume.spec.volume_attributes_class_name:
                 attributes_class = volume.spec.volume_attributes_class_name
                 status["currentVolumeAttributesClassName"] = attributes_class
