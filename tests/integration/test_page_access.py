@@ -18,7 +18,7 @@ from playwright.async_api import Browser, expect
 
 from berth.tools.whatif.fullness import Fullness, NodeChange
 from berth.tools.whatif.placing import Deleted, Evicted, Lost, Placed
-from berth.tools.whatif.result import Kept, Pending, Result, WithoutPods
+from berth.tools.whatif.result import Kept, Pending, Result, Returned, WithoutPods
 from tests.integration.test_page import MESSAGE, browsing, filled, served
 from tests.kit.programs import needs
 
@@ -73,6 +73,7 @@ class Canned:
             [Deleted("shop/web-9", "ReplicaSet shop/web", "node-1", 1)],
             nodes,
             [Kept("shop/web-6", "node-0", ["web"])],
+            [Returned("shop/agent-1", "node-0")],
             [],
             [WithoutPods("Deployment shop/idle", 2, "shop/idle-new-1", "")],
         )

@@ -197,6 +197,13 @@ def show(result: Result, top: int, console: Console) -> None:
         console,
     )
     _table(
+        "not drained, as they came later",
+        ("pod", "on"),
+        [(of.pod, of.node) for of in result.returned],
+        top,
+        console,
+    )
+    _table(
         "evicted",
         ("pod", "from", "because", "replaced by"),
         [(of.pod, of.node, of.reason, of.replacement or "none") for of in result.evicted],

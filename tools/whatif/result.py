@@ -37,6 +37,15 @@ class Kept(msgspec.Struct, frozen=True):
     budgets: list[str]
 
 
+class Returned(msgspec.Struct, frozen=True):
+    """A pod (namespace/name) that came to a node after its drain began, which evicts the pods that
+    it found alone.
+    """
+
+    pod: str
+    node: str
+
+
 class LeftAlone(msgspec.Struct, frozen=True):
     """Pending pods (namespace/name) of a scheduler that is not tried."""
 
@@ -70,6 +79,7 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
     deleted: list[Deleted]
     nodes: list[NodeChange]
     kept: list[Kept]
+    returned: list[Returned]
     left_alone: list[LeftAlone]
     without_pods: list[WithoutPods]
 
@@ -89,6 +99,9 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
         if self.kept:
             kept = self.kept[0].pod if len(self.kept) == 1 else f"{len(self.kept)} pods"
             yield f"{kept} kept by disruption budgets: a drain waits"
+        if self.returned:
+            pods = self.returned[0].pod if len(self.returned) == 1 else f"{len(self.returned)} pods"
+            yield f"{pods} came to a node after its drain began, and stays there"
         for of in self.left_alone:
             pods = of.pods[0] if len(of.pods) == 1 else f"{len(of.pods)} pods"
             yield f"left alone: {pods} of the scheduler {of.scheduler}"

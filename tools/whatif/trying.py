@@ -38,7 +38,7 @@ from .budgets import keeping
 from .documents import Document, Documents, Place
 from .fullness import changed
 from .placing import Placing, controller_of
-from .result import Kept, LeftAlone, Pending, Result, WithoutPods, concluded, harm
+from .result import Kept, LeftAlone, Pending, Result, Returned, WithoutPods, concluded, harm
 from .steps import Content, Step, StepError, taint_of, tainted
 from .weights import weighed
 from .workloads import KINDS, add_like, first_pod, reconcile, scaled
@@ -99,6 +99,7 @@ def result_of(
         deleted,
         nodes,
         kept,
+        trial.returned(),
         left,
         without_pods,
     )
@@ -112,7 +113,7 @@ class _Trial:
         self.placing = placing
         self._reading = reading
         self._namespace = namespace
-        self._drained: dict[str, None] = {}
+        self._drained: dict[str, dict[Place, str]] = {}  # node: uids of the pods to evict
         self._first_pods: list[tuple[Place, int, Place]] = []
 
     def create_first_pods(self) -> None:
@@ -133,8 +134,8 @@ class _Trial:
         return without
 
     def drain_on(self) -> bool:
-        """Evicts what may go of the nodes that are drained, but no pod that each node has. Returns
-        True if a pod has gone.
+        """Evicts what may go now of the pods that drains have listed. Returns True if a pod has
+        gone.
         """
         before = len(self.placing.evicted)
         for name, place in list(self._to_drain()):
@@ -149,13 +150,31 @@ class _Trial:
             for name, place in self._to_drain()
         ]
 
+    def returned(self) -> list[Returned]:
+        """Returns the pods that came to a node after its drain began."""
+        return [
+            Returned(f"{place[1]}/{place[2]}", name)
+            for name, listed in self._drained.items()
+            for place, uid in self._drainable(name).items()
+            if listed.get(place) != uid
+        ]
+
     def _to_drain(self) -> Iterator[tuple[str, Place]]:
-        for name in self._drained:
-            for place in self._pods_on(name):
-                self.placing.check()
-                owner = controller_of(self.documents.at(place)) or {}
-                if owner.get("kind") not in ("DaemonSet", "Node"):
-                    yield name, place
+        """Yields the pods that drains have listed and that are still on their nodes."""
+        for name, listed in self._drained.items():
+            if listed:
+                present = self._drainable(name)
+                yield from ((name, at) for at, uid in listed.items() if present.get(at) == uid)
+
+    def _drainable(self, name: str) -> dict[Place, str]:
+        """Returns the uids of the pods on a node, but for those that each node has."""
+        uids = {}
+        for place in self._pods_on(name):
+            self.placing.check()
+            pod = self.documents.at(place)
+            if (controller_of(pod) or {}).get("kind") not in ("DaemonSet", "Node"):
+                uids[place] = pod["metadata"].get("uid", "")
+        return uids
 
     def take(self, step: Step) -> None:
         """Changes the cluster by a step. Raises SourceError."""
@@ -219,7 +238,7 @@ class _Trial:
         if verb == "uncordon":
             self._drained.pop(name, None)
         if verb == "drain":
-            self._drained[name] = None
+            self._drained[name] = self._drainable(name)
             self.drain_on()
 
     def _pods_on(self, name: str) -> list[Place]:

@@ -283,6 +283,7 @@ function sections(result) {
     ...section("Deleted", ["pod", "workload", "from", "in step"], result.deleted.map((of) => [of.pod, of.workload, of.node || "pending", when(of.step)])),
     ...section("Placed", ["pod", "workload", "node", "in step", "note"], placed),
     ...section("A drain still waits for", ["pod", "on", "disruption budget"], result.kept.map((of) => [link(of.pod), of.node, of.budgets.join(", ")])),
+    ...section("Came to a node after its drain began", ["pod", "on"], result.returned.map((of) => [link(of.pod), of.node])),
     ...section("Left to other schedulers", ["scheduler", "pods"], result.leftAlone.map((of) => [of.scheduler, of.pods.join(", ")])),
     ...pending("Pending before", true),
     ...section("Workloads without pods, of which one was tried", ["workload", "asks for", "pod", "node"],

@@ -93,6 +93,23 @@ def test_a_drained_node_is_left_by_its_pods(folder: Path) -> None:
     assert fullness == {"node-1": 0, "node-2": 75}
 
 
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job"])
+def test_a_drain_leaves_a_pod_that_comes_back(folder: Path, kind: str) -> None:
+    selector = "nodeSelector: {kubernetes.io/hostname: node-1}"
+    here = f"tolerations: [{{operator: Exists}}]\n    {selector}\n    containers"
+    tolerant = CLUSTER.replace("containers", here)
+    (folder / "cluster.yaml").write_text(tolerant.replace("kind: ReplicaSet", f"kind: {kind}"))
+    answer = tried("drain node-1", "cordon node-2")
+    name = "default/old" if kind == "StatefulSet" else "default/old-new-1"
+    assert [(of["pod"], of["replacement"]) for of in answer["evicted"]] == [("default/old", name)]
+    assert answer["returned"] == [{"pod": name, "node": "node-1"}]
+    shown = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "drain node-1"]).stdout
+    assert f"\n{name} came to a node after its drain began, and stays there\n" in shown
+    # Another drain lists it.
+    again = tried("drain node-1", "drain node-1")
+    assert len(again["evicted"]) == 2
+
+
 @pytest.mark.parametrize("step", ["remove node-1", "taint node-1 a=b:NoExecute", "drain node-1"])
 def test_a_pod_moves_from_a_node_that_is_gone(folder: Path, step: str) -> None:
     assert [p["node"] for p in tried(step)["placed"]] == ["node-2"]
