@@ -88,12 +88,14 @@ class Settled(msgspec.Struct, frozen=True):
 
 class _Trial:
     """What to restore at the end of a trial: the objects that changed, None for those that are new,
-    the order of the nodes if one of them was removed, and the plugins if the configuration changed.
+    the order of the nodes if one of them was removed, that of the pods on nodes that a pod has
+    left, and the plugins if the configuration changed.
     """
 
     def __init__(self, nodes: Iterable[Place]) -> None:
         self.originals: dict[Place, Document | None] = {}
         self.nodes = tuple(nodes)
+        self.pods: dict[str, list[Place]] = {}
         self.lost_node = False
         self.deciding: _Deciding | None = None
 
@@ -272,10 +274,14 @@ class Documents:
         document = self.document(place[0], place[2], place[1])
         if document is not None:
             self._touch(place, document)
-        if self._trial is not None:
-            self._trial.originals.setdefault(place, document)
-        else:
+        trial = self._trial
+        if trial is None:
             self.version += 1
+        elif place not in trial.originals:
+            node = _node_of(document) if place[0] == "Pod" and document else ""
+            if node and node not in trial.pods:
+                trial.pods[node] = [at for at in self.pods_on(node) if at not in trial.originals]
+            trial.originals[place] = document
 
     @property
     def ticks(self) -> tuple[int, int]:
@@ -310,6 +316,12 @@ class Documents:
                 self.put(original)
         for place in trial.nodes if lost else ():
             self.put(self.remove(place))
+        for name, places in trial.pods.items():
+            now = self.pods_on(name)
+            differ = [one != other for one, other in zip(now, places, strict=True)]
+            if True in differ:
+                for place in places[differ.index(True) :]:
+                    self.put(self.at(place))
 
     # ------------------------------------------------------------------------------------ deciding
 
@@ -336,6 +348,13 @@ class Documents:
         assert info is not None, name
         return info
 
+    def pods_on(self, node: str) -> list[Place]:
+        """Returns the pods on a node, in the order in which the scheduler looks at them."""
+        columns = self.snapshot().columns
+        info = columns.infos[columns.row_of[node]] if node in columns.row_of else None
+        pods = () if info is None else info.pods.values()
+        return [("Pod", of.pod.metadata.namespace, of.pod.metadata.name) for of in pods]
+
     def node_infos(self) -> dict[str, NodeInfo]:
         """Returns the nodes with their pods by name."""
         columns = self.snapshot().columns
@@ -348,6 +367,11 @@ def _counts(document: Document) -> bool:
     spec, status = document.get("spec") or {}, document.get("status") or {}
     is_bound = document["kind"] == "Pod" and spec.get("nodeName")
     return bool(is_bound) and status.get("phase") not in FINISHED
+
+
+def _node_of(pod: Document) -> str:
+    node: str = (pod.get("spec") or {}).get("nodeName", "")
+    return node
 
 
 def is_pending(pod: Document) -> bool:

@@ -242,8 +242,7 @@ class _Trial:
             self.drain_on()
 
     def _pods_on(self, name: str) -> list[Place]:
-        infos = self.documents.node_info(name).pods.values()
-        return sorted(("Pod", i.pod.metadata.namespace, i.pod.metadata.name) for i in infos)
+        return sorted(self.documents.pods_on(name))
 
     def _taint(self, name: str, text: str) -> None:
         node = self._node(name)

@@ -208,6 +208,16 @@ def test_a_question_that_takes_too_long_is_refused_and_changes_nothing() -> None
     assert sorted(documents.all(), key=place_of) == before
 
 
+@pytest.mark.parametrize("step", ["delete first", "drain node-1", "remove node-1"])
+def test_after_a_question_the_pods_of_a_node_are_in_their_order(step: str) -> None:
+    names = ("first", "second", "third")
+    pods = [pod(name, 1, "node-1") for name in names]
+    documents = Documents([node(1), node(2), *pods], from_mapping(None), gates_from(()))
+    for _ in range(2):
+        answer(documents, Question([step]))
+        assert [name for _, _, name in documents.pods_on("node-1")] == list(names)
+
+
 def test_the_schema_of_the_page_is_that_of_the_program() -> None:
     assert json.loads(SCHEMA.read_text()) == schema()
 
