@@ -43,11 +43,10 @@ class Attempts:
         self._instruments = instruments
         self._flights = flights
         self._log = log.bind()  # once, and not for each pod
-        self._level = self._log.level()
 
     def begun(self, queued: QueuedPod) -> None:
         """Notes that the queue has handed the pod out."""
-        if self._level.verbosity >= BEGUN:
+        if self._log.shows(BEGUN):
             self._log.at(
                 BEGUN,
                 "Attempting to schedule pod",
@@ -58,7 +57,7 @@ class Attempts:
 
     def step(self, queued: QueuedPod, event: str, **fields: object) -> None:
         """Logs a step of an attempt."""
-        if self._level.verbosity >= STEPS:
+        if self._log.shows(STEPS):
             attempt = queued.attempts
             self._log.at(STEPS, event, pod=queued.info.key, **fields, attempt=attempt)
 
@@ -79,7 +78,7 @@ class Attempts:
         info, seconds = queued.info, now - placement.started
         self._instruments.attempt_ended(info.pod.spec.scheduler_name, SCHEDULED, seconds)
         self._instruments.scheduled(queued, now)
-        if self._level.verbosity >= ENDED:
+        if self._log.shows(ENDED):
             self._log.at(
                 ENDED,
                 "Successfully bound pod to node",
@@ -110,7 +109,7 @@ class Attempts:
         record.end(result, node)
         if node and self._flights is not None:
             self._flights.failed(queued.info, queued.attempts, node, failure.message)
-        if failure.is_error or self._level.verbosity >= ENDED:
+        if failure.is_error or self._log.shows(ENDED):
             self._log_failure(queued, failure, node, _end(result, queued, seconds))
         self._queue.tell(requeue(queued, failure))
         if not bound_elsewhere:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 import numpy as np
 
+from ..messages.binding import WaitingPodDump
 from ..messages.queue import QueuedPod, StoryStep
 from ..runtime.clock import Clock
 from ..scheduling.decision.evaluation import Evaluation
@@ -124,7 +125,7 @@ class PodNow(msgspec.Struct, frozen=True, rename="camel"):
 
 class AttemptsPage(msgspec.Struct, frozen=True):
     """The recorded attempts of a pod, oldest first, its latest moves in the queue, and the pod now,
-    None if it is gone or unknown.
+    None if it is gone or unknown. `waiting` tells whom it waits for on Permit.
 
     `since` is the time of the oldest attempt that is kept of any pod, None if there is none.
     `started` is when this process began to record; on a page that was read from files, it equals
@@ -136,6 +137,7 @@ class AttemptsPage(msgspec.Struct, frozen=True):
     attempts: tuple[RecordedAttempt, ...]
     story: tuple[StoryStep, ...] = ()
     pod: PodNow | None = None
+    waiting: WaitingPodDump | None = None
 
 
 class Names(msgspec.Struct):

@@ -140,7 +140,11 @@ class Debug(msgspec.Struct, frozen=True):
         story = self._in_unix_time(await self._story(key))
         pod = self.pod(key)
         now = None if pod is None else PodNow.of(pod)
-        return msgspec.structs.replace(self.attempts(key), story=story, pod=now)
+        waiting = self._waiting_of(key)
+        return msgspec.structs.replace(self.attempts(key), story=story, pod=now, waiting=waiting)
+
+    def _waiting_of(self, key: str) -> WaitingPodDump | None:
+        return next((pod for pod in self.waiting() if pod.key == key), None)
 
     async def _show_pod(self, key: str, elsewhere: OtherLoop) -> Answer:
         story = await answered(elsewhere, partial(self._story, key))

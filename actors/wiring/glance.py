@@ -27,7 +27,9 @@ class Rejections(msgspec.Struct, frozen=True):
 
 
 class QueuedPod(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod of the queue. `plugins` rejected it, or hold it back."""
+    """A pod of the queue. `plugins` rejected it, or hold it back. `waits_on` is the node that was
+    chosen for it, if it waits for their permission; "" otherwise.
+    """
 
     key: str
     place: str
@@ -35,6 +37,7 @@ class QueuedPod(msgspec.Struct, frozen=True, rename="camel"):
     priority: int
     backoff_left: float
     plugins: tuple[str, ...]
+    waits_on: str = ""
 
 
 class Glance(msgspec.Struct, frozen=True, rename="camel"):
@@ -42,8 +45,8 @@ class Glance(msgspec.Struct, frozen=True, rename="camel"):
 
     `in_flight` pods are being decided or bound; of these, `on_permit` wait for a plugin's
     permission, and `in_pre_bind` for their volumes and devices. `problems` are those of the
-    informers, and of a configuration that could not be reloaded; `logged` are the latest warnings
-    and errors of the log, oldest first.
+    informers; `logged` are the latest warnings and errors of the log, oldest first; `outdated` says
+    why the configuration file is not in use, "" if it is.
     """
 
     active: int
@@ -59,6 +62,7 @@ class Glance(msgspec.Struct, frozen=True, rename="camel"):
     problems: tuple[str, ...]
     still_seconds: float
     logged: tuple[LoggedProblem, ...] = ()
+    outdated: str = ""
 
 
 class Lookout:
@@ -99,16 +103,25 @@ class Lookout:
             binding.waiting,
             binding.in_pre_bind,
             tuple(Rejections(plugin, number) for plugin, number in most_first if number),
-            tuple(map(_queued, dumped)),
+            tuple(map(self._queued, dumped)),
             self._tenure.permits(),
-            (*self._informers.problems(), *filter(None, (self._reloads.problem,))),
+            tuple(self._informers.problems()),
             self._heartbeat.still_for(),
             latest_problems.lines(),
+            self._reloads.problem,
         )
 
-
-def _queued(pod: QueuedPodDump) -> QueuedPod:
-    plugins = {*pod.rejected_by, *pod.pending, pod.gated_by} - {""}
-    return QueuedPod(
-        pod.key, pod.place, pod.attempts, pod.priority, pod.backoff_left, tuple(sorted(plugins))
-    )
+    def _queued(self, pod: QueuedPodDump) -> QueuedPod:
+        plugins = {*pod.rejected_by, *pod.pending, pod.gated_by} - {""}
+        waiting = self._in_binding.get(pod.uid)
+        if waiting is not None:
+            plugins = set(waiting.plugins)
+        return QueuedPod(
+            pod.key,
+            pod.place,
+            pod.attempts,
+            pod.priority,
+            pod.backoff_left,
+            tuple(sorted(plugins)),
+            "" if waiting is None else waiting.node,
+        )

@@ -292,13 +292,15 @@ async def test_the_strip_of_each_view_says_what_is_wrong(browser: Browser) -> No
     logged = (LoggedProblem(0.0, "warning", "slow"), LoggedProblem(1.0, "error", HOSTILE))
     problems = (f"pods: {HOSTILE}", "nodes: 403")
     wrong = {"leads": False, "problems": problems, "still_seconds": 3.2, "logged": logged}
-    source.quick = structs.replace(source.quick, **wrong)
+    outdated = "c.yaml is not in use: paralelism: unknown field"
+    source.quick = structs.replace(source.quick, **wrong, outdated=outdated)
     async with served(source) as url, browsing(browser) as page:
         for view in ("#/cluster", "#/queue", "#/pod/shop/big"):
             await page.goto(url + view)
             signs = page.locator("#signs")
             await expect(signs).to_contain_text("standing by")
             await expect(signs).to_contain_text(f"informerspods: {HOSTILE}; nodes: 403")
+            await expect(signs).to_contain_text(f"configuration{outdated}")
             await expect(signs).to_contain_text("healthblocked for 3 s")
         log = page.locator("#logged")
         await expect(log.locator("summary")).to_have_text("log 1 error, 1 warning")

@@ -88,7 +88,7 @@ def why(
     uid = shown[-1].uid
     if file is not None or (page.pod is not None and page.pod.uid == uid):
         last = shown[-1] is all_attempts[-1]
-        _tell(page, [*lines_of(page, shown), *(_lines_of_gate(page) if last else ())], output)
+        _tell(page, [*lines_of(page, shown), *(_lines_of_holds(page) if last else ())], output)
         return
     events = events_about(key, uid, scheduler)
     _tell(page, [*lines_of(page, shown), *lines_of_end(page, events)], output, events)
@@ -162,13 +162,17 @@ def lines_of_pod(key: str, page: AttemptsPage, events: Sequence[EventNow]) -> It
     if page.pod is None:
         yield "  there is no such pod now; there are events about one"
     else:
-        yield from _lines_of_gate(page)
+        yield from _lines_of_holds(page)
         yield from _lines_of(page.pod)
     yield from _lines_of_events(events)
 
 
-def _lines_of_gate(page: AttemptsPage) -> Iterator[str]:
-    """Returns the line about the plugin that keeps the pod out of the queue, if one does now."""
+def _lines_of_holds(page: AttemptsPage) -> Iterator[str]:
+    """Returns the lines about the plugins that hold the pod now, before or after its decision."""
+    if page.waiting is not None:
+        for plugin, seconds in sorted(page.waiting.waits_for.items()):
+            left = max(0, round(seconds))
+            yield f"  it waits on {page.waiting.node} until {plugin} permits it, at most {left} s"
     step = page.story[-1] if page.story else None
     if page.pod is None or page.pod.node or step is None or step.queue != Place.GATED:
         return

@@ -27,7 +27,16 @@ from ..debug.asking import NoAnswerError, Target, target_options
 from ..explain.answering import Explainer
 from ..explain.source import NO_ANSWER, from_cluster
 from ..feature_gates import feature_gates_option, gates_from
-from .examining import FORGOTTEN, Examination, ParkedPod, diagnosed, examine, parked, registered
+from .examining import (
+    FORGOTTEN,
+    Examination,
+    ParkedPod,
+    diagnosed,
+    examine,
+    gated,
+    parked,
+    registered,
+)
 
 MOST_OTHERS = 20  # rows
 
@@ -77,7 +86,8 @@ def doctor(
 
     Decides twice about each parked pod, in the cluster as the API server shows it. A pod that fits
     both times on the same node, while the scheduler leaves it parked, is forgotten: a hint of a
-    plugin that rejected it missed an event. Writes nothing. The exit code is 1 if a pod is
+    plugin that rejected it missed an event. Pods that a plugin keeps out of the queue are listed
+    with its reasons. Writes nothing. The exit code is 1 if a pod is
     forgotten, and 2 if there is no answer.
 
     \b
@@ -90,7 +100,8 @@ def doctor(
     try:
         configuration = load_file(file) if file else from_mapping(None)
         explainer = Explainer(configuration, gates_from(feature_gates))
-        before = parked(_queue(target), key)
+        queue = _queue(target)
+        before = parked(queue, key)
         first = _examination(explainer, configuration, target, before, seconds)
         if before:
             time.sleep(apart)
@@ -102,7 +113,7 @@ def doctor(
         msgspec.DecodeError,
     ) as problem:
         raise NoAnswerError(str(problem)) from None
-    pods = diagnosed(before, first, after, second, events)
+    pods = [*diagnosed(before, first, after, second, events), *gated(queue, key)]
     if output == "json":
         click.echo(msgspec.json.encode({"items": pods}))
     else:
@@ -134,7 +145,7 @@ def show(pods: Sequence[ParkedPod], console: Console) -> None:
     woken the forgotten ones.
     """
     if not pods:
-        console.print("No pod stayed parked.")
+        console.print("No pod stayed parked, and no plugin keeps one out of the queue.")
         return
     table = Table(title="parked pods", title_justify="left")
     for column in ("pod", "parked for", "rejected by", "would it fit now?"):
@@ -143,6 +154,7 @@ def show(pods: Sequence[ParkedPod], console: Console) -> None:
     for pod in [*(pod for pod in pods if pod.verdict == FORGOTTEN), *others[:MOST_OTHERS]]:
         waits = str(Duration(max(0, round(time.time() - pod.since)))) if pod.since else ""
         verdict = f"on {pod.node}: forgotten" if pod.verdict == FORGOTTEN else pod.verdict
+        verdict += f": {pod.message}" if pod.message else ""
         cells = (pod.key, waits, ", ".join(pod.rejected_by), verdict)
         table.add_row(*(escape(printable(cell)) for cell in cells))
     console.print(table)

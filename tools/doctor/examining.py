@@ -27,6 +27,7 @@ from ..explain.subject import standing
 
 SUCCESS = "Success"
 FORGOTTEN = "forgotten"
+GATED = "gated"
 
 
 class Examination(msgspec.Struct, frozen=True):
@@ -45,7 +46,8 @@ class ParkedPod(msgspec.Struct, frozen=True, rename="camel"):
 
     `events` are the events for which the plugins in `rejected_by` registered; one of them should
     have woken a forgotten pod. `skipped` tells how often each plugin's hint skipped an event since
-    the last attempt.
+    the last attempt. A gated pod is kept out of the queue by the plugin in `rejected_by`, with this
+    `message`.
     """
 
     key: str
@@ -55,6 +57,7 @@ class ParkedPod(msgspec.Struct, frozen=True, rename="camel"):
     node: str = ""
     events: tuple[str, ...] = ()
     skipped: Mapping[str, int] = {}
+    message: str = ""
 
 
 def parked(queue: Iterable[QueuedPodDump], key: str | None = None) -> dict[str, QueuedPodDump]:
@@ -67,6 +70,23 @@ def parked(queue: Iterable[QueuedPodDump], key: str | None = None) -> dict[str, 
         for pod in queue
         if pod.place is Place.UNSCHEDULABLE and not pod.held and key in (None, pod.key)
     }
+
+
+def gated(queue: Iterable[QueuedPodDump], key: str | None = None) -> list[ParkedPod]:
+    """Returns the pods that plugins keep out of the queue; if there is a `key`, only the pod of
+    that key.
+    """
+    return [
+        ParkedPod(
+            pod.key,
+            pod.story[-1].at if pod.story else 0.0,
+            (pod.gated_by,),
+            GATED,
+            message=pod.gate_message,
+        )
+        for pod in sorted(queue, key=lambda pod: pod.key)
+        if pod.place is Place.GATED and not pod.held and key in (None, pod.key)
+    ]
 
 
 def examine(

@@ -12,10 +12,10 @@ from berth.actors.scheduling.kube.core import FINISHED, Node
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..hollow.objects import read
-from .answering import Explainer, decided, held_there
+from .answering import Attempt, Explainer, decided, held_there
 from .asks.asking import asks_of
 from .cluster import Cluster
-from .decision import Decision
+from .decision import Decision, Explanation
 from .pinned import waiting_claims
 from .podless import Podless, finds_a_node
 from .report import conclusion, sentence_of
@@ -119,11 +119,18 @@ def _decision(
         return str(problem), False, question.standing
     standing = (*question.standing, *attempt.held)
     explained = decided(attempt)
-    asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
-    sentence = "".join(conclusion(explained, asks, now=not standing))
-    sentence = "; there it ".join((sentence, *held_there(attempt, explained.outcome)))
     decision = explained.decision
-    return sentence, isinstance(decision, Decision) and bool(decision.hosts), standing
+    placed = isinstance(decision, Decision) and bool(decision.hosts)
+    return decision_of(attempt, explained, now=not standing), placed, standing
+
+
+def decision_of(attempt: Attempt, explained: Explanation, *, now: bool) -> str:
+    """Returns the decision, and what holds the pod on its node, as a sentence without its subject.
+    Unless `now`, something else has to happen first.
+    """
+    asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
+    decision = "".join(conclusion(explained, asks, now=now))
+    return "; there it ".join((decision, *held_there(attempt, explained.outcome)))
 
 
 def _is_pending(document: Document, namespace: str | None, objects: list[Document]) -> bool:

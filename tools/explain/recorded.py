@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from berth.actors.attempt.flights import AttemptsPage, RecordedAttempt
+from berth.actors.messages.queue import Place
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+
+from .words import listed
 
 NO_REASONS = ("BackoffComplete", "PopFromBackoffQ", "ScheduleAttemptFailure")
 
@@ -36,3 +40,21 @@ def conclusion(attempt: RecordedAttempt) -> str:
     return (
         f"{chosen}, {attempt.best[0].score - attempt.best[1].score} ahead of {attempt.best[1].node}"
     )
+
+
+def held_now(page: AttemptsPage) -> tuple[str, ...]:
+    """Returns what plugins of packages do to the pod now, before or after its decision: sentences
+    without their subject.
+    """
+    if page.waiting is not None:
+        plugins = listed(sorted(page.waiting.waits_for))
+        seconds = max(0, round(min(page.waiting.waits_for.values())))
+        return (f"waits on {page.waiting.node} until {plugins} permits it, at most {seconds} s",)
+    step = page.story[-1] if page.story else None
+    if step is not None and step.queue == Place.GATED and step.plugin not in ("", *IN_TREE):
+        reasons = f": {step.message}" if step.message else ""
+        return (f"is kept out of the queue by the plugin {step.plugin}{reasons}",)
+    last = page.attempts[-1] if page.attempts else None
+    if last is not None and last.result == "failed":
+        return (f"failed on {last.node} after the decision: {last.message}",)
+    return ()

@@ -16,12 +16,12 @@ from berth.config.load import ConfigError
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.answering import Attempt, Explainer, decided
-from ..explain.asks.asking import asks_of
 from ..explain.changes.search import first_of, is_pending, search
-from ..explain.decision import Decision, Explanation, Failure
+from ..explain.decision import Decision, Failure
+from ..explain.pending import decision_of
 from ..explain.recorded import conclusion as recorded_conclusion
-from ..explain.recorded import woken_by
-from ..explain.report import conclusion, sentence_of
+from ..explain.recorded import held_now, woken_by
+from ..explain.report import sentence_of
 from ..explain.source import Question, SourceError, question_about
 from ..explain.subject import Subject
 
@@ -159,7 +159,10 @@ def story_of(
         question, attempt = pending.question, pending.attempt
         waits = question.pinned_to or not spec.get("nodeName")
         if waits:
-            sentence = _sentence(question, attempt, explained)
+            held = held_now(recorded) or attempt.held
+            standing = (*question.standing, *held)
+            decided_so = decision_of(attempt, explained, now=not standing)
+            sentence = sentence_of(standing, decided_so)
         if waits and is_pending(question, attempt, decision):
             result = search(pending.explainer, question, attempt, explained.outcome)
             changes_problem = result.problem
@@ -218,14 +221,8 @@ def undecided(pod: Pod, recorded: AttemptsPage, problem: str) -> Story:
         None,
         problem=problem,
         attempts=_latest(recorded),
+        sentence="" if spec.node_name else "; ".join(held_now(recorded)),
     )
-
-
-def _sentence(question: Question, attempt: Attempt, explained: Explanation) -> str:
-    """Returns the first sentence of `berth explain` about a pending pod, without the pod."""
-    asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
-    decision = "".join(conclusion(explained, asks, now=not question.standing))
-    return sentence_of(question.standing, decision)
 
 
 def _latest(recorded: AttemptsPage) -> list[PastAttempt]:

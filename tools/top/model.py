@@ -163,4 +163,5 @@ class Cluster:
 
 def problems_of(glance: Glance) -> list[str]:
     blocked = ["the event loop is blocked"] * (glance.still_seconds > STILL_SECONDS)
-    return [*glance.problems, *blocked]
+    outdated = [glance.outdated] if glance.outdated else []
+    return [*glance.problems, *outdated, *blocked]

@@ -240,13 +240,15 @@ class Queue(View):
         place = "parked" if pod.place == "unschedulable" else pod.place
         left = f", {pod.backoff_left:.1f} s" if pod.backoff_left > 0.05 else ""
         object_ = cluster.pods.get(row)
+        why = "" if object_ is None else _reason(object_)
+        why = f"waits on {pod.waits_on} for a permit" if pod.waits_on else why
         return (
             (row, ""),
             (f"{place}{left}", ""),
             (f"{pod.attempts:,}", ""),
             (f"{pod.priority:,}", ""),
             (", ".join(pod.plugins), "warn"),
-            ("" if object_ is None else _reason(object_), ""),
+            (why, ""),
         )
 
     def into(self, row: str) -> View | None:

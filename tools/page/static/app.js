@@ -69,8 +69,9 @@ function strip() {
   const signs = [[kind, "feed", word]];
   if (glance) {
     signs.push(glance.leads ? ["good", "lease", "leading"] : ["idle", "lease", "standing by"]);
-    const { problems, stillSeconds } = glance;
+    const { problems, stillSeconds, outdated } = glance;
     signs.push(problems.length ? ["bad", "informers", problems.join("; ")] : ["good", "informers", "ok"]);
+    if (outdated) signs.push(["bad", "configuration", outdated]);
     signs.push(stillSeconds > 2 ? ["bad", "health", `blocked for ${Math.round(stillSeconds)} s`] : ["good", "health", "ok"]);
   }
   const pending = model.pending.size;

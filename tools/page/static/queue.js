@@ -71,7 +71,7 @@ export class QueueView {
         h("td", {}, pod.backoffLeft > 0.05 ? `${pod.place}, ${pod.backoffLeft.toFixed(1)} s` : pod.place === "unschedulable" ? "parked" : pod.place),
         h("td", { class: "number" }, count(pod.attempts)), h("td", { class: "number" }, count(pod.priority)),
         h("td", {}, pod.plugins.join(", ")),
-        h("td", { class: "why" }, this.model.pods.get(pod.key)?.message ?? ""))))));
+        h("td", { class: "why" }, pod.waitsOn ? `waits on ${pod.waitsOn} for a permit` : this.model.pods.get(pod.key)?.message ?? ""))))));
   }
 
   plot(now) {

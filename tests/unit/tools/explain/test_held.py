@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
 from click.testing import CliRunner
 
+from berth.actors.configuration.file import load_file
+from berth.config.feature_gates import DEFAULTS
 from berth.tools.explain.command import explain
+from berth.tools.explain.source import from_manifests
+from berth.tools.page.story import NOTHING_RECORDED, as_pending, story_of
 from berth.tools.whatif.command import whatif
 from tests.kit.processes import install
 
@@ -55,6 +60,25 @@ POINTS = {
         "is rejected on n1 by the plugin Holds: not now",
         1,
     ),
+    "Permit that waits": (
+        "PermitPlugin",
+        "    def permit(self, state, info, node):\n        return Status(Code.WAIT), 60.0",
+        "waits on n1 until Holds permits it",
+        0,
+    ),
+    # The tools write nothing, and therefore do not bind: only a running scheduler tells of these.
+    "PreBind": (
+        "PreBindPlugin",
+        f"    async def pre_bind(self, state, info, node):\n        {REFUSED}",
+        "goes to n1",
+        0,
+    ),
+    "Bind": (
+        "BindPlugin",
+        f"    async def bind(self, state, info, node):\n        {REFUSED}",
+        "goes to n1",
+        0,
+    ),
 }
 CLUSTER = """
 apiVersion: v1
@@ -79,7 +103,7 @@ def point(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     """Installs a plugin that holds every pod at an extension point; returns the point."""
     name: str = request.param
     base, body, *_ = POINTS[name]
-    module = f"holds_at_{name.lower()}"
+    module = f"holds_at_{name.lower().replace(' ', '_')}"
     install(tmp_path, module, PLUGIN.format(base=base, body=body), Holds=f"{module}:Holds")
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
     (tmp_path / "scheduler.yaml").write_text(CONFIGURATION)
@@ -90,13 +114,22 @@ def point(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_explain_and_whatif_tell_what_holds_a_pod(point: str) -> None:
     _, _, sentence, code = POINTS[point]
-    arguments = ["-f", "cluster.yaml", "--config", "scheduler.yaml", "-o", "json"]
+    files = ["-f", "cluster.yaml", "--config", "scheduler.yaml"]
+    arguments = [*files, "-o", "json"]
     listed = CliRunner().invoke(explain, [*arguments, "-A"])
     (pod,) = msgspec.json.decode(listed.stdout)["items"]
     assert sentence in "; ".join((*pod["standing"], pod["decision"]))
-    one = CliRunner().invoke(explain, [*arguments, "--pod", "held"])
-    assert sentence in one.stdout
+    one = CliRunner().invoke(explain, [*files, "--pod", "held"])
+    assert sentence in " ".join(one.stdout.split())
+    configuration = load_file("scheduler.yaml")
+    objects = from_manifests([Path("cluster.yaml")])
+    document = next(each for each in objects if each["kind"] == "Pod")
+    ask = partial(as_pending, document, objects, configuration, DEFAULTS)
+    assert sentence in story_of(document, None, NOTHING_RECORDED, ask).sentence
     tried = CliRunner().invoke(whatif, arguments)
-    (pending,) = msgspec.json.decode(tried.stdout)["pending"]
-    assert sentence in pending["reason"]
+    answer = msgspec.json.decode(tried.stdout)
+    if code:
+        assert sentence in answer["pending"][0]["reason"]
+    else:
+        assert answer["placed"][0]["waitsFor"] == ["Holds"] * ("waits" in point)
     assert tried.exit_code == code

@@ -50,15 +50,18 @@ def test_a_feed_that_begins_anew_replaces_the_cluster() -> None:
 def test_changes_of_the_scheduler_are_news() -> None:
     cluster = Cluster()
     slow = msgspec.structs.replace(QUIET, problems=("pods: not synced",), still_seconds=3.0)
+    slow = msgspec.structs.replace(slow, outdated="c.yaml is not in use: it is empty")
     deposed = msgspec.structs.replace(QUIET, leads=False)
     for glance in (QUIET, QUIET, slow, slow, deposed):
         cluster.take(glance, NOW)
     assert [news.text for news in cluster.news] == [
         "The scheduler leads.",
         "pods: not synced",
+        "c.yaml is not in use: it is empty",
         "the event loop is blocked",
         "The scheduler stands by.",
         "No longer: pods: not synced",
+        "No longer: c.yaml is not in use: it is empty",
         "No longer: the event loop is blocked",
     ]
     for number in range(2 * MOST_NEWS):
