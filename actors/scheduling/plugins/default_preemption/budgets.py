@@ -25,7 +25,10 @@ from ...model.cluster_objects import ObjectName
 NO_BUDGETS: Ints = np.zeros(0, dtype=np.int64)
 MOST_KEPT = 1 << 20  # numbers of budgets that are kept for classes of pods
 MOST_WORN = 16  # numbers of budgets that were replaced, besides as many as there are budgets
-SLICE = 20_000  # requirements and values that are read at once, in about twenty milliseconds
+SLICE = 20_000  # requirements and values that are read at once, in twenty to fifty milliseconds
+STEPS = 2  # of reading a requirement or a value; see berth.actors.scheduling.plugins.steps
+# What an attempt reads at most. All attempts together take less than half of the time.
+MOST_STEPS = 16 * STEPS * SLICE
 # The steps of matching a pod (see berth.actors.scheduling.plugins.steps), and so many budgets more.
 STEPS_PER_POD, BUDGETS_PER_STEP = 20, 50
 
@@ -239,18 +242,17 @@ class Budgets:
             if not len(budgets):
                 del self._by_namespace[name[0]]
 
-    def renew(self) -> Iterator[int]:
-        """Builds the namespaces anew of which most budgets were replaced. Yields the size of each
-        budget.
+    def forget_worn(self) -> list[ObjectName]:
+        """Forgets the namespaces of which most budgets were replaced. Returns the names of their
+        budgets, which have to be put again.
         """
+        names: list[ObjectName] = []
         for namespace, worn in list(self._by_namespace.items()):
             if worn.numbers > 2 * len(worn) + MOST_WORN:
-                fresh = NamespaceBudgets()
-                for budget in worn:
-                    fresh.put(budget)
-                    yield budget.size
-                self._by_namespace[namespace] = fresh
+                names += [(namespace, budget.name) for budget in worn]
+                del self._by_namespace[namespace]
                 self.version += 1
+        return names
 
     def steps_of(self, pods: Iterable[PodInfo]) -> int:
         """Returns the steps that it takes to match these pods."""
@@ -308,8 +310,12 @@ class KeptBudgets:
         self._version = 0
         self._changed: dict[ObjectName, None] = {}  # since the budgets were read
 
-    def follow(self, snapshot: Snapshot) -> Iterator[None]:
-        """Reads the budgets that changed; yields after each slice. Raises UnlistedError."""
+    def follow(self, snapshot: Snapshot) -> Iterator[int]:
+        """Reads the budgets that changed; a reading that was left goes on. Yields 0 before it
+        begins, and after each slice the number of requirements and values that it had.
+
+        Raises UnlistedError.
+        """
         objects = snapshot.objects
         every = objects.every(PodDisruptionBudget)
         log = objects.changes(PodDisruptionBudget)
@@ -323,6 +329,7 @@ class KeptBudgets:
             return
         self._changed |= dict.fromkeys(sorted(changed))
         size = 0
+        yield size
         while self._changed:
             name = next(iter(self._changed))
             item = objects.get(PodDisruptionBudget, name[1], name[0])
@@ -331,11 +338,13 @@ class KeptBudgets:
             else:
                 size += self.budgets.put(item)
             del self._changed[name]
-            if size > SLICE:
+            if not self._changed:
+                self._changed |= dict.fromkeys(self.budgets.forget_worn())
+            if size > SLICE or not self._changed:
+                yield size
                 size = 0
-                yield
-        for more in self.budgets.renew():
-            size += more
-            if size > SLICE:
-                size = 0
-                yield
+
+    @property
+    def complete(self) -> bool:
+        """True if no budget is left to be read."""
+        return not self._changed

@@ -52,7 +52,7 @@ from ...model.latest import Latest
 from ...model.pod_template import PodTemplate
 from ...model.vectors import nth_true
 from .. import steps
-from .budgets import Budgets, KeptBudgets
+from .budgets import MOST_STEPS, STEPS, Budgets, KeptBudgets
 from .dry_runs import DryRuns, Search
 from .lowest import LowestPriorities
 from .victims import Candidate, cheapest
@@ -60,7 +60,9 @@ from .victims import Candidate, cheapest
 MAX_TEMPLATES = 16
 # Steps that each attempt may take: a millisecond. Most searches need fewer.
 FREE = steps.STEPS_PER_SECOND // 1000
+READINGS = ""  # has the account of reading the budgets of all namespaces
 TOO_MUCH = error("preemption: the search goes on in the next attempt")
+UNREAD = error("preemption: the next attempt goes on reading the PodDisruptionBudgets")
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
@@ -104,6 +106,7 @@ class DefaultPreemption(PostFilterPlugin):
         self._lowest = LowestPriorities()
         self._kept_budgets = KeptBudgets()
         self._budget = steps.Budget(handle.now, FREE)
+        self._readings = steps.Budget(handle.now, FREE)
 
     def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
         """Returns a nomination, or the reason why there is none. Raises PluginError."""
@@ -111,6 +114,10 @@ class DefaultPreemption(PostFilterPlugin):
         problem = ineligible(attempt)
         if problem:
             return PostFiltered(unschedulable(f"preemption: {problem}"))
+        left = self._readings.attempt(READINGS, MOST_STEPS)
+        limits = yield from self._budgets(attempt, left)
+        if limits is None:
+            return PostFiltered(UNREAD, again=True)
         potential = attempt.helped
         number = int(np.count_nonzero(potential))
         start = enough = 0
@@ -120,7 +127,7 @@ class DefaultPreemption(PostFilterPlugin):
         dry_runs = self._dry_runs.pop(attempt.info.template, None) or DryRuns()
         namespace = attempt.info.pod.metadata.namespace
         left = self._budget.attempt(namespace, steps.STEPS_PER_SECOND)
-        search = yield from self._search(attempt, dry_runs, start, enough, left)
+        search = yield from self._search(attempt, dry_runs, start, enough, limits, left)
         # Not if a plugin failed: incomplete results are never kept.
         self._dry_runs.put(attempt.info.template, dry_runs)
         if not len(search.candidates):
@@ -156,18 +163,23 @@ class DefaultPreemption(PostFilterPlugin):
         """
         dry_runs = DryRuns()
         nodes = len(attempt.snapshot)
-        search = yield from self._search(attempt, dry_runs, 0, nodes, steps.NO_LIMIT)
+        limits = yield from self._budgets(attempt, steps.NO_LIMIT)
+        assert limits is not None
+        search = yield from self._search(attempt, dry_runs, 0, nodes, limits, steps.NO_LIMIT)
         return dry_runs.in_order(search.candidates)
 
-    def _budgets(self, attempt: FailedAttempt) -> Steps[Budgets]:
-        """Returns the budgets, once the changed ones are read.
+    def _budgets(self, attempt: FailedAttempt, left: steps.Steps) -> Steps[Budgets | None]:
+        """Returns the budgets, once the changed ones are read; None if no steps are left before.
 
         Raises UnlistedError if they are unknown and there is a possible victim that one might
         protect.
         """
         try:
-            for _ in self._kept_budgets.follow(attempt.snapshot):
-                yield PAUSE
+            for size in self._kept_budgets.follow(attempt.snapshot):
+                if left.take(STEPS * size) and not self._kept_budgets.complete:
+                    return None
+                if size:
+                    yield PAUSE
         except UnlistedError:
             columns = attempt.snapshot.columns
             infos = (columns.infos[row] for row in columns.order[attempt.helped].tolist())
@@ -183,10 +195,10 @@ class DefaultPreemption(PostFilterPlugin):
         dry_runs: DryRuns,
         start: int,
         enough: int,
+        limits: Budgets,
         left: steps.Steps,
     ) -> Steps[Search]:
-        limits = yield from self._budgets(attempt)
-        search = yield from dry_runs.search(
+        return dry_runs.search(
             attempt,
             start,
             enough,
@@ -195,7 +207,6 @@ class DefaultPreemption(PostFilterPlugin):
             left,
             sound_only=self._never_break_budgets,
         )
-        return search
 
 
 def _left_by_extenders(

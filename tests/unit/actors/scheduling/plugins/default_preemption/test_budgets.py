@@ -15,6 +15,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.plugins.default_preemption import budgets
 from berth.actors.scheduling.plugins.default_preemption.budgets import (
+    MOST_WORN,
     SLICE,
     Budget,
     Budgets,
@@ -98,9 +99,26 @@ def test_large_budgets_are_read_in_slices_and_a_reading_that_is_left_goes_on() -
     for number in range(3):
         cache.handle(ObjectPut(budget(f"b{number}", selector={"matchExpressions": large})))
     snapshot = snapshot_of(cache)
-    next(kept.follow(snapshot))
-    assert sum(1 for _ in kept.follow(snapshot)) == 2
+    reading = kept.follow(snapshot)
+    assert [next(reading), next(reading)] == [0, SLICE + 2]
+    assert list(kept.follow(snapshot)) == [0, SLICE + 2, SLICE + 2]
+    assert kept.complete
     assert followed(kept, snapshot) == {"b0": 0, "b1": 0, "b2": 0}
+
+
+def test_budgets_of_which_most_were_replaced_are_read_again_in_slices() -> None:
+    cache, kept = CacheState(), KeptBudgets()
+    for number in range(2 * MOST_WORN):
+        large = [
+            {"key": "k", "operator": "NotIn", "values": [f"v{i + number}" for i in range(5000)]}
+        ]
+        selector = {"matchExpressions": large}
+        cache.handle(ObjectPut(budget("a", selector=selector)))
+        cache.handle(ObjectPut(budget("b", selector=selector, allowed=1)))
+        assert followed(kept, snapshot_of(cache)) == {"a": 0, "b": 1}
+    of_namespace = kept.budgets.of("ns")
+    assert of_namespace is not None
+    assert of_namespace.numbers <= 2 * 2 + MOST_WORN
 
 
 def test_another_cache_has_other_budgets() -> None:
@@ -149,8 +167,9 @@ def test_budgets_that_come_change_and_go_cover_what_their_selectors_match() -> N
         else:
             present[name] = budget(name, selector=selector(rng), exempt=(rng.choice("pq"),))
             limits.put(present[name])
-        for _ in limits.renew():
-            pass
+        for namespace, name in limits.forget_worn():
+            assert namespace == "ns"
+            limits.put(present[name])
         labels = {key: rng.choice("xyz") for key in rng.sample("abcde", rng.randrange(5))}
         covering = [
             each.name

@@ -31,7 +31,7 @@ from berth.actors.scheduling.kube.storage import (
 )
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins import steps
-from berth.actors.scheduling.plugins.default_preemption import dry_runs, plugin, victims
+from berth.actors.scheduling.plugins.default_preemption import budgets, dry_runs, plugin, victims
 from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
 from berth.actors.scheduling.plugins.default_preemption.victims import Outcome, dry_run
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
@@ -91,16 +91,46 @@ class Cluster:
 
     def promised(self, pending: Pod) -> str:
         """Returns the node that preemption nominates for a pod, or ""."""
+        outcome = self.unfit(pending)
+        return "" if outcome.nomination is None else outcome.nomination.node
+
+    def unfit(self, pending: Pod) -> Unfit:
         (lend,) = self.cache.handle(TakeSnapshot(Nowhere()))
         assert isinstance(lend, Lend)
         outcome = self.scheduler.schedule(self.profile, PodInfo(pending), lend.snapshot)
         assert isinstance(outcome, Unfit)
-        return "" if outcome.nomination is None else outcome.nomination.node
+        return outcome
 
 
 @pytest.fixture
 def cluster() -> Cluster:
     return Cluster(profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"])
+
+
+def test_other_pods_have_their_turn_while_many_budgets_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handle = NoApi()
+    cluster = Cluster(profiles_of(KubeSchedulerConfiguration(), handle)["default-scheduler"])
+    monkeypatch.setattr(plugin, "MOST_STEPS", 10 * steps.STEPS_PER_SECOND)
+    monkeypatch.setattr(plugin, "STEPS", steps.STEPS_PER_SECOND // 100)
+    monkeypatch.setattr(budgets, "SLICE", 1)
+    for number in range(36):
+        budget = {
+            "metadata": {"namespace": "ns", "name": f"keep{number:02}"},
+            "spec": {"selector": {"matchLabels": {"app": "on-late"}}},
+        }
+        cluster.cache.handle(ObjectPut(msgspec.convert(budget, PodDisruptionBudget)))
+    for attempt in range(5):  # All attempts of a moment together read little more than one.
+        unfit = cluster.unfit(pod(f"new{attempt}", priority=9))
+        assert unfit.post_filtered is not None
+        assert unfit.post_filtered.again
+        assert unfit.nomination is None
+        assert "goes on reading the PodDisruptionBudgets" in unfit.message
+    handle.seconds = 1.0
+    assert cluster.unfit(pod("new", priority=9)).nomination is None
+    handle.seconds = 10.0
+    assert cluster.promised(pod("new", priority=9)) == "early"
 
 
 def test_a_budget_counts_from_the_next_pod_on(cluster: Cluster) -> None:
