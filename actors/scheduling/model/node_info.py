@@ -192,14 +192,26 @@ class NodeInfo:
     def _log(self, info: PodInfo, sign: int) -> None:
         changes = self.changes
         if changes is not None:
-            if sign < 0 and changes and changes[-1] == (info, 1):
-                changes.pop()  # A pod whose labels change all the time counts once in a snapshot.
+            if sign < 0 and self._unlog(changes, info.key):
                 return
             changes.append((info, sign))
             if len(changes) > MAX_CHANGES + 2 * len(self._pods):
                 # No snapshot is taken (for a ghost, or without the lease). A recount will be
                 # cheaper, and this bounds the memory.
                 self.changes = None
+
+    @staticmethod
+    def _unlog(changes: list[tuple[PodInfo, int]], key: str) -> bool:
+        """Removes the entry of a pod that was added since the last snapshot, which need not know
+        of it; it may be large. Returns False if there is none.
+        """
+        for position in range(len(changes) - 1, -1, -1):
+            info, sign = changes[position]
+            if info.key == key:
+                if sign > 0:
+                    del changes[position]
+                return sign > 0
+        return False
 
     def validate(self) -> None:
         """Raises AssertionError if a sum differs from a recount of the pods."""
