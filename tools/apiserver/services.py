@@ -162,11 +162,13 @@ def _give_ports(store: Store, service: Document, spec: Document, was: Document) 
     taken |= _node_ports(spec)
     first = crc32(service["metadata"]["uid"].encode())
     free = (port for port in _ports(first) if port not in taken)
-    shared = {port["port"]: port["nodePort"] for port in spec["ports"] if port.get("nodePort")}
+    ports = spec.get("ports") or ()
+    # Validation refuses a port without a number later.
+    shared = {port.get("port"): port["nodePort"] for port in ports if port.get("nodePort")}
     if gives:
-        for port in spec["ports"]:
-            shared[port["port"]] = shared.get(port["port"]) or next(free)
-        spec["ports"] = [{"nodePort": shared[port["port"]], **port} for port in spec["ports"]]
+        for port in ports:
+            shared[port.get("port")] = shared.get(port.get("port")) or next(free)
+        spec["ports"] = [{"nodePort": shared[port.get("port")], **port} for port in ports]
     if local and not spec.get("healthCheckNodePort"):
         spec["healthCheckNodePort"] = next(free)
 

@@ -552,6 +552,16 @@ async def test_the_api_server_has_a_service(server: Server) -> None:
     assert (port["name"], port["port"], port["targetPort"]) == ("https", 443, 6443)
 
 
+async def test_a_port_without_a_number_gets_no_node_port(server: Server) -> None:
+    services = "/api/v1/namespaces/default/services"
+    spec = {"type": "NodePort", "ports": [{"port": 80}]}
+    await server.call("POST", services, {"metadata": {"name": "s"}, "spec": spec})
+    patch = {"spec": {"ports": [{"name": "p"}]}}
+    status, answer = await server.call("PATCH", f"{services}/s", patch, MERGE)
+    assert status == 422
+    assert "spec.ports[0].port: Invalid value: 0" in answer["message"]
+
+
 async def test_an_admission_policy_is_stored_with_its_status_and_enforced(server: Server) -> None:
     group = "/apis/admissionregistration.k8s.io/v1"
     policies = f"{group}/validatingadmissionpolicies"
