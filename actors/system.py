@@ -144,7 +144,14 @@ class Daemon:
             mailboxes, in_binding, informers, access.tenure, self._heartbeat, reloads
         )
         self.debug = debug_of(
-            debugger, informers, mailboxes, in_binding, clock, flights, self.lookout
+            debugger,
+            informers,
+            mailboxes,
+            in_binding,
+            clock,
+            flights,
+            self.lookout,
+            self._heartbeat,
         )
         self._server: ServerActor | None = None
         if options.serving is not None and options.serving.secure_port:

@@ -7,8 +7,11 @@ the whole process was stopped (SIGSTOP), the loop counts as blocked until its ne
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from collections.abc import Callable
+from types import FrameType
 
 import anyio
 from anyio.abc import TaskStatus
@@ -21,10 +24,12 @@ class Heartbeat:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
+        self._thread: int | None = None  # that of the loop
         self._due_at: float | None = None  # time of the next beat; None while `run` does not run
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Beats in the event loop of the caller, until cancelled."""
+        self._thread = threading.get_ident()
         self._beat()
         task_status.started()
         try:
@@ -42,6 +47,11 @@ class Heartbeat:
         """
         due_at = self._due_at
         return 0.0 if due_at is None else max(self._now() - due_at, 0.0)
+
+    def frame(self) -> FrameType | None:
+        """Returns the innermost frame of the loop's thread, which may be running."""
+        frames = sys._current_frames()  # noqa: SLF001 - the only way to another thread's stack
+        return None if self._thread is None else frames.get(self._thread)
 
     def _beat(self) -> None:
         self._due_at = self._now() + BEAT_SECONDS

@@ -93,7 +93,8 @@ class Debug(msgspec.Struct, frozen=True):
     `waiting` the pods that wait on Permit, and `unreadable` the objects that cannot be read.
     `attempts` returns the recorded attempts of a pod; it is None without a flight recorder.
     `glance` returns the state of the queue and the scheduler, and `pod` a pod as the API server
-    shows it.
+    shows it. `standstill` says where the event loop is blocked, "" if it is not; it is called in
+    the server's.
     """
 
     nodes: Callable[[], AsyncGenerator[tuple[NodeDump, ...], None]]
@@ -105,6 +106,7 @@ class Debug(msgspec.Struct, frozen=True):
     attempts: Callable[[str], AttemptsPage] | None = None
     glance: Callable[[], Awaitable[msgspec.Struct]] | None = None
     pod: Callable[[str], Pod | None] = _unknown
+    standstill: Callable[[], str] = str
 
     async def show(self, request: Request, elsewhere: OtherLoop) -> Answer:
         """Returns the page at a path below /debug/."""
@@ -129,7 +131,7 @@ class Debug(msgspec.Struct, frozen=True):
                 case _:
                     return NOT_FOUND
         except NoAnswerError as problem:
-            return text(f"no answer: {problem}\n", 503)
+            return text(f"no answer: {self.standstill() or problem}\n", 503)
         return _page(page)
 
     async def recorded(self, key: str) -> AttemptsPage:

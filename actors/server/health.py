@@ -49,16 +49,13 @@ def leader_election(tenure: Tenure, election: LeaderElectionConfiguration) -> Ch
     return Check("leaderElection", problem)
 
 
-def ping(still_for: Callable[[], float], most: float) -> Check:
-    """Fails if the scheduler's event loop stood still for `most` seconds; kube-scheduler's never
-    does.
+def ping(still_for: Callable[[], float], standstill: Callable[[], str], most: float) -> Check:
+    """Fails if the scheduler's event loop stood still for `most` seconds, with what `standstill`
+    returns; kube-scheduler's never does.
     """
 
     def problem() -> str | None:
-        seconds = still_for()
-        if seconds < most:
-            return None
-        return f"the event loop has stood still for {seconds:.0f} s"
+        return None if still_for() < most else standstill()
 
     return Check("ping", problem, public=True)
 

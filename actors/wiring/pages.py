@@ -19,9 +19,11 @@ from ..mailboxes import Mailboxes
 from ..messages.cache import CountCached
 from ..messages.queue import MeasureQueue
 from ..process.heartbeat import Heartbeat
+from ..process.watchdog import STALL_SECONDS
 from ..runtime.ask import ask
 from ..runtime.clock import Clock
 from ..scheduling.decision.profile import Profile
+from ..scheduling.decision.whereabouts import in_words, whereabouts
 from ..server.actor import Measure
 from ..server.debug import Debug
 from ..server.health import Check, Health, leader_election, ping
@@ -81,13 +83,20 @@ def health_of(
 ) -> Health:
     """Makes the checks of kube-scheduler, in its order."""
     elected = (leader_election(tenure, election),) if election.leader_elect else ()
-    live = (ping(heartbeat.still_for, options.liveness_stall),)
+    live = (ping(heartbeat.still_for, lambda: _standstill(heartbeat), options.liveness_stall),)
     ready = (
         Check("shutdown", readiness.stopping),
         Check("sched-handler-sync", readiness.unsynchronized),
     )
     groups = {"healthz": elected, "livez": live, "readyz": (*elected, *ready)}
     return Health(groups, measures)
+
+
+def _standstill(heartbeat: Heartbeat) -> str:
+    """Returns for how long the event loop has been blocked, and where, in words."""
+    frame = heartbeat.frame()
+    where = "" if frame is None else in_words(whereabouts(frame))
+    return f"the event loop has stood still for {heartbeat.still_for():.0f} s {where}".rstrip()
 
 
 def metrics_of(
@@ -131,6 +140,7 @@ def debug_of(
     clock: Clock,
     flights: FlightRecorder | None,
     lookout: Lookout,
+    heartbeat: Heartbeat,
 ) -> Debug:
     """Makes the pages below /debug."""
     return Debug(
@@ -143,6 +153,7 @@ def debug_of(
         None if flights is None else flights.page,
         lookout.glance,
         informers.pods.objects().get,
+        lambda: _standstill(heartbeat) if heartbeat.still_for() > STALL_SECONDS else "",
     )
 
 

@@ -5,6 +5,7 @@ follows the process, and it asks API servers over HTTP.
 from __future__ import annotations
 
 import http.client
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -76,6 +77,7 @@ async def test_health_is_served_while_the_scheduler_stands_still() -> None:
         live, by_name, ready = answers
         assert live[0] == by_name[0] == 500
         assert live[1].startswith("[-]ping failed: the event loop has stood still for")
+        assert re.search(r" s at \S+\.py:\d+\n", live[1])
         assert by_name[1].startswith("internal server error: the event loop has stood still for")
         assert ready == (200, "ok")
         await anyio.sleep(0.3)

@@ -113,6 +113,7 @@ def assert_named(fields: dict[str, Any], site: Path, way: str) -> None:
     ]
     assert fields["at"] in places
     assert (fields["plugin"], fields["pod"]) == ("Stuck", {"name": way, "namespace": "default"})
+    assert fields["point"] == ("Unreserve" if way == "undo" else "Filter")
     assert f"in {way}\n" in fields["stack"]
 
 

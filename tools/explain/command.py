@@ -34,6 +34,7 @@ from .kubelets import OS, refusals, system_of
 from .pending import pending
 from .pending import show as show_pending
 from .report import every_node, show
+from .slow_answer import telling
 from .source import (
     NO_ANSWER,
     Document,
@@ -131,10 +132,12 @@ def explain(
         if subject.name:
             subject = subject.settled(objects if paths else ())
             question = question_about(subject, objects, configuration)
-            _explain_one(explainer, question, top, output)
+            with telling():
+                _explain_one(explainer, question, top, output)
         else:
             within = None if all_namespaces else namespace or DEFAULT_NAMESPACE
-            _explain_pending(explainer, configuration, objects, within, output)
+            with telling():
+                _explain_pending(explainer, configuration, objects, within, output)
         exit_with(reading)
     except NO_ANSWER as problem:
         raise click.ClickException(str(problem)) from None

@@ -17,6 +17,7 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 
 from ..explain.answering import Explainer
+from ..explain.slow_answer import telling
 from ..explain.source import NO_ANSWER, Live, tell
 from ..explain.words import listed, shown
 from ..feature_gates import feature_gates_option, gates_from
@@ -129,7 +130,8 @@ def whatif(
         live = Live(kubeconfig, context, master)
         objects = cluster_of(paths, live, Explainer(configuration, gates).kinds, reading)
         documents = Documents(objects, configuration, gates)
-        result = result_of(documents, parsed, seed, namespace, reading=reading)
+        with telling():
+            result = result_of(documents, parsed, seed, namespace, reading=reading)
         tell(*reading.findings.untold())
     except StepError as problem:
         sentence = sentence_of(written[problem.number - 1])

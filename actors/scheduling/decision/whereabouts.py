@@ -1,28 +1,34 @@
-"""The plugin, its line and the pod in a stack, for the log line about a stuck hook."""
+"""The plugin, its extension point and line, and the pod in a stack, to tell of a stuck hook."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import TypeVar
 
 from ..framework.interface import Plugin
+from ..kube.core import Pod
 from ..model.pod_info import PodInfo
+from .failures import Point
+from .guard import Hook
 
 T = TypeVar("T")
 
 
 def whereabouts(innermost: FrameType) -> dict[str, str]:
-    """Returns `plugin`, `pod` and `at` (file:line), if available. The stack may belong to a running
-    thread.
+    """Returns `plugin`, `point`, `pod` and `at` (file:line), if available. The stack may belong to
+    a running thread.
 
-    The runner calls a plugin through a variable named `plugin`, and a plugin calls itself `self`;
-    nothing has to be recorded while plugins run.
+    The runner calls a plugin by a Hook, or through variables named `plugin` and `point`, and a
+    plugin calls itself `self`; nothing has to be recorded while plugins run.
     """
     frames = list(_outwards(innermost))
     plugin = _first(frames, ("self", "plugin"), Plugin)
+    hook = _first(frames, ("self",), Hook)
+    point = _first(frames, ("point",), Point) if hook is None else hook.point
     info = _first(frames, ("info",), PodInfo)
+    pod = _first(frames, ("info", "pod"), Pod)
     at = frames[0]
     if plugin is not None:
         file = getattr(sys.modules.get(type(plugin).__module__), "__file__", None)
@@ -30,9 +36,21 @@ def whereabouts(innermost: FrameType) -> dict[str, str]:
     place = {"at": f"{at.f_code.co_filename}:{at.f_lineno}"}
     if plugin is not None:
         place["plugin"] = plugin.name
+        if point is not None:
+            place["point"] = point.name
     if info is not None:
         place["pod"] = info.key
+    elif pod is not None:
+        place["pod"] = PodInfo(pod).key
     return place
+
+
+def in_words(place: Mapping[str, str]) -> str:
+    """Returns a place, such as "in Filter of the plugin Price about default/web (price.py:31)"."""
+    of = f"the plugin {place['plugin']}" if "plugin" in place else ""
+    by = " of ".join(filter(None, (place.get("point", ""), of)))
+    about = f" about {place['pod']}" if "pod" in place else ""
+    return f"in {by}{about} ({place['at']})" if by else f"at {place['at']}"
 
 
 def _outwards(innermost: FrameType) -> Iterator[FrameType]:

@@ -111,7 +111,7 @@ def test_the_watchdog_of_the_lease() -> None:
 
 def test_ping_fails_when_the_loop_stands_still() -> None:
     seconds = 59.9
-    check = ping(lambda: seconds, 60.0)
+    check = ping(lambda: seconds, lambda: "it stands still", 60.0)
     assert check.problem() is None
     seconds = 61.2
-    assert check.problem() == "the event loop has stood still for 61 s"
+    assert check.problem() == "it stands still"

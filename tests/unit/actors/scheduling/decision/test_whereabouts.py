@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from berth.actors.scheduling.decision.profile import hinting
-from berth.actors.scheduling.decision.whereabouts import whereabouts
+from berth.actors.scheduling.decision.whereabouts import in_words, whereabouts
+from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.plugin import (
     SUCCESS,
     Action,
@@ -19,6 +20,7 @@ from berth.plugin import (
     NodeInfo,
     Pod,
     PodInfo,
+    PreEnqueuePlugin,
     Registration,
     ReservePlugin,
     Resource,
@@ -35,8 +37,12 @@ def look(_match: object) -> str:
     return ""
 
 
-class Looking(NodeFilterPlugin, ReservePlugin):
+class Looking(NodeFilterPlugin, ReservePlugin, PreEnqueuePlugin):
     name = "Looking"
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        look(None)
+        return SUCCESS
 
     def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
         return SUCCESS
@@ -65,7 +71,7 @@ def test_a_plugin_calls_others(seen: list[dict[str, str]]) -> None:
     info = PodInfo(Pod())
     profile_with(Looking).reserve(CycleState(), info, "n")
     (fields,) = seen
-    assert (fields["plugin"], fields["pod"]) == ("Looking", info.key)
+    assert (fields["plugin"], fields["point"], fields["pod"]) == ("Looking", "Reserve", info.key)
     assert fields["at"].startswith(f"{__file__}:")
 
 
@@ -79,4 +85,18 @@ def test_a_hint_has_no_self(seen: list[dict[str, str]]) -> None:
     )
     assert registered.hint is not None
     registered.hint(Pod(), None, None)
-    assert seen[0]["plugin"] == "Looking"
+    assert (seen[0]["plugin"], seen[0]["point"]) == ("Looking", "QueueingHint")
+
+
+def test_before_the_queue_and_in_filters_of_one_node(seen: list[dict[str, str]]) -> None:
+    pod = Pod(metadata=ObjectMeta(namespace="shop", name="web"))
+    profile_with(Looking).pre_enqueue(pod)
+    (fields,) = seen
+    assert (fields["plugin"], fields["point"], fields["pod"]) == (
+        "Looking",
+        "PreEnqueue",
+        "shop/web",
+    )
+    start = "in PreEnqueue of the plugin Looking about shop/web ("
+    assert in_words(fields) == f"{start}{fields['at']})"
+    assert in_words({"at": "queue.py:3"}) == "at queue.py:3"
