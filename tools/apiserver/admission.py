@@ -115,13 +115,17 @@ def admitted_claim(store: Store, claim: Document) -> Document:
     return {**claim, "spec": {**claim["spec"], "storageClassName": newest["name"]}}
 
 
-def with_both_sources(claim: Document) -> Document:
-    """Returns the claim with its data source under the old and the new name, if both can say it."""
-    spec = claim["spec"]
+def with_both_sources(claim: Document, before: Document | None) -> Document:
+    """Returns the claim with its data source under the old and the new name, if both can say it.
+
+    A data source that the old name never had is dropped, unless the stored claim has one.
+    """
+    spec, was = claim["spec"], {} if before is None else before["spec"]
     old, new = spec.get("dataSource"), spec.get("dataSourceRef")
-    if old is not None and not is_known_source(old):
-        return claim
-    if old and not new:
+    had_none = was.get("dataSource") is None and was.get("dataSourceRef") is None
+    if old is not None and new is None and had_none and not is_known_source(old):
+        return {**claim, "spec": {f: v for f, v in spec.items() if f != "dataSource"}}
+    if old is not None and new is None:
         return {**claim, "spec": {**spec, "dataSourceRef": old}}
     if new and not old and not new.get("namespace"):
         return {**claim, "spec": {**spec, "dataSource": new}}

@@ -174,7 +174,7 @@ class Api:
         if kind == PODS:
             created = admitted_pod(self.store, with_default_limits(self.store, created))
         elif kind == CLAIMS:
-            created = admitted_claim(self.store, with_both_sources(created))
+            created = admitted_claim(self.store, with_both_sources(created, None))
         elif kind == DAEMON_SETS:
             created = numbered(created, None)
         elif kind == QUOTAS:
@@ -257,7 +257,7 @@ class Api:
         if kind == DAEMON_SETS:
             return numbered(after, before)
         if kind == CLAIMS:
-            return with_both_sources(after)
+            return with_both_sources(after, before)
         if kind == SERVICES:
             return allocated(self.store, after, before)
         if kind == NAMESPACES and subresource != "finalize":

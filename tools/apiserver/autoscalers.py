@@ -41,7 +41,8 @@ def as_v2(document: Document) -> Document:
 
 def as_v1(document: Document) -> Document:
     """Returns the v1 form of an autoscaler in the v2 form."""
-    spec, status = dict(document.get("spec") or {}), dict(document.get("status") or {})
+    spec = dict(document.get("spec") or {})
+    status = {"currentReplicas": 0, **(document.get("status") or {})}
     metrics, behavior = spec.pop("metrics", None) or [], spec.pop("behavior", None)
     status.pop("conditions", None)
     seen = [_share(metric, "current") for metric in status.pop("currentMetrics", None) or ()]

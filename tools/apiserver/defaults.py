@@ -84,7 +84,9 @@ def _container_of_pod(container: Document, *, host: bool) -> Document:
         container = {**container, "resources": {**resources, "requests": requests}}
     if host and container.get("ports"):
         ports = [
-            port if port.get("hostPort") else {**port, "hostPort": port["containerPort"]}
+            {**port, "hostPort": port["containerPort"]}
+            if port.get("containerPort") and not port.get("hostPort")
+            else port
             for port in container["ports"]
         ]
         container = {**container, "ports": ports}
@@ -186,8 +188,8 @@ def _service(spec: Document) -> None:
 
 
 def _service_port(port: Document) -> None:
-    if not port.get("targetPort") and "port" in port:
-        port["targetPort"] = port["port"]
+    if not port.get("targetPort"):
+        port["targetPort"] = port.get("port", 0)
 
 
 def _secret(secret: Document) -> None:
@@ -210,6 +212,15 @@ def _namespace(namespace: Document) -> None:
     metadata = namespace["metadata"]
     labels = {**metadata.get("labels", {}), "kubernetes.io/metadata.name": metadata.get("name", "")}
     namespace["metadata"] = {**metadata, "labels": labels}
+
+
+def _node_spec(spec: Document) -> None:
+    """Makes podCIDR and podCIDRs agree. The older field wins where both are set."""
+    first, all_ = spec.get("podCIDR"), spec.get("podCIDRs")
+    if first and (not all_ or all_[0] != first):
+        spec["podCIDRs"] = [first]
+    elif all_ and all_[0]:
+        spec["podCIDR"] = all_[0]
 
 
 def _node_status(status: Document) -> None:
@@ -240,6 +251,10 @@ def _role(role: Document) -> None:
 def _subject(subject: Document) -> None:
     if subject.get("kind") in ("User", "Group"):
         subject.setdefault("apiGroup", RBAC_GROUP)
+
+
+def _pod_condition(pattern: Document) -> None:
+    pattern["status"] = pattern.get("status") or "True"
 
 
 def _device_count(request: Document) -> None:
@@ -406,7 +421,6 @@ _CONSTANTS: dict[str, Document] = {
         },
     },
     "Job": {"status": {}},
-    "PodFailurePolicyOnPodConditionsPattern": {"status": "True"},
     "CronJob": {"status": {}},
     "CronJobSpec": {
         "concurrencyPolicy": "Allow",
@@ -476,11 +490,13 @@ _RULES: dict[str, Rule] = {
     "ReplicationController": _labelled_as_template,
     "ReplicationControllerSpec": _replication_controller,
     "Job": _job,
+    "PodFailurePolicyOnPodConditionsPattern": _pod_condition,
     "ServiceSpec": _service,
     "ServicePort": _service_port,
     "Secret": _secret,
     "ConfigMap": _config_map,
     "Namespace": _namespace,
+    "NodeSpec": _node_spec,
     "NodeStatus": _node_status,
     "PersistentVolume": _persistent_volume,
     "LimitRangeItem": _limit,

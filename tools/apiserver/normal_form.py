@@ -71,7 +71,7 @@ class NormalForm:
             elif value or _says_something(field, value) or key in _KEPT.get(shape.name, ()):
                 filled[key] = self._value(field.shape, value)
         for key, default in self._constants.get(shape, ()):
-            if key not in filled:
+            if key not in filled or (filled[key] == "" and fields[key].required):
                 filled[key] = default
         rule = self._rules.get(shape)
         if rule is not None:
@@ -82,5 +82,5 @@ class NormalForm:
 def _says_something(field: Field, value: Any) -> bool:
     """True if Go writes the value of a field, which is false, 0 or empty, or null."""
     if isinstance(value, dict | list):
-        return field.required or field.shape.fields is not None
+        return field.required or field.shape.fields is not None or field.shape.name == "any"
     return field.keeps_zero and value is not None

@@ -34,6 +34,7 @@ SCALARS = frozenset(
     )
 )
 _EXACT: dict[str, type] = {"string": str, "bool": bool}
+_ZEROS = {"string": "", "bytes": "", "quantity": "0", "bool": False, "int32": 0, "int64": 0}
 _JSON = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 _GO = {"time": "string", "microtime": "string", "intstr": "int32", "bytes": "[]uint8"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
@@ -209,7 +210,10 @@ def replaced(document: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]
 
 
 def pruned(shape: Shape, value: Any) -> Any:
-    """Returns a well-typed value as Kubernetes reads it: without nulls and unknown fields."""
+    """Returns a well-typed value as Kubernetes reads it: without fields that are null or unknown.
+
+    A null in a list or a map is the zero value of its type, or is left out if that is nothing.
+    """
     kind = type(value)
     if kind is dict and shape.fields is not None:
         fields = shape.fields
@@ -219,11 +223,13 @@ def pruned(shape: Shape, value: Any) -> Any:
             if below is not None and key in fields
         }
     if kind is dict and shape.values is not None:
-        return {
-            key: pruned(shape.values, below) for key, below in value.items() if below is not None
-        }
+        parts = {key: pruned(shape.values, below) for key, below in value.items()}
+        return {key: below for key, below in parts.items() if below is not None}
     if kind is list and shape.item is not None:
-        return [pruned(shape.item, below) for below in value if below is not None]
+        items = (pruned(shape.item, below) for below in value)
+        return [below for below in items if below is not None]
+    if value is None:
+        return {} if shape.fields is not None else _ZEROS.get(shape.name)
     return value
 
 

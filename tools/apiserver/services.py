@@ -49,12 +49,14 @@ def _leave(spec: Document, was: Document) -> None:
     if spec["type"] == "ExternalName" != was["type"]:
         gone += (*_IP_FIELDS, "internalTrafficPolicy")
     if spec["type"] != "LoadBalancer" == was["type"]:
-        gone += ("allocateLoadBalancerNodePorts", "loadBalancerClass", "healthCheckNodePort")
+        gone += ("allocateLoadBalancerNodePorts", "loadBalancerClass")
     if spec["type"] not in _OUTSIDE and was["type"] in _OUTSIDE and not spec.get("externalIPs"):
         gone.append("externalTrafficPolicy")
         if _node_ports(spec) == _node_ports(was):
             ports = spec.get("ports") or ()
             spec["ports"] = [_without(port, "nodePort") for port in ports]
+    if _is_local(was) and not _is_local(spec):
+        gone.append("healthCheckNodePort")
     for field in gone:
         if spec.get(field) == was.get(field):
             spec.pop(field, None)
@@ -75,7 +77,7 @@ def _keep(spec: Document, was: Document) -> None:
             else {**port, "nodePort": kept[port.get("name")]}
             for port in spec.get("ports") or ()
         ]
-        if spec["type"] == was["type"] and was.get("healthCheckNodePort"):
+        if _is_local(spec) and was.get("healthCheckNodePort"):
             spec.setdefault("healthCheckNodePort", was["healthCheckNodePort"])
 
 
@@ -153,7 +155,7 @@ def _give_ports(store: Store, service: Document, spec: Document, was: Document) 
     gives = spec["type"] == "NodePort" or (
         spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts")
     )
-    local = spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+    local = _is_local(spec)
     missing = gives and any(not port.get("nodePort") for port in spec.get("ports") or ())
     if not new and not missing and (not local or spec.get("healthCheckNodePort")):
         return
@@ -171,6 +173,11 @@ def _give_ports(store: Store, service: Document, spec: Document, was: Document) 
         spec["ports"] = [{"nodePort": shared[port.get("port")], **port} for port in ports]
     if local and not spec.get("healthCheckNodePort"):
         spec["healthCheckNodePort"] = next(free)
+
+
+def _is_local(spec: Document) -> bool:
+    """True if a service needs a port for checks of nodes' health."""
+    return spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
 def _check_ports(service: Document, spec: Document, new: set[int], taken: set[int]) -> None:

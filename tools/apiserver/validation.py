@@ -110,7 +110,8 @@ _MARKS = Marks(ACROSS)
 
 def problems(kind: str, document: Document, before: Document | None = None) -> list[str]:
     """Returns the problems of an object of this kind; `before` is the stored object, if any."""
-    own = _metadata(kind, document.get("metadata") or {})
+    is_label = kind in _LABEL_NAMES or (kind == "StatefulSet" and before is None)
+    own = _metadata(kind, document.get("metadata") or {}, is_label=is_label)
     if kind == "Pod":
         own += _pod_spec(document.get("spec") or {})
     else:
@@ -227,7 +228,7 @@ def _of_flat_kind(kind: str, document: Document, before: Document | None) -> lis
         case "Secret":
             return data.secret(document, before)
         case "v2.HorizontalPodAutoscaler" | "autoscaling.HorizontalPodAutoscaler":
-            return autoscaling.autoscaler(document.get("spec") or {})
+            return autoscaling.autoscaler(document.get("spec") or {}, (before or {}).get("spec"))
         case "LimitRange":
             return limits.limit_range(document.get("spec") or {})
         case "ResourceQuota":
@@ -254,15 +255,9 @@ def _of_access_kind(kind: str, document: Document, before: Document | None) -> l
             return []
 
 
-def _metadata(kind: str, metadata: Document) -> list[str]:
+def _metadata(kind: str, metadata: Document, *, is_label: bool = False) -> list[str]:
     name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
-    form = (
-        dns_label
-        if kind in _LABEL_NAMES
-        else access.path_segment
-        if kind in _PATH_NAMES
-        else dns_subdomain
-    )
+    form = dns_label if is_label else access.path_segment if kind in _PATH_NAMES else dns_subdomain
     problems: list[str] = []
     if prefix:
         # a prefix may end in a dash, since the suffix ends the name with a letter or a digit

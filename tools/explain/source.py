@@ -42,6 +42,7 @@ from ..apiserver.admission import (
     STORAGE_CLASSES,
     admitted_claim,
     admitted_pod,
+    with_both_sources,
 )
 from ..apiserver.api import Api
 from ..apiserver.conversion import stored_form
@@ -403,6 +404,8 @@ def completed_object(kind: Kind, document: Document, store: Store) -> Document:
         metadata["uid"] = str(uuid5(NAMESPACE_OID, key))
     full = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
     stored = stored_form(kind, defaulted(kind, full))
+    if kind == CLAIMS:
+        stored = with_both_sources(stored, None)
     faults = problems(kind.type_name, stored)
     if faults:
         raise SourceError(invalid_message(kind.type_name, name, faults))

@@ -7,6 +7,7 @@ from typing import Any
 from berth.actors.scheduling.kube.names import dns_label
 from berth.actors.scheduling.kube.quantity import nano_value
 
+from .containers import name_of_resource
 from .fields import NOT_POSITIVE, Document, forbidden, invalid, one_of, required, unsupported
 
 MOST_WINDOW_SECONDS = 3600
@@ -22,7 +23,8 @@ _SOURCES = {
 _SUPPORTED = ("ContainerResource", "External", "Object", "Pods", "Resource")
 
 
-def autoscaler(spec: Document) -> list[str]:
+def autoscaler(spec: Document, before: Document | None) -> list[str]:
+    """Checks an autoscaler; `before` is its stored spec, if any."""
     problems: list[str] = []
     least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
     if least is not None and least < 1:
@@ -36,7 +38,8 @@ def autoscaler(spec: Document) -> list[str]:
     if least is not None and most < least:
         detail = "must be greater than or equal to `minReplicas`"
         problems.append(invalid("spec.maxReplicas", most, detail))
-    problems += _reference("spec.scaleTargetRef", spec.get("scaleTargetRef") or {})
+    target, was = spec.get("scaleTargetRef") or {}, (before or {}).get("scaleTargetRef")
+    problems += _target_reference("spec.scaleTargetRef", target, was)
     for i, metric in enumerate(spec.get("metrics") or ()):
         problems += _metric(f"spec.metrics[{i}]", metric)
     behavior = spec.get("behavior") or {}
@@ -53,6 +56,26 @@ def _reference(path: str, reference: Document) -> list[str]:
     version = reference.get("apiVersion") or ""
     if version.count("/") > 1:
         detail = f"unexpected GroupVersion string: {version}"
+        problems.append(invalid(f"{path}.apiVersion", version, detail))
+    return problems
+
+
+def _target_reference(path: str, target: Document, before: Document | None) -> list[str]:
+    """Checks what is scaled, which is in a group of APIs unless it is a ReplicationController.
+
+    An update may keep the target that the stored object, `before`, has.
+    """
+    if before is not None and all(
+        target.get(field) == before.get(field) for field in ("apiVersion", "kind")
+    ):
+        return _reference(path, {**target, "apiVersion": ""})
+    problems, version = _reference(path, target), target.get("apiVersion") or ""
+    if (
+        target.get("kind") != "ReplicationController"
+        and ("/" not in version or version.startswith("/"))
+        and version.count("/") < 2
+    ):
+        detail = "apiVersion must specify API group"
         problems.append(invalid(f"{path}.apiVersion", version, detail))
     return problems
 
@@ -100,6 +123,8 @@ def _source(path: str, field: str, source: Document) -> list[str]:
         problems += _path_segment(f"{path}.metric.name", name, "must specify a metric name")
     elif not source.get("name"):
         problems.append(required(f"{path}.name", "must specify a resource name"))
+    elif field == "containerResource":
+        problems += name_of_resource(f"{path}.name", source["name"])
     if field == "containerResource":
         container = source.get("container")
         if not container:

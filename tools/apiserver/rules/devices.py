@@ -98,8 +98,13 @@ def pool_name(path: str, name: str) -> list[str]:
 
 
 def attribute_name(path: str, name: str) -> list[str]:
-    """Checks the name of an attribute or a capacity: an identifier, with or without a domain."""
+    """Checks the name of an attribute or a capacity: an identifier, with or without a domain.
+
+    Kubernetes checks no name with more than one slash.
+    """
     domain, slash, identifier = name.partition("/")
+    if "/" in identifier:
+        return []
     if not slash:
         return _identifier(path, name)
     problems = (

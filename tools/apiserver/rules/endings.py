@@ -10,7 +10,6 @@ from .fields import Document, duplicate, invalid, one_of, required, unsupported
 _MOST_INDEXES = 100_000
 _MOST_OF_LARGE = 10_000
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
-_STATES = ("False", "True", "Unknown")
 
 
 def indexes(path: str, spec: Document) -> list[str]:
@@ -149,10 +148,6 @@ def _failure_rule(path: str, rule: Document, containers: set[Any], spec: Documen
         problems.append(unsupported(f"{path}.action", action, _ACTIONS))
     if codes is not None:
         problems += _exit_codes(f"{path}.onExitCodes", codes, containers)
-    for i, pattern in enumerate(patterns):
-        if pattern.get("status") == "":
-            place = f"{path}.onPodConditions[{i}].status"
-            problems.append(required(place, f"valid values: {_quoted(_STATES)}"))
     if (codes is None) == (not patterns):
         which = "specifying one of OnExitCodes and OnPodConditions is required"
         both = "specifying both OnExitCodes and OnPodConditions is not supported"

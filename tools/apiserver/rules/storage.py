@@ -53,7 +53,7 @@ def _data_sources(path: str, spec: Document) -> list[str]:
     problems: list[str] = []
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     for field, value in (("dataSource", source), ("dataSourceRef", reference)):
-        if value is None or (field == "dataSource" and not is_known_source(value)):
+        if value is None:
             continue
         place, group, kind = f"{path}.{field}", value.get("apiGroup"), value.get("kind") or ""
         problems += [
@@ -65,7 +65,7 @@ def _data_sources(path: str, spec: Document) -> list[str]:
         if group:
             messages = dns_subdomain(group)
             problems += [invalid(f"{place}.apiGroup", group, message) for message in messages]
-    if source is None or reference is None or not is_known_source(source):
+    if source is None or reference is None:
         return problems
     if any(source.get(field) != reference.get(field) for field in ("apiGroup", "kind", "name")):
         # the message shows the path itself as the value, which has no fields to show
@@ -74,7 +74,7 @@ def _data_sources(path: str, spec: Document) -> list[str]:
 
 
 def is_known_source(source: Document) -> bool:
-    """True for a claim or a snapshot; Kubernetes drops any other dataSource, and refuses none."""
+    """True for a claim or a snapshot, which is what dataSource had before dataSourceRef came."""
     known = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
     return (source.get("apiGroup") or "", source.get("kind")) in known
 

@@ -104,10 +104,10 @@ def as_checked(spec: Document) -> Document:
     if template is None or template.get("spec") is None:
         return spec
     claims = spec.get("volumeClaimTemplates") or ()
-    names = [(claim.get("metadata") or {}).get("name") for claim in claims]
+    names = dict.fromkeys((claim.get("metadata") or {}).get("name") or "" for claim in claims)
     pod = {f: v for f, v in template["spec"].items() if f not in ("hostname", "subdomain")}
     volumes = [volume for volume in pod.get("volumes") or () if volume.get("name") not in names]
-    volumes += [{"name": n, "persistentVolumeClaim": {"claimName": n}} for n in names if n]
+    volumes += [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
     return {**spec, "template": {**template, "spec": {**pod, "volumes": volumes}}}
 
 

@@ -295,7 +295,7 @@ def test_fields_omitted_from_an_update_get_their_defaults(api: Api) -> None:
 def test_nulls_and_unknown_fields_are_dropped_with_a_warning_for_the_latter(api: Api) -> None:
     warned = Api(api.store, "Warn")
     document = image(
-        pod(restartPolicy=None, terminationGracePeriodSeconds=None, tolerations=[None], boat=1)
+        pod(restartPolicy=None, terminationGracePeriodSeconds=None, tolerations=None, boat=1)
     )
     spec = warned.create(PODS, NS, document).document["spec"]
     assert warned.warnings == ['unknown field "spec.boat"']

@@ -68,6 +68,10 @@ def test_the_current_utilization_and_unreadable_annotations() -> None:
         "desiredReplicas": 1,
     }
     v1 = as_v1({"metadata": {"name": "a"}, "spec": {"metrics": []}, "status": status})
-    assert v1["status"] == {"desiredReplicas": 1, "currentCPUUtilizationPercentage": 33}
+    assert v1["status"] == {
+        "currentReplicas": 0,
+        "desiredReplicas": 1,
+        "currentCPUUtilizationPercentage": 33,
+    }
     odd = {"metadata": {"annotations": {METRICS: "[", BEHAVIOR: "7"}}, "spec": {}}
     assert as_v2(odd) == {"metadata": {"annotations": {}}, "spec": {}}

@@ -301,6 +301,31 @@ def test_a_claim_has_its_data_source_under_both_names(api: Api) -> None:
         assert stored["dataSource"] == stored["dataSourceRef"] == source
 
 
+def test_a_source_that_claims_never_had_is_dropped_under_the_old_name(api: Api) -> None:
+    claims = BY_KIND["v1", "PersistentVolumeClaim"]
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    source = {"apiGroup": "a.b", "kind": "Populator", "name": "p"}
+    document = {"metadata": {"name": "c"}, "spec": {**spec, "dataSource": source}}
+    stored = api.create(claims, "default", document).document["spec"]
+    assert not {"dataSource", "dataSourceRef"} & stored.keys()
+    document = {"metadata": {"name": "d"}, "spec": {**spec, "dataSourceRef": source}}
+    stored = api.create(claims, "default", document).document["spec"]
+    assert stored["dataSource"] == stored["dataSourceRef"] == source
+
+
+def test_both_fields_of_a_nodes_addresses_agree(api: Api) -> None:
+    nodes = BY_KIND["v1", "Node"]
+    sent: list[Document] = [
+        {"podCIDR": "10.0.0.0/24"},
+        {"podCIDRs": ["10.0.0.0/24"]},
+        {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.1.0/24"]},
+    ]
+    for number, spec in enumerate(sent):
+        document = {"metadata": {"name": f"n{number}"}, "spec": spec}
+        stored = api.create(nodes, "", document).document["spec"]
+        assert stored == {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}
+
+
 JOBS = BY_KIND["batch/v1", "Job"]
 
 
@@ -414,6 +439,16 @@ def test_what_a_service_was_given_stays_and_is_given_once(api: Api) -> None:
     assert "nodePort" not in inner["ports"][0]
     assert "externalTrafficPolicy" not in inner
     assert service(api, "b", type="NodePort", ports=[{"port": 80, "nodePort": 30080}])
+
+
+def test_a_service_that_is_no_longer_local_gives_its_port_for_checks_back(api: Api) -> None:
+    local = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]}
+    stored = api.create(SERVICES, "default", {"metadata": {"name": "s"}, "spec": local}).document
+    assert stored["spec"]["healthCheckNodePort"]
+    spec = {f: v for f, v in stored["spec"].items() if f != "externalTrafficPolicy"}
+    spec = api.update(SERVICES, "default", "s", {**stored, "spec": spec}, "").document["spec"]
+    assert spec["externalTrafficPolicy"] == "Cluster"
+    assert "healthCheckNodePort" not in spec
 
 
 def test_a_namespace_waits_for_those_who_asked_it_to(api: Api) -> None:

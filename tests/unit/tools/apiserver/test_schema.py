@@ -47,6 +47,27 @@ def test_a_plain_document_has_nothing_unknown() -> None:
     assert schema.unknown_and_mistyped("Pod", document) == schema.Findings([], "", nulls=True)
 
 
+def test_nulls_in_lists_and_maps_are_zeros() -> None:
+    document = pod(
+        nodeSelector={"disk": None},
+        overhead={"cpu": None},
+        tolerations=[None],
+        schedulerName=None,
+        volumes=[{"name": "v", "configMap": {"name": None, "items": None}}],
+    )
+    kept = schema.pruned(schema.TYPES["Pod"], document)["spec"]
+    assert kept == {
+        "containers": [{"name": "c", "image": "i"}],
+        "nodeSelector": {"disk": ""},
+        "overhead": {"cpu": "0"},
+        "tolerations": [{}],
+        "volumes": [{"name": "v", "configMap": {}}],
+    }
+    secret = {"data": {"a": None}, "stringData": {"b": None}}
+    zeros = {"data": {"a": ""}, "stringData": {"b": ""}}
+    assert schema.pruned(schema.TYPES["Secret"], secret) == zeros
+
+
 def test_unknown_fields_are_named_with_their_path() -> None:
     document = pod(
         containers=[{"name": "c", "imagee": "i"}], tolerations=[{}, {"key": "k", "x": 1}]

@@ -360,7 +360,7 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
             f"POST {PODS}",
             {"metadata": {"name": "q"}, "spec": {"containers": [None]}},
             "",
-            "422 spec.containers: ",
+            "422 spec.containers[0].name: Required value",
         ),
         (
             "POST /api/v1/namespaces/nowhere/pods",

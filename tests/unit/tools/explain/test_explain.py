@@ -285,3 +285,34 @@ def test_the_terms_of_a_pod_as_the_api_server_stores_them(
     cluster.write_text(CLUSTER + APART.replace("WHERE", where).replace("REV", revision))
     result = CliRunner().invoke(explain, ["-f", str(cluster), "--pod", "mine", "-o", "json"])
     assert json.loads(result.stdout)["hosts"] == hosts
+
+
+def test_a_label_without_a_value_is_an_empty_one(tmp_path: Path) -> None:
+    files = tmp_path / "all.yaml"
+    files.write_text(NULLS)
+    for pod, hosts in (("p", ["n1"]), ("q", [])):
+        result = CliRunner().invoke(explain, ["-f", str(files), "--pod", pod, "-o", "json"])
+        assert json.loads(result.stdout)["hosts"] == hosts
+
+
+NULLS = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1, labels: {role: }}
+status: {capacity: {cpu: 4, memory: 4Gi, pods: 10}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n2}
+status: {capacity: {cpu: 4, memory: 4Gi, pods: 10}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec: {nodeSelector: {role: }, containers: [{name: c, image: i}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: q}
+spec: {nodeSelector: {other: }, containers: [{name: c, image: i}]}
+"""

@@ -62,10 +62,14 @@ def test_defaults() -> None:
 minReplicas: 0 => spec.minReplicas: Invalid value: 0: must be greater than or equal to 1
 {minReplicas: 4} => spec.maxReplicas: Invalid value: 3: must be greater than or equal to
   `minReplicas`
-scaleTargetRef: {kind: Deployment} => spec.scaleTargetRef.name: Required value
-scaleTargetRef: {name: web} => spec.scaleTargetRef.kind: Required value
-scaleTargetRef: {kind: a/b, name: web} => spec.scaleTargetRef.kind: Invalid value: "a/b": may not
-  contain '/'
+scaleTargetRef: {apiVersion: apps/v1, kind: Deployment} => spec.scaleTargetRef.name: Required value
+scaleTargetRef: {apiVersion: apps/v1, name: web} => spec.scaleTargetRef.kind: Required value
+scaleTargetRef: {apiVersion: apps/v1, kind: a/b, name: web} => spec.scaleTargetRef.kind: Invalid
+  value: "a/b": may not contain '/'
+scaleTargetRef: {kind: Deployment, name: web} => spec.scaleTargetRef.apiVersion: Invalid value: "":
+  apiVersion must specify API group
+scaleTargetRef: {apiVersion: /v1, kind: Deployment, name: web} => spec.scaleTargetRef.apiVersion:
+  Invalid value: "/v1": apiVersion must specify API group
 scaleTargetRef: {kind: A, name: web, apiVersion: a/b/c} => spec.scaleTargetRef.apiVersion: Invalid
   value: "a/b/c": unexpected GroupVersion string: a/b/c
 metrics: [{type: Resource}] => spec.metrics[0].resource: Required value: must populate information

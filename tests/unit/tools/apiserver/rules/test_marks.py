@@ -34,7 +34,11 @@ MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
         ),
         # 0 is no port, but the field of a service is required and 0 is refused
         ("ContainerPort", {"containerPort": 80, "hostPort": 0}, []),
-        ("ServicePort", {}, ["x.port: Invalid value: 0: must be between 1 and 65535, inclusive"]),
+        (
+            "ServicePort",
+            {"targetPort": 80},
+            ["x.port: Invalid value: 0: must be between 1 and 65535, inclusive"],
+        ),
         (
             "HTTPGetAction",
             {"port": 80, "scheme": "ftp"},
