@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -32,6 +32,7 @@ NOTHING = "expected an object with apiVersion, kind and metadata, got nothing"
 LATER = "the later value counts"
 _KUSTOMIZATION = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
 _LONG = 4096  # bytes
+_BEGINNING = 65_536  # bytes
 _SEPARATOR = re.compile(rb"^---[ \t\r]*(?:#[^\n]*)?(?:\n|\Z)", re.MULTILINE)
 _AT_MARGIN = re.compile(
     rb"^(apiVersion|kind):[ \t]+[\"']?([\w./-]+)[\"']?[ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE
@@ -152,11 +153,26 @@ def texts_at(path: Path, is_read: Callable[[str, str], bool], reading: Reading) 
     for file in _files(path, recursive=reading.recursive) if path.is_dir() else (path,):
         place = place_of(file)
         try:
-            text = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
+            text = _content(file)
         except OSError as problem:
             reading.findings.problem(f"{place}: cannot be read: {problem.strerror}")
             continue
         yield Text(text, place, is_read, file.stem == "kustomization")
+
+
+def _content(path: Path) -> bytes:
+    if path == STANDARD_INPUT:
+        return _text_of(sys.stdin.buffer)
+    with path.open("rb") as file:
+        return _text_of(file)
+
+
+def _text_of(file: BinaryIO) -> bytes:
+    """Returns the content of a file; only its beginning if that has a null byte, as no text has:
+    the image of a disk has gigabytes, and a device may have no end.
+    """
+    beginning = file.read(_BEGINNING)
+    return beginning if b"\0" in beginning else beginning + file.read()
 
 
 def place_of(path: Path) -> str:

@@ -241,3 +241,18 @@ def test_the_namespace_of_an_object_that_is_in_none_does_not_count(tmp_path: Pat
     written(tmp_path, a_yaml=f"{NODE}---\n{classes}\n---\n{pod('p', spec)}")
     result = run("-f", tmp_path)
     assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_a_file_without_end_is_read_until_it_is_no_text() -> None:
+    with pytest.raises(ManifestError, match="/dev/zero: cannot be read: line 1: "):
+        lenient(Path("/dev/zero"))
+
+
+def test_the_image_of_a_disk_is_not_read_whole(tmp_path: Path) -> None:
+    image = tmp_path / "disk.yaml"
+    with image.open("wb") as file:
+        file.truncate(1 << 40)
+    written(tmp_path, pod_yaml=pod("one"))
+    manifests = lenient(tmp_path)
+    assert names(manifests) == ["one"]
+    assert len(manifests.findings.problems) == 1
