@@ -138,6 +138,15 @@ def _stateful_set_strategy(strategy: Document) -> None:
         strategy["rollingUpdate"] = {"partition": 0, **strategy["rollingUpdate"]}
 
 
+def _stateful_set_spec(spec: Document) -> None:
+    """Makes the templates of claims say what they are, whatever they said."""
+    if spec.get("volumeClaimTemplates"):
+        spec["volumeClaimTemplates"] = [
+            {**claim, "apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+            for claim in spec["volumeClaimTemplates"]
+        ]
+
+
 def _labelled_as_template(workload: Document) -> None:
     """Gives a workload without labels those of its template."""
     metadata = workload.get("metadata") or {}
@@ -437,12 +446,7 @@ _CONSTANTS: dict[str, Document] = {
         "persistentVolumeReclaimPolicy": "Retain",
         "volumeMode": "Filesystem",
     },
-    # also those of a stateful set, which do not say what they are
-    "PersistentVolumeClaim": {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "status": {"phase": "Pending"},
-    },
+    "PersistentVolumeClaim": {"status": {"phase": "Pending"}},
     "PersistentVolumeClaimSpec": {"volumeMode": "Filesystem", "resources": {}},
     "PersistentVolumeClaimTemplate": {"metadata": {}},
     "TypedLocalObjectReference": {"apiGroup": None},
@@ -486,6 +490,7 @@ _RULES: dict[str, Rule] = {
     "ImageVolumeSource": _image_volume,
     "DeploymentStrategy": _deployment_strategy,
     "DaemonSetUpdateStrategy": _daemon_set_strategy,
+    "StatefulSetSpec": _stateful_set_spec,
     "StatefulSetUpdateStrategy": _stateful_set_strategy,
     "ReplicationController": _labelled_as_template,
     "ReplicationControllerSpec": _replication_controller,

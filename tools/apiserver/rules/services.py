@@ -191,7 +191,15 @@ def service_update(spec: Document, before: Document) -> list[str]:
     if types == ("LoadBalancer", "LoadBalancer") and classes[0] != classes[1]:
         detail = "may not change once set"
         problems.append(invalid("spec.loadBalancerClass", classes[0], detail))
+    ports = [each.get("healthCheckNodePort") for each in (spec, before) if _is_local(each)]
+    if len(ports) > 1 and ports[0] != ports[1]:
+        problems.append(forbidden("spec.healthCheckNodePort", "field is immutable"))
     return problems
+
+
+def _is_local(spec: Document) -> bool:
+    """True if a service needs a port for checks of nodes' health."""
+    return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
 def subset(path: str, value: Document) -> list[str]:

@@ -167,6 +167,10 @@ def volume_update(spec: Document, before: Document) -> list[str]:
     if was is not None and after != was:
         detail = f"{IMMUTABLE}, except for updating from beta label to GA"
         problems.append(invalid("nodeAffinity", after, detail))
+    attributes = "volumeAttributesClassName"
+    if before.get(attributes) is not None and spec.get(attributes) is None:
+        detail = "update from non-nil value to nil is forbidden"
+        problems.append(forbidden(f"spec.{attributes}", detail))
     return problems
 
 

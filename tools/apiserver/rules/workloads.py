@@ -51,8 +51,8 @@ def workload(kind: str, spec: Document) -> list[str]:
         name = "deployment" if kind == "ReplicaSet" else kind.lower()
         detail = f"empty selector is invalid for {name}"
         problems.append(invalid("spec.selector", selector, detail))
-    malformed = bool(label_selector("", selector))
-    if malformed and kind not in ("DaemonSet", "ReplicationController"):
+    malformed = kind != "ReplicationController" and bool(label_selector("", selector))
+    if malformed and kind != "DaemonSet":
         detail = "" if kind == "StatefulSet" else "invalid label selector"
         problems.append(invalid("spec.selector", selector, detail).removesuffix(": "))
     # without a selector, it matches nothing
