@@ -29,6 +29,13 @@ _CLAIM_RULE = (
     "for bound claims"
 )
 _SOURCES = sources_of("PersistentVolumeSpec")
+_FINAL = {  # the names of labels that were beta once
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+}
 _PARAMETER_BYTES, _MOST_PARAMETERS = 256 << 10, 512
 _NODE_ID_BYTES = 256
 _LEAST_UPDATE_SECONDS = 10
@@ -164,7 +171,7 @@ def volume_update(spec: Document, before: Document) -> list[str]:
         problems.append(forbidden(path, "spec.persistentvolumesource is immutable after creation"))
     problems += unchanged("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
     after, was = spec.get("nodeAffinity"), before.get("nodeAffinity")
-    if was is not None and after != was:
+    if was is not None and not _is_renamed(after, was):
         detail = f"{IMMUTABLE}, except for updating from beta label to GA"
         problems.append(invalid("nodeAffinity", after, detail))
     attributes = "volumeAttributesClassName"
@@ -172,6 +179,17 @@ def volume_update(spec: Document, before: Document) -> list[str]:
         detail = "update from non-nil value to nil is forbidden"
         problems.append(forbidden(f"spec.{attributes}", detail))
     return problems
+
+
+def _is_renamed(after: Any, before: Any) -> bool:
+    """True if two affinities are equal, but for labels that have their final names in one."""
+    if isinstance(after, dict) and isinstance(before, dict):
+        return after.keys() == before.keys() and all(
+            _is_renamed(after[field], value) for field, value in before.items()
+        )
+    if isinstance(after, list) and isinstance(before, list):
+        return len(after) == len(before) and all(map(_is_renamed, after, before))
+    return bool(after == before or (isinstance(before, str) and _FINAL.get(before) == after))
 
 
 def _access_modes(path: str, spec: Document) -> list[str]:
