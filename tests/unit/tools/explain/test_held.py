@@ -133,3 +133,31 @@ def test_explain_and_whatif_tell_what_holds_a_pod(point: str) -> None:
     else:
         assert answer["placed"][0]["waitsFor"] == ["Holds"] * ("waits" in point)
     assert tried.exit_code == code
+
+
+def test_the_reasons_of_post_filter_are_told_and_a_queue_sort_that_fails_holds_no_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = """
+from berth.plugin import *
+
+class Holds(PostFilterPlugin, QueueSortPlugin):
+    name = "Holds"
+    def post_filter(self, attempt):
+        return PostFiltered(unschedulable("not now"))
+    def sort_key(self, info, enqueued_at):
+        raise ValueError("no order")
+"""
+    install(tmp_path, "holds_last", plugin, Holds="holds_last:Holds")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    only = "{enabled: [{name: Holds}], disabled: [{name: '*'}]}"
+    profile = f"profiles: [{{plugins: {{queueSort: {only}, postFilter: {only}}}}}]"
+    head = CONFIGURATION.rpartition("profiles:")[0]
+    Path("scheduler.yaml").write_text(f"{head}{profile}\n")
+    Path("cluster.yaml").write_text(CLUSTER)
+    files = ["-f", "cluster.yaml", "--config", "scheduler.yaml"]
+    assert "goes to n1" in CliRunner().invoke(explain, [*files, "held"]).stdout
+    Path("cluster.yaml").write_text(CLUSTER.replace('cpu: "1"', 'cpu: "99"'))
+    message = "0/1 nodes are available: 1 Insufficient cpu. not now"
+    assert message in CliRunner().invoke(explain, [*files, "held"]).stdout
