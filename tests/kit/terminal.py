@@ -57,7 +57,10 @@ class Terminal:
     def _read(self) -> bool:
         """Reads for a moment; returns False once nothing more can come."""
         if not select.select([self._end], [], [], 0.1)[0]:
-            return self.process.poll() is None
+            if self.process.poll() is None:
+                return True
+            if not select.select([self._end], [], [], 0)[0]:  # perhaps it has said something since
+                return False
         try:
             said = os.read(self._end, 1 << 16)
         except OSError:  # Linux says so when the last process has closed the terminal

@@ -7,11 +7,15 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from io import TextIOBase
 
+import anyio
+
 from berth.actors.telemetry.logs import configure_logs
 
 from .app import Top
 from .model import Cluster
 from .watched import Watched
+
+END_SECONDS = 5.0
 
 
 class NewsWriter(TextIOBase):
@@ -38,7 +42,27 @@ async def look(watched: Watched, notes: Sequence[str] = ()) -> str:
     try:
         with redirect_stderr(NewsWriter(cluster, time.time)):
             configure_logs(quiet=True)
-            await top.run_async()
+            await _run(top)
     finally:
         configure_logs(quiet=True)
     return top.problem
+
+
+async def _run(top: Top) -> None:
+    """Runs the application. Cancellation ends it as its user does: cancelled in the middle of its
+    end, it would leave the terminal as it is.
+    """
+    running = anyio.CancelScope(shield=True)
+
+    async def exit_if_cancelled() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            running.deadline = anyio.current_time() + END_SECONDS
+            top.exit()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(exit_if_cancelled)
+        with running:
+            await top.run_async()
+        group.cancel_scope.cancel()
