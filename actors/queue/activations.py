@@ -4,7 +4,8 @@ A plugin that schedules a group of pods together activates the others when one o
 An activated pod does not back off, as in kube-scheduler. There, pods that reject and activate each
 other are tried hundreds of times a second for ever. Here, a pod whose backoff was skipped
 MOST_IN_A_ROW times backs off to the end, and is not taken early, until nobody has activated it for
-QUIET_SECONDS. Its user, the log and a metric are told who activates it. Pure.
+QUIET_SECONDS. Of the activations during an attempt that fails, one counts. Its user, the log and a
+metric are told who activates it. Pure.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class Activations:
         self.unreported: dict[str, Entry] = {}
 
     def skips(self, entry: Entry, now: float) -> bool:
-        """Counts an activation of a pod that backs off, and says whether it skips the backoff."""
+        """Counts an activation of a pod that backs off, or whose attempt failed, and returns
+        whether it skips the backoff.
+        """
         self.forget_if_quiet(entry, now)
         entry.activated_at = now
         entry.activations += 1

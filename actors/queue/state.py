@@ -262,7 +262,7 @@ class QueueState:
         if node is None:
             node = nomination_after(entry, failure.pod.info.pod, entry.info.pod)
         nominated = nominate(entry, node)
-        worth = self._waking.after_attempt(entry, missed)
+        worth = self._waking.after_attempt(entry, missed, now)
         if worth is None:
             step = StoryStep(now, UNSCHEDULABLE, ATTEMPT_FAILED)
             return (*nominated, self._queues.arrive(entry, FAILED, step))

@@ -10,6 +10,7 @@ from collections.abc import Sequence, Set
 
 from ..messages.queue import Activate, ClusterChanged, PreemptionEnded
 from ..scheduling.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
+from ..scheduling.kube.core import Pod
 from .effects import Effect
 from .entry import Entry
 from .hints import Worth
@@ -66,10 +67,14 @@ class Waking:
         worth = self._hints.judge(entry, change)
         return () if worth is None else self._queues.requeue(entry, EVENT, worth, now)
 
-    def after_attempt(self, entry: Entry, missed: Sequence[ClusterChanged] | None) -> Worth | None:
+    def after_attempt(
+        self, entry: Entry, missed: Sequence[ClusterChanged] | None, now: float
+    ) -> Worth | None:
         """Returns the reason to try the pod again at once, after the events during its attempt;
-        None if the pod is to be parked.
+        None if the pod is to be parked. Its activations during the attempt count as one.
         """
+        if any(_activates(change, entry) for change in missed or ()):
+            self._queues.activations.skips(entry, now)
         if not entry.rejectors or missed is None:
             # No event cures an error. After Done the events that the pod missed are not known.
             return AFTER_ERROR
@@ -172,6 +177,14 @@ class Waking:
             elif not (entry.hold and _awaits_room(entry)):
                 effects += self._queues.requeue(entry, PROFILES_CHANGED, NEW_PROFILES, now)
         return effects
+
+
+def _activates(change: ClusterChanged, entry: Entry) -> bool:
+    return (
+        change.event is FORCE_ACTIVATE
+        and isinstance(change.new, Pod)
+        and change.new.metadata.uid == entry.info.uid
+    )
 
 
 def _note_activation(entry: Entry, order: Activate) -> None:

@@ -214,7 +214,7 @@ def _warnings(
     """Returns what would go wrong on the nodes that the pod may go to, and what would help."""
     decision = explained.decision
     hosts = () if isinstance(decision, Failure) else decision.hosts
-    warnings = [f"it {what}" for what in held_there(attempt, explained.outcome)]
+    warnings = held_there(attempt, explained.outcome)
     if warnings:
         return warnings
     warnings = refusals(question.pod, hosts, attempt.snapshot)

@@ -42,11 +42,19 @@ class WithoutPods(msgspec.Struct, frozen=True):
     placed: bool
 
 
+class Elsewhere(msgspec.Struct, frozen=True):
+    """How many pending pods, and workloads without pods, the namespaces have that are not shown."""
+
+    pods: int
+    workloads: int
+
+
 class Listed(msgspec.Struct, frozen=True):
     """The pending pods, and the workloads without pods."""
 
     pods: list[PendingPod]
     without_pods: list[WithoutPods]
+    elsewhere: Elsewhere
 
 
 def pending(
@@ -62,9 +70,11 @@ def pending(
         cluster = explainer.cluster(objects)
     except msgspec.ValidationError as invalid:
         raise SourceError(str(invalid)) from None
-    without = list(_without_pods(explainer, configuration, objects, namespace, cluster))
+    podless = _podless(objects)
+    without = list(_without_pods(explainer, configuration, objects, namespace, cluster, podless))
     pods = []
-    chosen = [document for document in objects if _is_pending(document, namespace, objects)]
+    waiting = [document for document in objects if _is_pending(document, objects)]
+    chosen = [each for each in waiting if namespace in (None, each["metadata"].get("namespace"))]
     # Those with a node come last, as they are tried in a cluster without themselves.
     for document in sorted(chosen, key=lambda each: bool(each["spec"].get("nodeName"))):
         metadata = document["metadata"]
@@ -76,7 +86,23 @@ def pending(
     return Listed(
         sorted(pods, key=lambda pod: (pod.namespace, pod.name)),
         sorted(without, key=lambda of: of.workload),
+        Elsewhere(
+            len(waiting) - len(chosen),
+            sum(namespace not in (None, subject.namespace) for subject in podless),
+        ),
     )
+
+
+def _podless(objects: list[Document]) -> dict[Subject, int]:
+    """Returns the workloads without pods, and how many pods each asks for."""
+    nodes = [read(document, Node) for document in objects if document["kind"] == "Node"]
+    found = {}
+    for (kind, within, name), asks in Podless(objects).workloads().items():
+        subject = Subject(kind, within, name)
+        workload = subject.is_in(objects)
+        if workload and finds_a_node(workload, nodes):
+            found[subject] = asks
+    return found
 
 
 def _without_pods(
@@ -85,12 +111,10 @@ def _without_pods(
     objects: list[Document],
     namespace: str | None,
     cluster: Cluster,
+    podless: dict[Subject, int],
 ) -> Iterator[WithoutPods]:
-    nodes = [read(document, Node) for document in objects if document["kind"] == "Node"]
-    for (kind, within, name), asks in Podless(objects).workloads().items():
-        subject = Subject(kind, within, name)
-        workload = subject.is_in(objects)
-        if namespace not in (None, within) or not workload or not finds_a_node(workload, nodes):
+    for subject, asks in podless.items():
+        if namespace not in (None, subject.namespace):
             continue
         try:
             question = question_about(subject, objects, configuration)
@@ -133,19 +157,19 @@ def decision_of(attempt: Attempt, explained: Explanation, *, now: bool) -> str:
     return "; there it ".join((decision, *held_there(attempt, explained.outcome)))
 
 
-def _is_pending(document: Document, namespace: str | None, objects: list[Document]) -> bool:
+def _is_pending(document: Document, objects: list[Document]) -> bool:
     if document["kind"] != "Pod":
         return False
     spec, status = document.get("spec") or {}, document.get("status") or {}
-    return (
-        (not spec.get("nodeName") or bool(waiting_claims(document, objects)))
-        and status.get("phase") not in FINISHED
-        and namespace in (None, document["metadata"].get("namespace"))
-    )
+    return (not spec.get("nodeName") or bool(waiting_claims(document, objects))) and status.get(
+        "phase"
+    ) not in FINISHED
 
 
 def show(listed: Listed, namespace: str | None, console: Console) -> None:
-    """Prints a row for each pod and for each workload without pods, or that there is none."""
+    """Prints a row for each pod and for each workload without pods, or that there is none, and what
+    other namespaces have.
+    """
     if not listed.pods:
         where = "" if namespace is None else f" in the namespace {shown(namespace)}"
         console.print(f"no pod is pending{where}")
@@ -157,18 +181,34 @@ def show(listed: Listed, namespace: str | None, console: Console) -> None:
             sentence = sentence_of(pod.standing, pod.decision)
             table.add_row(shown(f"{pod.namespace}/{pod.name}"), shown(sentence))
         console.print(table)
-    if not listed.without_pods:
-        return
-    console.print(
-        without_pods(len(listed.without_pods), sum(not of.placed for of in listed.without_pods))
-    )
+    if listed.without_pods:
+        _show_workloads(listed.without_pods, console)
+    for line in _elsewhere(listed):
+        console.print(line)
+
+
+def _show_workloads(listed: list[WithoutPods], console: Console) -> None:
+    console.print(without_pods(len(listed), sum(not of.placed for of in listed)))
     table = Table(title="workloads without pods", title_justify="left")
     table.add_column("workload", overflow="fold")
     table.add_column("asks for")
     table.add_column("one of its pods", overflow="fold")
-    for of in listed.without_pods:
+    for of in listed:
         table.add_row(shown(of.workload), str(of.asks), shown(of.decision))
     console.print(table)
+
+
+def _elsewhere(listed: Listed) -> Iterator[str]:
+    """Yields the sentence about the namespaces that are not shown, if they have something."""
+    counts = (
+        (listed.elsewhere.pods, "pending pod"),
+        (listed.elsewhere.workloads, "workload"),
+    )
+    words = [f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts if count]
+    if listed.elsewhere.workloads:
+        words[-1] += " without pods"
+    if words:
+        yield f"other namespaces have {' and '.join(words)}: -A shows them"
 
 
 def without_pods(workloads: int, unplaced: int) -> str:

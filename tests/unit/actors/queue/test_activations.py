@@ -50,6 +50,23 @@ def test_so_many_activations_skip_the_backoff_and_no_more() -> None:
     assert queue.state.statistics().activations_in_vain == {"Gang": 2}
 
 
+def test_activations_during_the_attempts_count_once_for_each_attempt_that_failed() -> None:
+    queue = Harness()
+    queue.park("p", "Deaf")
+    queue.send(ACTIVATE)
+    effects: list[Effect] = []
+    for _ in range(MOST_IN_A_ROW):
+        pod = queue.pop()
+        for _ in range(3):
+            queue.send(ACTIVATE)
+        effects += queue.fail(pod, "Deaf")
+    restless, event = told((*effects, *queue.send(NextPod(Nowhere()))))
+    assert isinstance(restless, PodRestless)
+    assert isinstance(event, RecordEvent)
+    assert restless.activations == MOST_IN_A_ROW + 1
+    assert queue.where("p") == "backoff"
+
+
 def test_a_pod_that_was_left_alone_may_be_activated_again() -> None:
     queue = Harness()
     queue.park("p", "Deaf")

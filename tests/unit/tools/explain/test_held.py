@@ -121,6 +121,7 @@ def test_explain_and_whatif_tell_what_holds_a_pod(point: str) -> None:
     assert sentence in "; ".join((*pod["standing"], pod["decision"]))
     one = CliRunner().invoke(explain, [*files, "--pod", "held"])
     assert sentence in " ".join(one.stdout.split())
+    assert "held it " not in one.stdout
     configuration = load_file("scheduler.yaml")
     objects = from_manifests([Path("cluster.yaml")])
     document = next(each for each in objects if each["kind"] == "Pod")

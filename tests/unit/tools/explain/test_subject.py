@@ -228,7 +228,10 @@ def test_without_a_name_each_pending_pod_has_a_row() -> None:
     )
     assert decisions.keys() == {"fits", "huge", "gated"}
     assert "shop/fits │ goes to node-1" in told("-f", "-", "-n", "shop", stdin=cluster)
-    assert "no pod is pending in the namespace default" in told("-f", "-", stdin=cluster)
+    shown = told("-f", "-", stdin=cluster)
+    assert "no pod is pending in the namespace default" in shown
+    assert "other namespaces have 3 pending pods: -A shows them" in shown
+    assert "other namespaces" not in told("-f", "-", "-A", stdin=cluster)
 
 
 def test_files_without_a_node_are_said_to_have_none() -> None:
@@ -331,6 +334,8 @@ def test_workloads_without_pods_are_counted_and_one_pod_of_each_is_tried() -> No
     shown = told("-f", "-", "-n", "shop", stdin=cluster)
     assert "no pod is pending in the namespace shop 2 workloads have no pods here" in shown
     assert "of one pod of each, 1 could not be placed" in shown
+    shown = told("-f", "-", stdin=cluster)
+    assert "other namespaces have 2 workloads without pods: -A shows them" in shown
     document = yaml.safe_load(asked("-f", "-", "-A", "-o", "yaml", stdin=cluster).stdout)
     assert [(of["workload"], of["asks"], of["placed"]) for of in document["withoutPods"]] == [
         ("CronJob shop/nightly", 1, True),
