@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from berth.actors.scheduling.kube.annotations import SELECTED_NODE
+
 from ..explain.pinned import unchosen
 
 Document = dict[str, Any]
@@ -64,6 +66,11 @@ class Expectations:
         """True if workloads lack pods."""
         return bool(self._short)
 
+    def without_volume(self, undecided: Iterable[str]) -> int:
+        """Returns how many of these pods are not bound, as nothing makes the volume of a claim."""
+        pods = (self._pods[uid] for uid in undecided)
+        return sum(not pod["spec"].get("nodeName") and bool(self._unmade(pod)) for pod in pods)
+
     def waits(self, undecided: Iterable[str], is_due: IsDue) -> Iterator[Wait]:
         """Yields what does not happen before something else does. `undecided` are the uids of pods
         that neither run nor are known not to fit.
@@ -77,27 +84,47 @@ class Expectations:
 
     def _state(self, pod: Document, node: str) -> str:
         if not node:
-            return "has no node, and its scheduler has not said why"
+            unmade = self._unmade(pod)
+            return unmade or "has no node, and its scheduler has not said why"
         if node not in self._nodes:
             return f"is bound to {node}, which does not exist"
         late = unchosen(pod, [*self._storage.values(), *self._pods.values()])
         return late[0] if late else self._lacking(pod) or f"does not start on {node}"
 
+    def _unmade(self, pod: Document) -> str:
+        """Returns which claim has a node chosen and will have no volume there, or ""."""
+        for name, claim in self._claims_of(pod):
+            if claim is None or _phase(claim) == "Bound":
+                continue
+            chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+            if chosen and (claim.get("spec") or {}).get("selector") is not None:
+                return (
+                    f"is not bound to {chosen} before its claim {name} has a volume: none is made, "
+                    "as the claim has a selector"
+                )
+        return ""
+
     def _lacking(self, pod: Document) -> str:
         """Returns which claim keeps a pod from starting, or "" if each is bound."""
+        for name, claim in self._claims_of(pod):
+            if claim is None:
+                return f"waits for its claim {name}, which does not exist"
+            if _phase(claim) != "Bound":
+                return f"waits for its claim {name}, which is not bound"
+        return ""
+
+    def _claims_of(self, pod: Document) -> Iterator[tuple[str, Document | None]]:
+        """Yields the names of the claims that a pod's volumes name, with those that exist."""
         namespace = pod["metadata"]["namespace"]
-        phases = {
-            of["metadata"]["name"]: (of.get("status") or {}).get("phase", "Pending")
+        claims = {
+            of["metadata"]["name"]: of
             for of in self._storage.values()
             if of["kind"] == "PersistentVolumeClaim" and of["metadata"]["namespace"] == namespace
         }
         for volume in pod["spec"].get("volumes") or ():
             name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-            if name and name not in phases:
-                return f"waits for its claim {name}, which does not exist"
-            if name and phases[name] != "Bound":
-                return f"waits for its claim {name}, which is not bound"
-        return ""
+            if name:
+                yield name, claims.get(name)
 
     def _of_workload(self, kind: str, document: Document, is_due: IsDue) -> Wait:
         status, key = document.get("status") or {}, _key(document)
@@ -157,6 +184,10 @@ def _there(kind: str, document: Document) -> int:
         case _:
             number = status.get("replicas", 0)
     return int(number)
+
+
+def _phase(claim: Document) -> str:
+    return str((claim.get("status") or {}).get("phase", "Pending"))
 
 
 def _key(document: Document) -> str:

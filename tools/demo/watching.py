@@ -103,8 +103,9 @@ class Watching:
         tell: Callable[[str], None],
     ) -> None:
         """Waits until nothing more will happen: every pod is decided and workloads have their pods,
-        or the cluster is still and nothing is due. The scheduler has no pod in hand then, and
-        several looks in a row have found no change. What it waits for is told every ten seconds.
+        or the cluster is still and nothing is due. The scheduler has no pod in hand then but those
+        whose claims get no volume, and several looks in a row have found no change. What it waits
+        for is told every ten seconds.
 
         A wait in seconds would not suffice: on a busy machine they pass in one turn of the loop, in
         which all parts of the cluster run except the scheduler.
@@ -116,7 +117,8 @@ class Watching:
             is_quiet = self._placements.changed == changed and self._is_over()
             if is_quiet:
                 queue = await glance()
-                is_quiet = not queue.active and not queue.in_flight
+                hopeless = self._expectations.without_volume(self._placements.undecided)
+                is_quiet = not queue.active and queue.in_flight <= hopeless
             changed, quiet = self._placements.changed, quiet + 1 if is_quiet else 0
             if self._now() - told >= TELL_SECONDS:
                 told = self._now()

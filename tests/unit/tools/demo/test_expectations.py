@@ -22,6 +22,17 @@ CLAIM = {
 }
 
 
+CHOSEN = {
+    "metadata": {
+        "name": "picky",
+        "namespace": "default",
+        "uid": "picky",
+        "annotations": {"volume.kubernetes.io/selected-node": "node-1"},
+    },
+    "spec": {"storageClassName": "late", "selector": {"matchLabels": {"disk": "mine"}}},
+}
+
+
 def workload(status: Document, conditions: list[Document] | None = None, **spec: Any) -> Document:
     return {
         "metadata": {"name": "db", "namespace": "default", "uid": "db", "generation": 1},
@@ -99,6 +110,13 @@ def test_a_job_moves_while_it_retries(status: Document, moves: bool) -> None:
             pod("p", "node-1", volumes=[{"persistentVolumeClaim": {"claimName": "none"}}]),
             "pod default/p waits for its claim none, which does not exist",
         ),
+        (
+            pod("p", volumes=[{"persistentVolumeClaim": {"claimName": "picky"}}]),
+            (
+                "pod default/p is not bound to node-1 before its claim picky has a volume: none is "
+                "made, as the claim has a selector"
+            ),
+        ),
         (pod("p", "node-1"), "pod default/p does not start on node-1"),
         (
             pod("p", "node-1", volumes=[{"persistentVolumeClaim": {"claimName": "data"}}]),
@@ -113,6 +131,7 @@ def test_a_pod_that_does_not_start_says_why(document: Document, text: str) -> No
     objects: list[tuple[str, Document]] = [
         ("StorageClass", CLASS),
         ("PersistentVolumeClaim", CLAIM),
+        ("PersistentVolumeClaim", CHOSEN),
         ("Pod", document),
     ]
     assert waits(*objects, undecided=("p",)) == [Wait(text, moves=False)]

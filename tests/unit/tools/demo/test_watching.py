@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from berth.actors.wiring.glance import Glance
@@ -37,22 +38,25 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"containers": containers, **spec}}
 
 
-async def idle() -> Glance:
-    return IDLE
-
-
-async def ended(pods: list[dict[str, Any]], acts_for: float) -> tuple[float, list[str], list[str]]:
+async def ended(
+    pods: list[dict[str, Any]], acts_for: float, in_flight: int = 0, *claims: dict[str, Any]
+) -> tuple[float, list[str], list[str]]:
     """Returns when the demo of some pods ends, what it told, and what has not happened. Kubelets
     are due on each pod for some seconds.
     """
     clock, store, told = VirtualClock(), Store(), list[str]()
     api = Api(store)
     api.seed()
+    for claim in claims:
+        api.create(BY_KIND["v1", "PersistentVolumeClaim"], "default", claim)
     for each in pods:
         api.create(PODS, "default", each)
     watching, end = Watching(Embedded(store), clock, {"default-scheduler"}), 0.0
     async with anyio.create_task_group() as group:
         await watching.start(group)
+
+        async def idle() -> Glance:
+            return msgspec.structs.replace(IDLE, in_flight=in_flight)
 
         async def settle() -> None:
             nonlocal end
@@ -62,6 +66,7 @@ async def ended(pods: list[dict[str, Any]], acts_for: float) -> tuple[float, lis
 
         group.start_soon(settle)
         await clock.advance(100)
+        group.cancel_scope.cancel()
     return end, told, watching.summary().missing
 
 
@@ -83,3 +88,27 @@ async def test_pods_of_other_schedulers_do_not_delay_the_end() -> None:
     end, told, missing = await ended([pod("foreign", schedulerName="volcano")], acts_for=100)
     assert end < 2
     assert (told, missing) == ([], [])
+
+
+@pytest.mark.anyio
+async def test_a_pod_that_the_scheduler_keeps_for_a_volume_that_nothing_makes_ends_the_demo() -> (
+    None
+):
+    claim = {
+        "metadata": {
+            "name": "picky",
+            "annotations": {"volume.kubernetes.io/selected-node": "node-1"},
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            "selector": {"matchLabels": {"disk": "mine"}},
+        },
+    }
+    keeps = [pod("keeps", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "picky"}}])]
+    end, _, missing = await ended(keeps, 0, 1, claim)
+    assert 5 <= end < 7
+    (sentence,) = missing
+    assert "before its claim picky has a volume: none is made" in sentence
+    end, *_ = await ended(keeps, 0, 2, claim)
+    assert end == 0.0  # the scheduler has another pod in hand
