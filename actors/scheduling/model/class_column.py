@@ -14,7 +14,7 @@ from .lent import lent
 from .vectors import Ints, grown
 
 T = TypeVar("T")
-FEW_UNUSED = 16
+FEW_UNUSED = 4
 
 
 class ClassColumn(Generic[T]):

@@ -49,7 +49,7 @@ def test_many_values_that_are_in_use_are_not_looked_through_for_each_new_one() -
         before = column.classes
         column.set(row, None)
         renumbered += column.classes is not before
-    assert renumbered < 10
+    assert renumbered < 13  # once each time half of them are gone
 
 
 def test_a_label_keeps_its_values_and_numbers_while_others_come_and_go() -> None:
