@@ -351,7 +351,7 @@ def _loss(owner: Document | None, reason: str) -> str:
     if owner is not None:
         controller = f"{owner['kind']} {owner['name']}"
         return f"{reason}, and nobody here knows whether its controller {controller} replaces it"
-    refused = ": kubectl refuses that without --force" if reason.endswith("is drained") else ""
+    refused = ": kubectl refuses that without --force" if " is drained" in reason else ""
     return f"{reason}, and no controller makes another one{refused}"
 
 

@@ -44,6 +44,9 @@ from .weights import weighed
 from .workloads import KINDS, add_like, first_pod, reconcile, scaled
 
 MOST_EXPLAINED = 300  # decisions about pods that stay pending
+SCRATCH_LOST = (
+    ", and the data of the pod's emptyDir goes: kubectl refuses that without --delete-emptydir-data"
+)
 
 
 def result_of(
@@ -140,7 +143,8 @@ class _Trial:
         before = len(self.placing.evicted)
         for name, place in list(self._to_drain()):
             if not keeping(self.documents, place):
-                self.placing.evict(place, f"{name} is drained")
+                lost = SCRATCH_LOST if _has_scratch(self.documents.at(place)) else ""
+                self.placing.evict(place, f"{name} is drained{lost}")
         return len(self.placing.evicted) > before
 
     def kept(self) -> list[Kept]:
@@ -385,6 +389,10 @@ def pending_of(documents: Documents, placing: Placing, *, steps: bool = False) -
         pods = [f"{namespace}/{name}" for _, namespace, name in places]
         pending.setdefault((workload, reason, before), of).pods.extend(pods)
     return list(pending.values())
+
+
+def _has_scratch(pod: Document) -> bool:
+    return any("emptyDir" in volume for volume in pod["spec"].get("volumes") or ())
 
 
 def _reason(documents: Documents, place: Place) -> str:

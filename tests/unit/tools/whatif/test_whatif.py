@@ -319,6 +319,13 @@ spec: {nodeName: node-1, containers: [{name: c, image: i}]}
 WAITS = ALONE.split("---")[1]
 
 
+def test_a_drain_tells_whose_empty_dirs_it_takes(folder: Path) -> None:
+    scratch = BARE.replace("image: i}]", "image: i}], volumes: [{name: v, emptyDir: {}}]")
+    (folder / "cluster.yaml").write_text(f"{scratch}---{CLUSTER}")
+    (evicted,) = (of for of in tried("drain node-1", code=1)["evicted"] if "bare" in of["pod"])
+    assert "kubectl refuses that without --delete-emptydir-data" in evicted["reason"]
+
+
 @pytest.mark.parametrize("step", ["drain node-1", "remove node-1", "taint node-1 a=b:NoExecute"])
 def test_a_pod_that_nothing_makes_anew_is_lost(folder: Path, step: str) -> None:
     (folder / "cluster.yaml").write_text(f"{BARE}---{CLUSTER}")
