@@ -111,4 +111,4 @@ async def test_added_nodes_are_those_of_the_what_if() -> None:
     assert (await taken(access, "add 1 like bare"))[0] == 200
     new = await access.call("GET", f"{NODES}/bare-copy-1", dict)
     assert new["metadata"]["labels"] == {"size": "s"}
-    assert new["spec"] == {"podCIDR": "10.0.0.0/24"}
+    assert new["spec"] == {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}
