@@ -335,7 +335,7 @@ _DAEMONS = dict.fromkeys(
 )
 _RBD = {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"}
 _SCALE_IO = {"storageMode": "ThinProvisioned", "fsType": "xfs"}
-_ISCSI = {"iscsiInterface": "default"}
+_ISCSI = {"iscsiInterface": "default", "lun": 0}
 
 _CONSTANTS: dict[str, Document] = {
     "PodSpec": {
@@ -355,6 +355,8 @@ _CONSTANTS: dict[str, Document] = {
         "failureThreshold": 3,
     },
     "HTTPGetAction": {"path": "/", "scheme": "HTTP"},
+    "HTTPHeader": {"value": ""},
+    "SleepAction": {"seconds": 0},
     "GRPCAction": {"service": ""},
     "ObjectFieldSelector": {"apiVersion": "v1"},
     "ResourceFieldSelector": {"divisor": "0"},
@@ -400,6 +402,7 @@ _CONSTANTS: dict[str, Document] = {
         "reportingInstance": "",
     },
     "ResourceQuota": {"status": {}},
+    "LimitRangeSpec": {"limits": None},
     "Deployment": {"status": {}},
     "DeploymentSpec": {
         "replicas": 1,
@@ -421,6 +424,8 @@ _CONSTANTS: dict[str, Document] = {
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
     },
     "StatefulSetPersistentVolumeClaimRetentionPolicy": _RETAINED,
+    "StatefulSetOrdinals": {"start": 0},
+    "ControllerRevision": {"revision": 0},
     "DaemonSet": {"status": _DAEMONS},
     "DaemonSetSpec": {
         "revisionHistoryLimit": 10,
@@ -430,6 +435,7 @@ _CONSTANTS: dict[str, Document] = {
         },
     },
     "Job": {"status": {}},
+    "PodFailurePolicy": {"rules": None},
     "CronJob": {"status": {}},
     "CronJobSpec": {
         "concurrencyPolicy": "Allow",
@@ -461,6 +467,7 @@ _CONSTANTS: dict[str, Document] = {
         "requiresRepublish": False,
         "seLinuxMount": False,
     },
+    "storage.TokenRequest": {"audience": ""},
     "VolumeAttachment": {"status": {"attached": False}},
     "PriorityClass": {"preemptionPolicy": "PreemptLowerPriority", "value": 0},
     "RoleRef": {"apiGroup": RBAC_GROUP},
@@ -473,7 +480,8 @@ _CONSTANTS: dict[str, Document] = {
     },
     "NamedRuleWithOperations": {"scope": "*"},
     "ResourceClaim": {"status": {}},
-    "ResourceClaimSpec": {"devices": {}},
+    "ResourceClaimSpec": {"devices": {"requests": None}},
+    "DeviceClaim": {"requests": None},
     "ResourceClaimTemplateSpec": {"metadata": {}},
     "ExactDeviceRequest": {"allocationMode": "ExactCount"},
     "DeviceSubRequest": {"allocationMode": "ExactCount"},

@@ -71,7 +71,7 @@ class NormalForm:
             elif value or _says_something(field, value) or key in _KEPT.get(shape.name, ()):
                 filled[key] = self._value(field.shape, value)
         for key, default in self._constants.get(shape, ()):
-            if key not in filled or (filled[key] == "" and fields[key].required):
+            if key not in filled or (filled[key] in ("", []) and fields[key].required):
                 filled[key] = default
         rule = self._rules.get(shape)
         if rule is not None:

@@ -113,6 +113,20 @@ def test_what_says_nothing_is_not_stored() -> None:
     assert defaulted(PODS, pod)["metadata"] == {"name": "p", "annotations": {"a": ""}}
 
 
+def test_what_go_writes_although_it_says_nothing() -> None:
+    limits = defaulted(BY_KIND["v1", "LimitRange"], {"metadata": {"name": "l"}})
+    assert limits["spec"] == {"limits": None}
+    hook = container_of(lifecycle={"preStop": {"sleep": {}}})["lifecycle"]
+    assert hook == {"preStop": {"sleep": {"seconds": 0}}}
+    stateful = {"metadata": {"name": "s"}, "spec": {"ordinals": {}}}
+    assert defaulted(BY_KIND["apps/v1", "StatefulSet"], stateful)["spec"]["ordinals"] == {
+        "start": 0
+    }
+    policy = {"metadata": {"name": "j"}, "spec": {"podFailurePolicy": {"rules": []}}}
+    job = defaulted(BY_KIND["batch/v1", "Job"], policy)
+    assert job["spec"]["podFailurePolicy"] == {"rules": None}
+
+
 def test_volumes() -> None:
     volumes: list[Document] = [
         {"name": "nothing"},
