@@ -43,10 +43,11 @@ class Attempts:
         self._instruments = instruments
         self._flights = flights
         self._log = log.bind()  # once, and not for each pod
+        self._level = self._log.level()
 
     def begun(self, queued: QueuedPod) -> None:
         """Notes that the queue has handed the pod out."""
-        if self._log.shows(BEGUN):
+        if self._level.verbosity >= BEGUN:
             self._log.at(
                 BEGUN,
                 "Attempting to schedule pod",
@@ -57,7 +58,7 @@ class Attempts:
 
     def step(self, queued: QueuedPod, event: str, **fields: object) -> None:
         """Logs a step of an attempt."""
-        if self._log.shows(STEPS):
+        if self._level.verbosity >= STEPS:
             attempt = queued.attempts
             self._log.at(STEPS, event, pod=queued.info.key, **fields, attempt=attempt)
 
@@ -78,7 +79,7 @@ class Attempts:
         info, seconds = queued.info, now - placement.started
         self._instruments.attempt_ended(info.pod.spec.scheduler_name, SCHEDULED, seconds)
         self._instruments.scheduled(queued, now)
-        if self._log.shows(ENDED):
+        if self._level.verbosity >= ENDED:
             self._log.at(
                 ENDED,
                 "Successfully bound pod to node",
@@ -109,7 +110,7 @@ class Attempts:
         record.end(result, node)
         if node and self._flights is not None:
             self._flights.failed(queued.info, queued.attempts, node, failure.message)
-        if failure.is_error or self._log.shows(ENDED):
+        if failure.is_error or self._level.verbosity >= ENDED:
             self._log_failure(queued, failure, node, _end(result, queued, seconds))
         self._queue.tell(requeue(queued, failure))
         if not bound_elsewhere:

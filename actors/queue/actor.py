@@ -64,6 +64,7 @@ class QueueActor(Actor[QueueMessage]):
         self._of_pending = {kind: instruments.handling_of(event) for kind, event in _EVENTS.items()}
         self._of_changes: dict[tuple[int, int, str], Observe] = {}
         self._log = log.bind()  # Bound once, because each move of a pod calls it.
+        self._level = self._log.level()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
@@ -84,7 +85,7 @@ class QueueActor(Actor[QueueMessage]):
                 case HandOut():
                     effect.order.reply.set(effect.pod)
                 case PodMoved():
-                    if self._log.shows(MOVES):
+                    if self._level.verbosity >= MOVES:
                         self._tell_move(effect.key, effect.step)
                 case PodForgotten():
                     self._log.warning(

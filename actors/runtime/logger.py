@@ -7,15 +7,34 @@ is 0.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Protocol, cast
 
 import structlog
 
 DEBUG = 4  # the verbosity of `debug`
 
 
+class Level(Protocol):
+    """The verbosity of a logger, which may change at any time."""
+
+    verbosity: int
+
+
+class _Silent:
+    verbosity = 0
+
+
+_SILENT = _Silent()
+
+
 class Logger(structlog.BoundLoggerBase):
     """A logger of structlog with the verbosities of klog."""
+
+    def level(self) -> Level:
+        """Returns the present verbosity, for those who ask for every pod: it is read without a
+        call.
+        """
+        return self._logger if hasattr(self._logger, "verbosity") else _SILENT
 
     def shows(self, verbosity: int) -> bool:
         """True if lines of this verbosity are shown. Otherwise a caller need not make the line."""

@@ -13,7 +13,6 @@ import asyncio
 import ssl
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import TypeVar, assert_never
 from urllib.parse import urlsplit
@@ -131,7 +130,7 @@ class Extenders:
     async def drive(self, pod: Pod, steps: Steps[T]) -> T:
         """Runs a decision about the pod to its end, and answers its questions to extenders."""
         answer: Answer | None = None
-        with closing(steps):  # Also when cancelled: a search undoes what it supposed.
+        try:
             while True:
                 try:
                     question = next(steps) if answer is None else steps.send(answer)
@@ -150,6 +149,8 @@ class Extenders:
                         await asyncio.sleep(0)
                     case _:
                         assert_never(question)
+        finally:
+            steps.close()  # Also when cancelled: a search undoes what it supposed.
 
     async def filter(self, pod: Pod, nodes: NodeView) -> FilteredNodes | Status:
         """Lets the extenders, one after the other, filter the remaining nodes."""
