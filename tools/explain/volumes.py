@@ -271,6 +271,11 @@ class _PodInWords:
         assert storage_class is not None, claim.metadata.name
         provisioning = _provisioning(storage_class)
         if delayed.request is None:
+            if claim.spec.selector is not None:
+                return (
+                    f"nothing makes its volume on {delayed.selected}: the claim has a selector, "
+                    "and provisioners refuse those"
+                )
             return "; ".join(
                 filter(
                     None, (f"its volume is being made for {delayed.selected} alone", provisioning)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from berth.actors.scheduling.kube.core import TopologySpreadConstraint
 from berth.actors.scheduling.kube.labels import Selector
 from berth.actors.scheduling.model.affinity_terms import AffinityTerm
 from berth.actors.scheduling.model.node_info import NodeInfo
@@ -16,6 +17,7 @@ from berth.actors.scheduling.plugins.inter_pod_affinity import (
     REASON_ANTI_AFFINITY,
 )
 from berth.actors.scheduling.plugins.pod_topology_spread import HARD, REASON_LABEL
+from berth.actors.scheduling.plugins.spread_domains import Eligibility, constraint_of
 
 from ..words import all_of, required
 from .ask import Ask, Question, Rejected, grouped, nodes_of
@@ -154,7 +156,7 @@ def spread_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
     constraints = question.info.pod.spec.topology_spread_constraints
     hard = [c for c in constraints if c.when_unsatisfiable == HARD]
 
-    keys = " and ".join(f"{c.topology_key} (maxSkew {c.max_skew})" for c in hard)
+    keys = " and ".join(_over(question, hard))
     spread = f"are spread over {keys}" if hard else "the default constraints spread"
     too_many = f"would have too many of the pods that {spread}"
 
@@ -171,6 +173,22 @@ def spread_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:
     lacks = ((node, lack(node, of)) for of, nodes in rejected.items() for node in nodes)
     for what, nodes in grouped(lacks).items():
         yield Ask(nodes, what.one, what.many)
+
+
+def _over(question: Question, hard: Sequence[TopologySpreadConstraint]) -> Iterator[str]:
+    """Yields the key of each constraint with its numbers. With fewer domains than minDomains, the
+    domain with the fewest pods counts as empty.
+    """
+    resolved = tuple(constraint_of(c, Selector(), "") for c in hard)
+    eligible = Eligibility().of(resolved, question.info, question.snapshot, labelled=True)
+    for constraint, where in zip(resolved, eligible, strict=True):
+        least = constraint.min_domains
+        few = (
+            f", counted from 0, as {where.number} of minDomains {least} are eligible"
+            if where.number < least and least > 1
+            else ""
+        )
+        yield f"{constraint.topology_key} (maxSkew {constraint.max_skew}{few})"
 
 
 def port_asks(question: Question, rejected: Rejected) -> Iterator[Ask]:

@@ -420,6 +420,18 @@ def test_a_node_was_selected_already() -> None:
     )
 
 
+def test_a_node_was_selected_for_a_claim_with_a_selector() -> None:
+    chosen = waiting(
+        of_class="fast",
+        annotations={"volume.kubernetes.io/selected-node": "n1"},
+        selector={"matchLabels": {"disk": "mine"}},
+    )
+    meaning = the(in_words(chosen, storage_class("fast")))[2]
+    assert meaning == (
+        "nothing makes its volume on n1: the claim has a selector, and provisioners refuse those"
+    )
+
+
 # ------------------------------------------------------------------------------------ other plugins
 
 

@@ -153,6 +153,12 @@ FIRST_OPEN = NODES.replace(SECOND, f"spec: {{unschedulable: true}}, {SECOND}")
             "1 would have too many of the pods that are spread over zone (maxSkew 1)",
         ),
         (
+            "---".join((NODES, busy("a", "node-1"), busy("b", "node-2"))),
+            f"topologySpreadConstraints: [{SKEWED.replace('{', '{minDomains: 3, ', 1)}], {PLAIN}",
+            "2 would have too many of the pods that are spread over zone (maxSkew 1, counted from "
+            "0, as 2 of minDomains 3 are eligible)",
+        ),
+        (
             "---".join((NODES, busy("db-0", "node-1", "db"))),
             f"nodeSelector: {{zone: b}}, affinity: {{podAffinity: {AFFINITY}}}, {PLAIN}",
             "1 has no pod with app=db in the same zone",
