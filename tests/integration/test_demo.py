@@ -147,7 +147,7 @@ async def test_an_interrupt_prints_the_end_once(tmp_path: Path, keep: tuple[str,
         process.send(signal.SIGINT)
         assert await process.end(60) == 0
         assert process.count(" pending in ") == 1
-        assert process.count("why it is pending") == 0
+        assert process.count("why not running") == 0
         assert process.count("not happened: StatefulSet default/slow has 1 of 2 pods") == 1
 
 

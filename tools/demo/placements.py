@@ -29,13 +29,15 @@ FULLEST = 3
 _RESOURCES = ("cpu", "memory")
 # The workloads that say how many pods they will have. A ReplicaSet of a Deployment counts once.
 _REPLICATED = ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")
-_FINISHED = ("Succeeded", "Failed")
+_FAILED = "Failed"
+_FINISHED = ("Succeeded", _FAILED)
+_CONTAINERS = ("initContainerStatuses", "containerStatuses")
 _POD = Reader(Pod)
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A pod; `sentence` says why it is pending in the words of `berth explain`, `message` in
-    Kubernetes'.
+    """A pod; `sentence` says why it is pending in the words of `berth explain`, `message` why it is
+    pending or failed in Kubernetes'.
     """
 
     namespace: str
@@ -69,6 +71,7 @@ class Summary(msgspec.Struct, frozen=True):
     """How a demo ended. `seconds` is the time from the start of the cluster to the last decision,
     `percent` the share of all nodes' resources that the pods request, `missing` what has not
     happened: sentences about workloads that lack pods, and pods that have a node and do not start.
+    A pod that failed is neither placed nor pending.
     """
 
     pods: list[Row]
@@ -79,6 +82,7 @@ class Summary(msgspec.Struct, frozen=True):
     fullest: list[NodeUse]
     percent: dict[str, float]
     missing: list[str] = []
+    failed: int = 0
 
 
 class Placements:
@@ -91,6 +95,7 @@ class Placements:
         self.changed = 0.0  # when a row changed last
         self._rows: dict[str, Row] = {}  # by uid
         self._unplaced: dict[str, None] = {}  # uids
+        self._failed: dict[str, None] = {}  # uids
         self._undecided: set[str] = set()
         self._requests: dict[str, tuple[str, Counter[str]]] = {}  # node and amounts, by uid
         self._used: dict[str, Counter[str]] = {}  # by node
@@ -107,7 +112,11 @@ class Placements:
 
     @property
     def placed(self) -> int:
-        return len(self._rows) - len(self._unplaced)
+        return len(self._rows) - len(self._unplaced) - len(self._failed)
+
+    @property
+    def failed(self) -> int:
+        return len(self._failed)
 
     @property
     def unschedulable(self) -> int:
@@ -129,9 +138,10 @@ class Placements:
         return not self._undecided and not self._unexpanded
 
     def rows(self) -> Iterator[Row]:
-        """Yields the pods; pending ones come first."""
-        placed = (row for uid, row in self._rows.items() if uid not in self._unplaced)
-        return chain((self._rows[uid] for uid in self._unplaced), placed)
+        """Yields the pods; pending ones come first, then those that failed."""
+        others = self._unplaced | self._failed
+        placed = (row for uid, row in self._rows.items() if uid not in others)
+        return chain((self._rows[uid] for uid in others), placed)
 
     def rate(self, now: float) -> float:
         """Returns how many pods a second were placed lately."""
@@ -165,6 +175,7 @@ class Placements:
                 self._unuse(uid)
                 self._with_claims.pop(uid, None)
                 self._unplaced.pop(uid, None)
+                self._failed.pop(uid, None)
                 self._undecided.discard(uid)
                 self._unexpected.discard(uid)
                 if self._rows.pop(uid, None) is not None:
@@ -184,10 +195,9 @@ class Placements:
             return
         self.changed = now
         self._rows[uid] = row
-        if row.node:
-            self._unplaced.pop(uid, None)
-        else:
-            self._unplaced[uid] = None
+        failed = row.phase == _FAILED
+        _mark(self._failed, uid, has=failed)
+        _mark(self._unplaced, uid, has=not (row.node or failed))
         (self._undecided.discard if row.is_decided else self._undecided.add)(uid)
         owners = pod["metadata"].get("ownerReferences") or ()
         if not any(owner["kind"] in _REPLICATED for owner in owners):
@@ -254,6 +264,7 @@ class Placements:
             fullest,
             percent,
             list(missing),
+            self.failed,
         )
 
     def zone_of(self, node: str) -> str:
@@ -266,6 +277,14 @@ class Placements:
         return {r: _percent(used[r], _allocatable(node, r)) for r in _RESOURCES}
 
 
+def _mark(uids: dict[str, None], uid: str, *, has: bool) -> None:
+    """Adds a uid, which stays where it is if it is there, or removes it."""
+    if has:
+        uids.setdefault(uid)
+    else:
+        uids.pop(uid, None)
+
+
 def _allocatable(node: Document, resource: str) -> int:
     amounts = (node.get("status") or {}).get("allocatable") or {}
     return milli_value(str(amounts.get(resource, "0")))
@@ -276,14 +295,16 @@ def _percent(part: int, whole: int) -> float:
 
 
 def _row(pod: Document, claims: set[str], schedulers: Collection[str]) -> Row:
-    """Returns a pod as a row, with a message that says why it is pending.
+    """Returns a pod as a row, with a message that says why it is pending or failed.
 
     `claims` are the ResourceClaims that exist. The scheduler does not try a pod if one of its
     claims is missing, and writes nothing about it, nor about pods of other schedulers.
     """
     node = pod["spec"].get("nodeName", "")
     why = ""
-    if not node:
+    if pod["status"]["phase"] == _FAILED:
+        why = _failure(pod["status"])
+    elif not node:
         conditions = pod["status"].get("conditions", ())
         why = next((c.get("message", "") for c in conditions if c["type"] == "PodScheduled"), "")
         scheduler = pod["spec"].get("schedulerName", DEFAULT_SCHEDULER)
@@ -293,6 +314,19 @@ def _row(pod: Document, claims: set[str], schedulers: Collection[str]) -> Row:
             why = _lacking(_POD.convert(pod), claims)
     metadata = pod["metadata"]
     return Row(metadata["namespace"], metadata["name"], node, pod["status"]["phase"], why)
+
+
+def _failure(status: Document) -> str:
+    """Returns what a kubelet says of a pod that failed, or of the container that failed."""
+    said = [part for part in (status.get("reason"), status.get("message")) if part]
+    if not said:
+        containers = (status.get(of) or () for of in _CONTAINERS)
+        for of in chain.from_iterable(containers):
+            ended = (of.get("state") or {}).get("terminated") or {}
+            if ended.get("exitCode"):
+                why = ended.get("reason", "Error")
+                said = [f"container {of['name']}: {why}, exit code {ended['exitCode']}"]
+    return ": ".join(said)
 
 
 def _key(metadata: Document) -> str:

@@ -14,7 +14,7 @@ from .placements import Placements, Row, Summary
 
 MOST_ROWS = 30  # of the last table
 BAR_WIDTH = 20
-WHY = "why it is pending"
+WHY = "why not running"
 _FRAME = 2  # the title and the head of a live table
 _BESIDES = 2  # the line of the progress, and that of the cursor
 _LEAST_ROWS = 2
@@ -35,8 +35,12 @@ def progress_line(placements: Placements, now: float) -> str:
     placed, total = placements.placed, placements.total
     return (
         f"placing {placed:,} / {total:,}, {placements.rate(now):,.0f}/s, "
-        f"{placements.unschedulable:,} unschedulable"
+        f"{placements.unschedulable:,} unschedulable{_failed(placements.failed)}"
     )
+
+
+def _failed(number: int) -> str:
+    return f", {number:,} failed" if number else ""
 
 
 def _progress(placements: Placements, now: float) -> Table:
@@ -64,7 +68,7 @@ def pods_table(
 ) -> Table:
     """Returns a table of at most this many rows of `total` pods, each in one line if `in_lines`.
 
-    Without a pending pod, there is no column for the reason.
+    Without a pod that is pending or failed, there is no column for the reason.
     """
     table = Table(title="pods", title_justify="left")
     shown = list(islice(rows, most if total <= most else most - 1))
@@ -76,7 +80,7 @@ def pods_table(
     for row in shown:
         reason = _in_one_line(row.why) if in_lines else row.why
         cells = (row.namespace, row.name, row.node, row.phase, reason)[: len(columns)]
-        table.add_row(*cells, style=None if row.node else "yellow")
+        table.add_row(*cells, style="yellow" if row.why or not row.node else None)
     if len(shown) < total:
         table.add_row("", f"and {total - len(shown):,} more", style="dim")
     return table
@@ -104,7 +108,7 @@ def nodes_table(placements: Placements, most: int) -> Table:
 def closing_lines(summary: Summary) -> list[str]:
     """Returns the lines at the end of a demo, without the table of pods."""
     rate = summary.placed / summary.seconds if summary.seconds else 0.0
-    first = f"{summary.placed:,} placed, {summary.pending:,} pending"
+    first = f"{summary.placed:,} placed, {summary.pending:,} pending{_failed(summary.failed)}"
     lines = [f"{first} in {summary.seconds:.1f} s ({rate:,.0f}/s)"]
     lines += [f"not happened: {sentence}" for sentence in summary.missing]
     if summary.zones:

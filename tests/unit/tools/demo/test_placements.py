@@ -108,3 +108,29 @@ def test_a_pod_of_another_scheduler_is_left_alone(placements: Placements) -> Non
     (row,) = placements.rows()
     assert row.message == "left alone: it is for the scheduler volcano"
     assert placements.is_decided
+
+
+def test_a_pod_that_failed_is_not_placed_and_says_why(placements: Placements) -> None:
+    refused = pod("a", "node-1", "Failed")
+    refused["status"] |= {"reason": "PodOSNotSupported", "message": "not for this OS"}
+    crashed = pod("b", "node-1", "Failed")
+    ended = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    crashed["status"]["containerStatuses"] = [
+        {"name": "done", "state": {"terminated": {"exitCode": 0}}},
+        {"name": "c", "state": ended},
+    ]
+    gone = pod("d", phase="Failed")
+    for document in (pod("e", "node-1", "Running"), refused, crashed, gone):
+        placements.put("Pod", document, 1.0)
+    summary = placements.summary()
+    assert (summary.placed, summary.pending, summary.failed) == (1, 0, 3)
+    assert (placements.is_decided, placements.unschedulable) == (True, 0)
+    assert [(row.name, row.why) for row in summary.pods] == [
+        ("a", "PodOSNotSupported: not for this OS"),
+        ("b", "container c: Error, exit code 3"),
+        ("d", ""),
+        ("e", ""),
+    ]
+    placements.remove("Pod", refused, 2.0)
+    placements.put("Pod", pod("b", "node-1", "Running"), 2.0)
+    assert (placements.placed, placements.failed) == (2, 1)

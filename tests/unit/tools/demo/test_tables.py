@@ -21,7 +21,7 @@ def test_the_reason_has_a_column_only_if_a_pod_is_pending() -> None:
     ]
     assert headers == [
         ["namespace", "name", "node", "phase"],
-        ["namespace", "name", "node", "phase", "why it is pending"],
+        ["namespace", "name", "node", "phase", "why not running"],
     ]
 
 
@@ -67,6 +67,13 @@ def test_what_does_not_fit_is_counted() -> None:
 def test_the_progress_in_words() -> None:
     line = "placing 12 / 13, 0/s, 1 unschedulable"
     assert progress_line(placements(1, 12), 0.0) == line
+
+
+def test_failed_pods_are_counted_apart() -> None:
+    shown = placements(1, 2)
+    shown.put("Pod", pod("refused", "node-1", "Failed"), 0.0)
+    assert progress_line(shown, 0.0) == "placing 2 / 4, 0/s, 1 unschedulable, 1 failed"
+    assert closing_lines(shown.summary())[0] == "2 placed, 1 pending, 1 failed in 0.0 s (0/s)"
 
 
 def test_the_end_in_words() -> None:

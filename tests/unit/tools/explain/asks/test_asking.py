@@ -155,8 +155,10 @@ FIRST_OPEN = NODES.replace(SECOND, f"spec: {{unschedulable: true}}, {SECOND}")
         (
             "---".join((NODES, busy("a", "node-1"), busy("b", "node-2"))),
             f"topologySpreadConstraints: [{SKEWED.replace('{', '{minDomains: 3, ', 1)}], {PLAIN}",
-            "2 would have too many of the pods that are spread over zone (maxSkew 1, counted from "
-            "0, as 2 of minDomains 3 are eligible)",
+            (
+                "2 would have too many of the pods that are spread over zone (maxSkew 1, counted "
+                "from 0, as 2 of minDomains 3 are eligible)"
+            ),
         ),
         (
             "---".join((NODES, busy("db-0", "node-1", "db"))),
