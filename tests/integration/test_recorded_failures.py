@@ -106,6 +106,11 @@ async def test_a_failure_after_the_decision_is_recorded(
         assert (failed.result, failed.node, failed.number) == ("failed", "n", 1)
         assert reason in failed.message
         assert failed.at - decided.at == pytest.approx(seconds, abs=0.01)
+        assert running.flights is not None
+        told = list(lines_of(running.flights.page("ns/p"), (decided, failed)))
+        assert "attempt 1: chose n" in told[0]
+        assert told[-2].endswith("attempt 1: failed on n after the decision")
+        assert reason in told[-1]  # the end of the story
 
 
 @pytest.mark.parametrize("aside", [True, False])
