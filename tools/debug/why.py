@@ -72,7 +72,7 @@ def why(
     page = _page(key, scheduler) if file is None else _page_of(key, file)
     chosen = page.attempts
     if limit is not None:
-        chosen = tuple(each for each in chosen if each.at <= limit)
+        chosen = _until(limit, chosen)
     if attempt is not None:
         chosen = tuple(each for each in chosen if each.number == attempt)
     if not page.attempts and file is None and at is None and attempt is None:
@@ -92,6 +92,15 @@ def why(
         return
     events = events_about(key, uid, scheduler)
     _tell(page, [*lines_of(page, shown), *lines_of_end(page, events)], output, events)
+
+
+def _until(limit: float, attempts: tuple[RecordedAttempt, ...]) -> tuple[RecordedAttempt, ...]:
+    """Returns the attempts until a time, the last with its failure, also if that came later."""
+    until = tuple(each for each in attempts if each.at <= limit)
+    later = attempts[len(until)] if 0 < len(until) < len(attempts) else None
+    if later is not None and later.result == "failed" and later.uid == until[-1].uid:
+        until = (*until, later)
+    return until
 
 
 def _last(attempts: tuple[RecordedAttempt, ...]) -> tuple[RecordedAttempt, ...]:
