@@ -184,7 +184,7 @@ def _over(question: Question, hard: Sequence[TopologySpreadConstraint]) -> Itera
     for constraint, where in zip(resolved, eligible, strict=True):
         least = constraint.min_domains
         few = (
-            f", counted from 0, as {where.number} of minDomains {least} are eligible"
+            f", counted from 0, with {where.number} of minDomains {least}"
             if where.number < least and least > 1
             else ""
         )

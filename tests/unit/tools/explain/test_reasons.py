@@ -247,7 +247,10 @@ CASES: dict[str, Case | Unchanged | str] = {
     "node(s) didn't match pod topology spread constraints": Case(
         cluster(busy(PLAIN).replace("app: db", "app: web")),
         NEVER_MET,
-        node_of("would have too many of the pods that are spread over zone (maxSkew 1)"),
+        node_of(
+            "would have too many of the pods that are spread over zone (maxSkew 1, counted from 0, "
+            "with 1 of minDomains 2)"
+        ),
         "Raise maxSkew of the spread constraint over zone to 2",
     ),
     "node(s) didn't match pod topology spread constraints (missing required label)": Case(

@@ -157,7 +157,7 @@ FIRST_OPEN = NODES.replace(SECOND, f"spec: {{unschedulable: true}}, {SECOND}")
             f"topologySpreadConstraints: [{SKEWED.replace('{', '{minDomains: 3, ', 1)}], {PLAIN}",
             (
                 "2 would have too many of the pods that are spread over zone (maxSkew 1, counted "
-                "from 0, as 2 of minDomains 3 are eligible)"
+                "from 0, with 2 of minDomains 3)"
             ),
         ),
         (
