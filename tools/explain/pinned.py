@@ -1,4 +1,6 @@
-"""Pods that name their node themselves, with claims that wait until a scheduler chooses one."""
+"""Pods with claims that get no volume: as the pod names its node itself, and the claim waits until
+a scheduler chooses one, or as the claim has a selector.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +51,23 @@ def waiting_claims(pod: Document, documents: Sequence[Document]) -> list[str]:
         and document["metadata"].get("namespace") == namespace
         and document["metadata"]["name"] in names
         and _waits(document, late)
+    )
+
+
+def unmade(pod: Document, documents: Sequence[Document]) -> list[str]:
+    """Returns the claims of a pod for which a node is selected and no volume is made, as they have
+    a selector.
+    """
+    names = set(_claim_names(pod))
+    return sorted(
+        document["metadata"]["name"]
+        for document in documents
+        if document["kind"] == "PersistentVolumeClaim"
+        and document["metadata"]["name"] in names
+        and document["metadata"].get("namespace") == pod["metadata"].get("namespace")
+        and document["spec"].get("selector") is not None
+        and not document["spec"].get("volumeName")
+        and (document["metadata"].get("annotations") or {}).get(SELECTED_NODE)
     )
 
 

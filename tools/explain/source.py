@@ -56,7 +56,7 @@ from ..apiserver.validation import invalid_message, problems
 from ..manifests import STRICT, Findings, Manifest, ManifestError, Reading, read
 from .cluster import decoded
 from .eviction import eviction
-from .pinned import unchosen
+from .pinned import unchosen, unmade
 from .pod_claims import TEMPLATES, with_claims
 from .subject import Subject, next_pod, standing
 
@@ -347,7 +347,8 @@ def question_about(
         others = [other for other in documents if other is not document]
         nodes = {other["metadata"]["name"] for other in others if other["kind"] == "Node"}
         waiting = unchosen(document, others)
-        sentences = (*standing(document, nodes), *waiting, *eviction(document, others))
+        stands = standing(document, nodes, unmade(document, others))
+        sentences = (*stands, *waiting, *eviction(document, others))
         pinned_to = document["spec"]["nodeName"] if waiting else ""
         pod, created = _with_device_claims(_pending(document), others)
         objects = [*others, *created]

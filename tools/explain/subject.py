@@ -18,6 +18,7 @@ from ..hollow.job.controller import labels as job_labels
 from ..hollow.objects import TYPES as WORKLOAD_TYPES
 from ..hollow.objects import CronJob, DaemonSet, Job, StatefulSet, Workload, read
 from ..hollow.writes import Create
+from .words import listed
 
 Document = dict[str, Any]
 NEW = "new"
@@ -149,10 +150,12 @@ def _next_stateful_pod(
     return creations[-1], creations[:-1]
 
 
-def standing(pod: Document, nodes: Collection[str] | None = None) -> list[str]:
+def standing(
+    pod: Document, nodes: Collection[str] | None = None, unmade: Sequence[str] = ()
+) -> list[str]:
     """Returns why the scheduler does not try the pod now, if it does not: sentences without their
     subject, such as "already runs on node-1". If the names of all `nodes` are given, they say if
-    the pod's node is none of them.
+    the pod's node is none of them. `unmade` are its claims whose volumes nothing makes.
     """
     metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
     sentences = []
@@ -169,5 +172,10 @@ def standing(pod: Document, nodes: Collection[str] | None = None) -> list[str]:
     if gates and not spec.get("nodeName"):
         sentences.append(f"waits until its scheduling gates are removed: {', '.join(gates)}")
     if status.get("nominatedNodeName") and not spec.get("nodeName"):
-        sentences.append(f"is nominated to {status['nominatedNodeName']}, and waits for room there")
+        there = "" if unmade else ", and waits for room there"
+        sentences.append(f"is nominated to {status['nominatedNodeName']}{there}")
+    if unmade and not spec.get("nodeName"):
+        claims = f"claims {listed(unmade)}" if len(unmade) > 1 else f"claim {unmade[0]}"
+        why = "nothing makes one for a claim with a selector"
+        sentences.append(f"waits for a volume of its {claims}: {why}")
     return sentences

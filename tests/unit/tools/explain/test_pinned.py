@@ -90,3 +90,15 @@ def test_a_claim_whose_node_is_chosen_does_not_wait(others: tuple[str, ...]) -> 
     annotation = "volume.kubernetes.io/selected-node"
     texts = [text.replace("SELECTED", annotation) for text in others]
     assert "waits for its claim" not in explained(NODES, *texts, named("web", "n1"))
+
+
+@pytest.mark.parametrize("selector", ["", ", selector: {matchLabels: {disk: mine}}"])
+def test_a_pod_that_is_being_bound_does_not_wait_for_room_but_for_a_volume(selector: str) -> None:
+    chosen = "{name: data, annotations: {volume.kubernetes.io/selected-node: n1}}"
+    claim = CLAIM.replace("{name: data}", chosen).replace(
+        "storage: 1Gi}}", f"storage: 1Gi}}}}{selector}"
+    )
+    pod = POD.replace("NAME", "web").replace("  nodeName: NODE\n", "")
+    told = explained(NODES, claim, f"{pod}status: {{nominatedNodeName: n1}}\n")
+    volume = "waits for a volume of its claim data: nothing makes one for a claim with a selector"
+    assert (volume in told, "waits for room there" in told) == (bool(selector), not selector)
