@@ -16,7 +16,6 @@ from ..kube.times import seconds_of
 from .pod_template import GroupKey, PodTemplate, Templates, same_template
 
 MAX_KEPT = 1024
-_write = object.__setattr__
 
 
 class PodInfo:
@@ -32,12 +31,12 @@ class PodInfo:
 
     def __init__(self, pod: Pod, template: PodTemplate | None = None) -> None:
         """`template` is one that other pods share; without it the pod gets a new one."""
-        _write(self, "pod", pod)
-        _write(self, "template", PodTemplate(pod) if template is None else template)
-        _write(self, "_started", None)
-        _write(self, "key", key(pod))
-        _write(self, "uid", pod.metadata.uid)
-        _write(self, "priority", pod.spec.priority or 0)
+        _set_pod(self, pod)
+        _set_template(self, PodTemplate(pod) if template is None else template)
+        _set_started(self, None)
+        _set_key(self, key(pod))
+        _set_uid(self, pod.metadata.uid)
+        _set_priority(self, pod.spec.priority or 0)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"a PodInfo is read-only: {name} cannot be changed")
@@ -66,7 +65,7 @@ class PodInfo:
         if started is None:
             text = self.pod.status.start_time
             started = inf if text is None else seconds_of(text)
-            _write(self, "_started", started)
+            _set_started(self, started)
         return started
 
     def counts_like(self, other: PodInfo) -> bool:
@@ -84,6 +83,12 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
+
+
+_set_pod, _set_template, _set_started, _set_key, _set_uid, _set_priority = (
+    vars(PodInfo)[slot].__set__  # quicker than object.__setattr__, for every pod
+    for slot in ("pod", "template", "_started", "key", "uid", "priority")
+)
 
 
 class PodInfos:
