@@ -16,7 +16,7 @@ T = TypeVar("T")
 def lent(array: NDArray[Any]) -> NDArray[Any]:
     """Returns a view of the array that cannot be written to."""
     view = array.view()
-    view.setflags(write=False)
+    view.flags.writeable = False
     return view
 
 
