@@ -18,7 +18,8 @@ import msgspec
 
 from ..runtime.clock import Clock
 from ..runtime.logger import get_logger
-from .flights import AttemptsPage, Columns, KeptAttempt, RecordedAttempt, Rejection, rendered
+from .attempts_page import AttemptsPage, RecordedAttempt, Rejection
+from .flights import Columns, KeptAttempt, rendered
 
 log = get_logger(__name__)
 

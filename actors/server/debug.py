@@ -24,7 +24,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from ..attempt.flights import AttemptsPage, PodNow
+from ..attempt.attempts_page import AttemptsPage, PodNow
 from ..messages.binding import WaitingPodDump
 from ..messages.cache import NodeDump
 from ..messages.comparison import Difference

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..attempt.flights import AttemptsPage
+from ..attempt.attempts_page import AttemptsPage
 from ..configuration.page_packages import every_page
 from ..process.heartbeat import Heartbeat
 from ..runtime.logger import get_logger

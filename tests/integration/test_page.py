@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 from playwright.async_api import Browser, Page, expect
 
-from berth.actors.attempt.flights import AttemptsPage
+from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.telemetry.problems import LoggedProblem
 from berth.actors.wiring.glance import Glance, QueuedPod, Rejections

@@ -8,7 +8,7 @@ import anyio
 import msgspec
 import pytest
 
-from berth.actors.attempt.flights import RecordedAttempt
+from berth.actors.attempt.attempts_page import RecordedAttempt
 from berth.actors.client.rest import ApiError
 from berth.actors.messages.cache import AssignedPodAdded
 from berth.plugin import (

@@ -7,7 +7,8 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.actors.attempt.flights import FlightRecorder, RecordedAttempt
+from berth.actors.attempt.attempts_page import RecordedAttempt
+from berth.actors.attempt.flights import FlightRecorder
 from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import NodeAdded, NodeDeleted, ReturnSnapshot
 from berth.actors.messages.queue import QueuedPod

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.actors.attempt.flights import AttemptsPage, RecordedAttempt
+from berth.actors.attempt.attempts_page import AttemptsPage, RecordedAttempt
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.telemetry.logs import configure_logs
 from berth.actors.wiring.profiles import profiles_of

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import click
 import msgspec
 
+from berth.actors.attempt.attempts_page import AttemptsPage, PodNow, RecordedAttempt
 from berth.actors.attempt.flight_file import page_of_files
-from berth.actors.attempt.flights import AttemptsPage, PodNow, RecordedAttempt
 from berth.actors.messages.queue import Place
 from berth.actors.telemetry.klog import printable
 

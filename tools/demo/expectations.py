@@ -11,9 +11,7 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.kube.annotations import SELECTED_NODE
-
-from ..explain.pinned import unchosen
+from ..explain.pinned import node_without_volume, unchosen
 
 Document = dict[str, Any]
 # Kinds that are only looked up.
@@ -94,10 +92,8 @@ class Expectations:
     def _unmade(self, pod: Document) -> str:
         """Returns which claim has a node chosen and will have no volume there, or ""."""
         for name, claim in self._claims_of(pod):
-            if claim is None or _phase(claim) == "Bound":
-                continue
-            chosen = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
-            if chosen and (claim.get("spec") or {}).get("selector") is not None:
+            chosen = "" if claim is None else node_without_volume(claim)
+            if chosen:
                 return (
                     f"is not bound to {chosen} before its claim {name} has a volume: none is made, "
                     "as the claim has a selector"

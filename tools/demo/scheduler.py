@@ -15,7 +15,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.text import TextReceiveStream
 
-from berth.actors.attempt.flights import AttemptsPage
+from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.wiring.glance import Glance
 
 from ..whatif.beside import GONE

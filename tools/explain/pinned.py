@@ -65,10 +65,19 @@ def unmade(pod: Document, documents: Sequence[Document]) -> list[str]:
         if document["kind"] == "PersistentVolumeClaim"
         and document["metadata"]["name"] in names
         and document["metadata"].get("namespace") == pod["metadata"].get("namespace")
-        and document["spec"].get("selector") is not None
-        and not document["spec"].get("volumeName")
-        and (document["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+        and node_without_volume(document)
     )
+
+
+def node_without_volume(claim: Document) -> str:
+    """Returns the node that is selected for a claim and where no volume is made, as the claim has a
+    selector and provisioners refuse those; otherwise "".
+    """
+    spec, annotations = claim.get("spec") or {}, claim["metadata"].get("annotations") or {}
+    if spec.get("selector") is None or spec.get("volumeName"):
+        return ""
+    node: str = annotations.get(SELECTED_NODE) or ""
+    return node
 
 
 def _waits(claim: Document, late: set[str]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.actors.attempt.flights import AttemptsPage, RecordedAttempt
+from berth.actors.attempt.attempts_page import AttemptsPage, RecordedAttempt
 from berth.actors.messages.queue import Place
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 

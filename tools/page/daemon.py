@@ -12,7 +12,7 @@ from typing import cast
 import anyio
 import msgspec
 
-from berth.actors.attempt.flights import AttemptsPage
+from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.runtime.clock import Clock
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.kinds import NODES, PODS

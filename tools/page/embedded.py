@@ -12,7 +12,7 @@ import anyio.lowlevel
 from anyio import TASK_STATUS_IGNORED, CapacityLimiter, to_thread
 from anyio.abc import TaskStatus
 
-from berth.actors.attempt.flights import AttemptsPage
+from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.client.rest import ApiError
 from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed
 from berth.actors.scheduling.kube.core import Node, Pod

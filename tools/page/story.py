@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.attempt.flights import AttemptsPage, RecordedAttempt, Score
+from berth.actors.attempt.attempts_page import AttemptsPage, RecordedAttempt, Score
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.kube.core import Pod
 from berth.config.load import ConfigError

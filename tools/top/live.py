@@ -17,7 +17,7 @@ import anyio
 import msgspec
 from anyio import CapacityLimiter, to_thread
 
-from berth.actors.attempt.flights import AttemptsPage
+from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.client.access import Remote, remote
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.attempt.flights import AttemptsPage
+from berth.actors.attempt.attempts_page import AttemptsPage
 
 LENGTH = 4
 

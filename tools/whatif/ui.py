@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.actors.attempt.flights import AttemptsPage
+from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.server.site import Page
 from berth.actors.wiring.view import View

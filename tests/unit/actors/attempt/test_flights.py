@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from berth.actors.attempt.flights import AttemptsPage, FlightRecorder
+from berth.actors.attempt.attempts_page import AttemptsPage
+from berth.actors.attempt.flights import FlightRecorder
 from berth.actors.messages.cache import NodeDeleted
 from berth.actors.messages.queue import QueuedPod
 from berth.actors.scheduling.decision.scheduler import Scheduler

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from berth.actors.attempt.attempts_page import AttemptsPage, PodNow, RecordedAttempt
 from berth.actors.attempt.flight_file import FlightFile
-from berth.actors.attempt.flights import AttemptsPage, KeptAttempt, PodNow, RecordedAttempt
+from berth.actors.attempt.flights import KeptAttempt
 from berth.actors.messages.queue import Place, StoryStep
 from berth.tools.debug.why import lines_of, lines_of_pod, why
 from tests.kit.clock import VirtualClock

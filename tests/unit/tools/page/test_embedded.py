@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 from anyio import wait_all_tasks_blocked
 
-from berth.actors.attempt.flights import AttemptsPage, RecordedAttempt, Rejection
+from berth.actors.attempt.attempts_page import AttemptsPage, RecordedAttempt, Rejection
 from berth.actors.messages.queue import Place, StoryStep
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping

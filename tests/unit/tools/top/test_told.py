@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.actors.attempt.flights import Score
+from berth.actors.attempt.attempts_page import Score
 from berth.tools.explain.decision import Decision, Failure, Preemption, Verdict
 from berth.tools.page.story import Change, Condition, Happening, PastAttempt, Reason, Story
 from berth.tools.top.told import Told, lines_of
