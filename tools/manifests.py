@@ -78,18 +78,24 @@ def read(
     further kinds.
 
     What is wrong goes to the findings. Raises ManifestError if they are strict, or if there is
-    nothing to read.
+    nothing to read in any of the paths.
     """
     findings = reading.findings
     sorting = _Sorting(declared, findings)
+    empty, found = [], False
     for path in paths:
-        found = False
+        problems, holds = len(findings.problems), False
         for text in texts_at(path, sorting.is_read, reading):
             for document, where in text.objects(findings):
-                found = True
+                holds = True
                 sorting.take(document, where)
-        if not found and not findings.problems:
-            raise ManifestError(f"{place_of(path)}: {NOTHING}")
+        found = found or holds or len(findings.problems) > problems
+        if not holds and len(findings.problems) == problems:
+            empty.append(f"{place_of(path)}: {NOTHING}")
+    if empty and not found:
+        raise ManifestError(empty[0])
+    for nothing in empty:
+        findings.warn(nothing, "the others are read")
     return sorting.manifests()
 
 

@@ -18,7 +18,7 @@ from berth.tools.explain.command import explain
 from berth.tools.explain.decision import Explanation
 from berth.tools.explain.source import SourceError, from_manifests, question_about
 from berth.tools.explain.subject import Subject
-from berth.tools.manifests import ManifestError, read
+from berth.tools.manifests import ManifestError, Reading, read
 from tests.kit.cases import texts
 
 NODE = (
@@ -311,6 +311,21 @@ def test_a_file_of_a_folder_may_hold_nothing(tmp_path: Path, text: str) -> None:
     assert [of.kind.kind for of in read([tmp_path]).objects] == ["Pod"]
     with pytest.raises(ManifestError, match=r"a\.yaml: expected an object"):
         read([tmp_path, tmp_path / "a.yaml"])
+
+
+@pytest.mark.parametrize("text", ["# nothing\n", "{apiVersion: v1, kind: List, items: []}"])
+def test_a_file_without_objects_does_not_stop_the_others(tmp_path: Path, text: str) -> None:
+    """kubectl writes an empty List of objects that do not exist, and applies it beside others."""
+    (tmp_path / "budgets.yaml").write_text(text)
+    (tmp_path / "pod.yaml").write_text(pod(""))
+    paths = [tmp_path / "budgets.yaml", tmp_path / "pod.yaml"]
+    manifests = read(paths, reading=Reading())
+    assert [of.kind.kind for of in manifests.objects] == ["Pod"]
+    (line,) = manifests.findings.untold()
+    assert line.startswith(f"{paths[0]}: expected an object")
+    assert line.endswith("got nothing: the others are read")
+    with pytest.raises(ManifestError, match=r"budgets\.yaml: expected an object"):
+        read(paths[:1], reading=Reading())
 
 
 def test_some_file_of_a_folder_holds_an_object(tmp_path: Path) -> None:
