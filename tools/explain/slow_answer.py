@@ -1,7 +1,10 @@
-"""Tells while a command computes its answer what takes so long: perhaps a plugin never returns."""
+"""Tells while a command computes its answer what takes so long, and ends it if a plugin never
+returns.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,11 +15,17 @@ from click import echo
 from berth.actors.scheduling.decision.whereabouts import in_words, whereabouts
 
 EVERY_SECONDS = 10.0
+MOST_TIMES = 6
+NO_ANSWER = 2
 
 
 @contextmanager
 def telling() -> Iterator[None]:
-    """Says on standard error, every EVERY_SECONDS until the block ends, where this thread is."""
+    """Says on standard error, every EVERY_SECONDS until the block ends, where this thread is.
+
+    If it is at MOST_TIMES of these moments in a row at the same extension point of the same plugin
+    about the same pod, the process ends with the exit code NO_ANSWER: a loop cannot be interrupted.
+    """
     over = threading.Event()
     told = threading.Thread(target=_tell, args=(threading.get_ident(), over), daemon=True)
     told.start()
@@ -28,10 +37,23 @@ def telling() -> Iterator[None]:
 
 
 def _tell(thread: int, over: threading.Event) -> None:
-    seconds = EVERY_SECONDS
+    seconds, last, times = EVERY_SECONDS, None, 0
     while not over.wait(EVERY_SECONDS):
         frame = sys._current_frames().get(thread)  # noqa: SLF001 - the only way to another thread's stack
         place = {} if frame is None else whereabouts(frame)
         inside = f": {in_words(place)}" if "plugin" in place else ""
         echo(f"no answer after {seconds:.0f} s{inside}", err=True)
+        hook = tuple(place.get(part) for part in ("plugin", "point", "pod"))
+        times = times + 1 if hook == last else 1
+        last = hook
+        if inside and times == MOST_TIMES:
+            echo(f"Error: the plugin {place['plugin']} does not return", err=True)
+            _end()
+            return
         seconds += EVERY_SECONDS
+
+
+def _end() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(NO_ANSWER)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from importlib import import_module
 from pathlib import Path
 
@@ -70,3 +72,33 @@ def test_a_plugin_that_does_not_return_is_named(
     assert result.exit_code == 0, result.output
     (line,) = {line.partition(" s: ")[2] for line in said if "Slow" in line}
     assert line.startswith("in Filter of the plugin Slow about default/web (")
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_plugin_that_never_returns_ends_the_command(
+    same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many plugins that are slow do not: each has been left at the next moment."""
+    told = threading.Event()
+    said: list[str] = []
+    places = iter(range(100))
+
+    def place(frame: object) -> dict[str, str]:
+        number = next(places)
+        if number == 2 * slow_answer.MOST_TIMES:
+            told.set()
+        pod = "default/web" if same else f"default/web-{number}"
+        return {"plugin": "Slow", "point": "Filter", "pod": pod, "at": "slow.py:3"}
+
+    def end(status: int) -> None:
+        said.append(f"ended with {status}")
+        told.set()
+
+    monkeypatch.setattr(slow_answer, "EVERY_SECONDS", 0.001)
+    monkeypatch.setattr(slow_answer, "whereabouts", place)
+    monkeypatch.setattr(slow_answer, "echo", lambda text, *, err: said.append(text))
+    monkeypatch.setattr(os, "_exit", end)
+    with slow_answer.telling():
+        assert told.wait(10)
+    expected = ["Error: the plugin Slow does not return", "ended with 2"]
+    assert said[slow_answer.MOST_TIMES :][:2] == expected if same else "ended with 2" not in said
