@@ -15,7 +15,7 @@ from berth.actors.attempt.flight_file import page_of_files
 from berth.actors.messages.queue import Place
 from berth.actors.telemetry.klog import printable
 
-from ..explain.recorded import conclusion, woken_by
+from ..explain.recorded import conclusion, unbound_yet, woken_by
 from .asking import NoAnswerError, Target, failures_in_words, target_options
 from .events import EventNow, events_about, near_pod
 
@@ -182,6 +182,8 @@ def _lines_of_holds(page: AttemptsPage) -> Iterator[str]:
         for plugin, seconds in sorted(page.waiting.waits_for.items()):
             left = max(0, round(seconds))
             yield f"  it waits on {page.waiting.node} until {plugin} permits it, at most {left} s"
+    if unbound := unbound_yet(page):
+        yield f"  it {unbound}"
     step = page.story[-1] if page.story else None
     if page.pod is None or page.pod.node or step is None or step.queue != Place.GATED:
         return

@@ -57,4 +57,20 @@ def held_now(page: AttemptsPage) -> tuple[str, ...]:
     last = page.attempts[-1] if page.attempts else None
     if last is not None and last.result == "failed":
         return (f"failed on {last.node} after the decision: {last.message}",)
-    return ()
+    unbound = unbound_yet(page)
+    return (unbound,) if unbound else ()
+
+
+def unbound_yet(page: AttemptsPage) -> str:
+    """Says of a pod that its last attempt placed that the API server does not show it there, a
+    sentence without its subject; otherwise "". A plugin may hold it in PreBind or Bind.
+    """
+    last = page.attempts[-1] if page.attempts else None
+    if last is None or last.result != "placed" or page.waiting is not None:
+        return ""
+    if page.pod is None or page.pod.node or page.pod.uid != last.uid:
+        return ""
+    return (
+        f"is not on {last.node} yet: PreBind and Bind have neither failed there nor reached the "
+        "API server"
+    )

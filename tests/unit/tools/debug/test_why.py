@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
@@ -13,6 +14,7 @@ from berth.actors.attempt.flight_file import FlightFile
 from berth.actors.attempt.flights import KeptAttempt
 from berth.actors.messages.queue import Place, StoryStep
 from berth.tools.debug.why import lines_of, lines_of_pod, why
+from berth.tools.explain.recorded import held_now, unbound_yet
 from tests.kit.clock import VirtualClock
 
 ESCAPE = "\x1b]0;owned\x07"
@@ -173,6 +175,19 @@ def test_a_line_that_is_nested_deeply_is_no_attempt(tmp_path: Path, start: str) 
     result = ask("web", "--file", str(deep))
     assert (result.exit_code, result.output.count("\n")) == (2, 1)
     assert "expected attempts of --berth-recorder-file" in result.output
+
+
+def test_a_pod_that_prebind_or_bind_holds_is_told_as_long_as_it_has_no_node() -> None:
+    placed = msgspec.structs.replace(RECORDED, result="placed", node="n1")
+    now = PodNow("uid", "", "Pending", "default-scheduler", "")
+    held = "is not on n1 yet: PreBind and Bind have neither failed there nor reached the API server"
+    assert unbound_yet(AttemptsPage(0.0, 0.0, (placed,), pod=now)) == held
+    assert held_now(AttemptsPage(0.0, 0.0, (placed,), pod=now)) == (held,)
+    bound = msgspec.structs.replace(now, node="n1")
+    failed = msgspec.structs.replace(placed, result="failed")
+    others = (((placed,), bound), ((placed, failed), now), ((placed,), None), ((), now))
+    for attempts, pod in others:
+        assert unbound_yet(AttemptsPage(0.0, 0.0, attempts, pod=pod)) == ""
 
 
 def test_a_plugin_that_keeps_the_pod_out_of_the_queue_is_named() -> None:
