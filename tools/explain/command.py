@@ -31,6 +31,7 @@ from .changes.search import Search, first_of, helps, is_pending, search, selecti
 from .decision import Decision, Explanation, Failure
 from .devices import supply
 from .kubelets import OS, refusals, system_of
+from .last_attempt import not_bound
 from .pending import pending
 from .pending import show as show_pending
 from .report import every_node, show
@@ -201,6 +202,7 @@ def _explain_one(explainer: Explainer, question: Question, top: int, output: str
             standing,
             top,
             console,
+            bound=not question.unmade,
         )
         if result is not None and result.says_something:
             _show_changes(result, console)
@@ -217,6 +219,9 @@ def _warnings(
     warnings = held_there(attempt, explained.outcome)
     if warnings:
         return warnings
+    last = not_bound(question.pod) if hosts else ""
+    if last:
+        return [last]
     warnings = refusals(question.pod, hosts, attempt.snapshot)
     label = OS, system_of(question.pod)
     if warnings:

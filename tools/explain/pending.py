@@ -16,6 +16,7 @@ from .answering import Attempt, Explainer, decided, held_there
 from .asks.asking import asks_of
 from .cluster import Cluster
 from .decision import Decision, Explanation
+from .last_attempt import not_bound
 from .pinned import waiting_claims
 from .podless import Podless, finds_a_node
 from .report import conclusion, sentence_of
@@ -145,15 +146,17 @@ def _decision(
     explained = decided(attempt)
     decision = explained.decision
     placed = isinstance(decision, Decision) and bool(decision.hosts)
-    return decision_of(attempt, explained, now=not standing), placed, standing
+    said = decision_of(attempt, explained, now=not standing, bound=not question.unmade)
+    last = not_bound(question.pod) if placed else ""
+    return "; it ".join(filter(None, (said, last))), placed, standing
 
 
-def decision_of(attempt: Attempt, explained: Explanation, *, now: bool) -> str:
+def decision_of(attempt: Attempt, explained: Explanation, *, now: bool, bound: bool) -> str:
     """Returns the decision, and what holds the pod on its node, as a sentence without its subject.
-    Unless `now`, something else has to happen first.
+    Unless `now`, something else has to happen first; unless `bound`, the pod would not be bound.
     """
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
-    decision = "".join(conclusion(explained, asks, now=now))
+    decision = "".join(conclusion(explained, asks, now=now, bound=bound))
     return "; there it ".join((decision, *held_there(attempt, explained.outcome)))
 
 

@@ -1,17 +1,19 @@
 """Pods with claims that get no volume: as the pod names its node itself, and the claim waits until
-a scheduler chooses one, or as the claim has a selector.
+a scheduler chooses one, or as the claim has a selector, which provisioners refuse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from berth.actors.scheduling.kube.annotations import SELECTED_NODE
+from berth.actors.scheduling.kube.volumes import NO_PROVISIONER
 
 from .words import listed
 
 Document = dict[str, Any]
+Find = Callable[[str, str, str], Document | None]  # an object by kind, name and namespace
 LATE = "WaitForFirstConsumer"
 
 
@@ -54,19 +56,56 @@ def waiting_claims(pod: Document, documents: Sequence[Document]) -> list[str]:
     )
 
 
-def unmade(pod: Document, documents: Sequence[Document]) -> list[str]:
-    """Returns the claims of a pod for which a node is selected and no volume is made, as they have
-    a selector.
+def unmade(
+    pod: Document, find: Find, every: Callable[[str], Iterable[Document]]
+) -> tuple[str, ...]:
+    """Returns the claims of a pod without a node for which a volume would have to be made, and none
+    is, as they have a selector. `every` returns the objects of a kind.
     """
-    names = set(_claim_names(pod))
-    return sorted(
-        document["metadata"]["name"]
-        for document in documents
-        if document["kind"] == "PersistentVolumeClaim"
-        and document["metadata"]["name"] in names
-        and document["metadata"].get("namespace") == pod["metadata"].get("namespace")
-        and node_without_volume(document)
+    namespace = pod["metadata"].get("namespace") or ""
+    if (pod.get("spec") or {}).get("nodeName"):
+        return ()
+    claims = (find("PersistentVolumeClaim", name, namespace) for name in set(_claim_names(pod)))
+    return tuple(
+        sorted(
+            claim["metadata"]["name"]
+            for claim in claims
+            if claim is not None and _is_unmade(claim, find, every)
+        )
     )
+
+
+def waits_for_volume(claims: Sequence[str]) -> str:
+    """Says that nothing makes the volumes of these claims of a pod: a sentence without subject."""
+    of = f"claims {listed(claims)}" if len(claims) > 1 else f"claim {claims[0]}"
+    why = "nothing makes one for a claim with a selector, so that one which matches has to exist"
+    return f"waits for a volume of its {of}: {why}"
+
+
+def _is_unmade(claim: Document, find: Find, every: Callable[[str], Iterable[Document]]) -> bool:
+    """True if a claim has a selector, and a node is selected for it or no volume of its class is
+    left. Whether a volume that is left suits it, VolumeBinding decides.
+    """
+    spec = claim.get("spec") or {}
+    if spec.get("selector") is None or spec.get("volumeName"):
+        return False
+    if node_without_volume(claim):
+        return True
+    name = spec.get("storageClassName") or ""
+    storage_class = find("StorageClass", name, "")
+    if storage_class is None or storage_class.get("volumeBindingMode") != LATE:
+        return False
+    if storage_class.get("provisioner") == NO_PROVISIONER:
+        return False
+    return not any(_is_left(volume, claim) for volume in every("PersistentVolume"))
+
+
+def _is_left(volume: Document, claim: Document) -> bool:
+    of, mine = volume.get("spec") or {}, claim["metadata"]
+    if (of.get("storageClassName") or "") != claim["spec"].get("storageClassName"):
+        return False
+    holder = of.get("claimRef")
+    return holder is None or all(holder.get(key) == mine.get(key) for key in ("namespace", "name"))
 
 
 def node_without_volume(claim: Document) -> str:

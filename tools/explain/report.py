@@ -24,12 +24,13 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def conclusion(
-    explained: Explanation, asks: Collection[Ask] = (), *, now: bool = True
+    explained: Explanation, asks: Collection[Ask] = (), *, now: bool = True, bound: bool = True
 ) -> tuple[str, str]:
     """Returns the node to which the pod goes, or that it stays pending, and further words about it;
     together a sentence without its subject.
 
     `asks` are the things that the nodes lack. Unless `now`, something else has to happen first.
+    Unless `bound`, the pod would not be bound to the node.
     """
     decision, contest = explained.decision, explained.contest
     if isinstance(decision, Failure):
@@ -37,6 +38,9 @@ def conclusion(
     if decision.hosts:
         ties = len(decision.hosts)
         several = f" (one of {ties} that tie, by chance)" if ties > 1 else ""
+        if not bound:
+            chosen = f": {listed(decision.hosts)}{several} would be chosen"
+            return "would stay pending", f"{chosen}, and the binding fail"
         return f"{'goes' if now else 'would go'} to {listed(decision.hosts)}", several
     stays = "stays pending" if now else "would stay pending"
     if contest is not None:
@@ -87,8 +91,11 @@ def show(
     standing: Sequence[str],
     top: int,
     console: Console,
+    *,
+    bound: bool,
 ) -> None:
-    """Prints why the pod of this name is not tried now, the conclusion and the warnings.
+    """Prints why the pod of this name is not tried now, the conclusion and the warnings; unless
+    `bound`, that it would not be bound.
 
     Then come at most `top` of the feasible nodes with their scores, and the things that the others
     lack, each with what `helps`. The demands of the pod's volumes, the devices that the nodes would
@@ -99,8 +106,9 @@ def show(
     for sentence in standing:
         then = " If it were tried now:" if sentence is standing[-1] else ""
         console.print(f"[yellow]{pod} {shown(sentence)}.[/yellow]{then}")
-    outcome, more = conclusion(explained, asks, now=not standing)
-    color = "red" if isinstance(decision, Failure) else "green" if decision.hosts else "yellow"
+    outcome, more = conclusion(explained, asks, now=not standing, bound=bound)
+    fits = not isinstance(decision, Failure) and bool(decision.hosts) and bound
+    color = "red" if isinstance(decision, Failure) else "green" if fits else "yellow"
     console.print(f"[{color}]{pod} {shown(outcome)}[/{color}]{shown(more)}")
     for warning in warnings:
         console.print(f"[yellow]{pod} {shown(warning)}.[/yellow]")

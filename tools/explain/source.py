@@ -56,7 +56,7 @@ from ..apiserver.validation import invalid_message, problems
 from ..manifests import STRICT, Findings, Manifest, ManifestError, Reading, read
 from .cluster import decoded
 from .eviction import eviction
-from .pinned import unchosen, unmade
+from .pinned import unchosen, unmade, waits_for_volume
 from .pod_claims import TEMPLATES, with_claims
 from .subject import Subject, next_pod, standing
 
@@ -81,7 +81,8 @@ class Question(msgspec.Struct, frozen=True):
     """A pod, the cluster around it, and the configuration of the decision. `standing` says why the
     scheduler does not try the pod now, if it does not. `pinned_to` is the node that the pod names,
     if claims of it wait until a scheduler chooses the node. The objects include those that
-    controllers would have `created` for the pod, such as claims.
+    controllers would have `created` for the pod, such as claims. The pod cannot be bound while it
+    has `unmade` claims, whose volumes nothing makes.
     """
 
     pod: Document
@@ -90,6 +91,7 @@ class Question(msgspec.Struct, frozen=True):
     standing: tuple[str, ...] = ()
     pinned_to: str = ""
     created: tuple[Document, ...] = ()
+    unmade: tuple[str, ...] = ()
 
 
 class SourceError(ValueError):
@@ -347,12 +349,14 @@ def question_about(
         others = [other for other in documents if other is not document]
         nodes = {other["metadata"]["name"] for other in others if other["kind"] == "Node"}
         waiting = unchosen(document, others)
-        stands = standing(document, nodes, unmade(document, others))
+        lacking = _unmade(document, others)
+        stands = standing(document, nodes, lacking)
         sentences = (*stands, *waiting, *eviction(document, others))
         pinned_to = document["spec"]["nodeName"] if waiting else ""
         pod, created = _with_device_claims(_pending(document), others)
         objects = [*others, *created]
-        return Question(pod, objects, configuration, sentences, pinned_to, tuple(created))
+        made = tuple(created)
+        return Question(pod, objects, configuration, sentences, pinned_to, made, lacking)
     try:
         pod, claims = next_pod(document, documents)
     except msgspec.ValidationError as invalid:
@@ -362,7 +366,22 @@ def question_about(
     pod, of_devices = _with_device_claims(completed_object(PODS, pod, store), documents)
     created += of_devices
     objects = [*documents, *created]
-    return Question(pod, objects, configuration, created=tuple(created))
+    lacking = _unmade(pod, objects)
+    waits = (waits_for_volume(lacking),) if lacking else ()
+    return Question(pod, objects, configuration, waits, created=tuple(created), unmade=lacking)
+
+
+def _unmade(pod: Document, documents: Sequence[Document]) -> tuple[str, ...]:
+    def every(kind: str) -> Iterator[Document]:
+        return (document for document in documents if document["kind"] == kind)
+
+    def find(kind: str, name: str, namespace: str) -> Document | None:
+        wanted = name, namespace
+        places = ((of["metadata"], of) for of in every(kind))
+        named = (of for at, of in places if (at["name"], at.get("namespace") or "") == wanted)
+        return next(named, None)
+
+    return unmade(pod, find, every)
 
 
 def _with_device_claims(

@@ -18,7 +18,7 @@ from ..hollow.job.controller import labels as job_labels
 from ..hollow.objects import TYPES as WORKLOAD_TYPES
 from ..hollow.objects import CronJob, DaemonSet, Job, StatefulSet, Workload, read
 from ..hollow.writes import Create
-from .words import listed
+from .pinned import waits_for_volume
 
 Document = dict[str, Any]
 NEW = "new"
@@ -172,10 +172,8 @@ def standing(
     if gates and not spec.get("nodeName"):
         sentences.append(f"waits until its scheduling gates are removed: {', '.join(gates)}")
     if status.get("nominatedNodeName") and not spec.get("nodeName"):
-        there = "" if unmade else ", and waits for room there"
+        there = "" if unmade else ", where it waits for room or is being bound"
         sentences.append(f"is nominated to {status['nominatedNodeName']}{there}")
-    if unmade and not spec.get("nodeName"):
-        claims = f"claims {listed(unmade)}" if len(unmade) > 1 else f"claim {unmade[0]}"
-        why = "nothing makes one for a claim with a selector"
-        sentences.append(f"waits for a volume of its {claims}: {why}")
+    if unmade:
+        sentences.append(waits_for_volume(unmade))
     return sentences

@@ -161,7 +161,9 @@ def story_of(
         if waits:
             held = held_now(recorded) or attempt.held
             standing = (*question.standing, *held)
-            decided_so = decision_of(attempt, explained, now=not standing)
+            decided_so = decision_of(
+                attempt, explained, now=not standing, bound=not question.unmade
+            )
             sentence = sentence_of(standing, decided_so)
         if waits and is_pending(question, attempt, decision):
             result = search(pending.explainer, question, attempt, explained.outcome)

@@ -21,6 +21,7 @@ from ..apiserver.store import Store
 from ..explain.answering import Attempt, Explainer
 from ..explain.cluster import Cluster
 from ..explain.handle import HeldObjects
+from ..explain.pinned import unmade
 from ..explain.podless import Podless, finds_a_node
 from ..explain.source import CLASSES, Question, SourceError, classes_of
 from ..explain.subject import Subject
@@ -179,6 +180,12 @@ class Documents:
 
     def every(self, kind: str) -> Iterator[tuple[Place, Document]]:
         return iter(list(self._kinds.get(kind, {}).items()))
+
+    def unmade(self, place: Place) -> tuple[str, ...]:
+        """Returns the claims of a pending pod whose volumes nothing makes."""
+        return unmade(
+            self.at(place), self.document, lambda kind: (of for _, of in self.every(kind))
+        )
 
     def without_pods(self) -> dict[Place, int]:
         """Returns the workloads that ask for pods and have none, and how many each asks for."""

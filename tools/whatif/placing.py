@@ -309,7 +309,7 @@ class Placing:
             attempt = self._documents.attempt(place)
         except SourceError:  # It belongs to another scheduler.
             return None
-        if attempt.held:
+        if attempt.held or self._documents.unmade(place):
             return None
         info, profile = attempt.info, attempt.profile
         outcome = self._scheduler.schedule(profile, info, attempt.snapshot)

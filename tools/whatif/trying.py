@@ -20,6 +20,7 @@ from berth.config.load import ConfigError, from_mapping
 from ..apiserver.store import Store
 from ..explain.answering import decided, held_there
 from ..explain.asks.asking import asks_of
+from ..explain.pinned import waits_for_volume
 from ..explain.report import conclusion
 from ..explain.source import SourceError, completed_objects
 from ..explain.subject import Subject, standing
@@ -398,6 +399,8 @@ def _has_scratch(pod: Document) -> bool:
 def _reason(documents: Documents, place: Place) -> str:
     attempt = documents.attempt(place)
     reasons = [*standing(documents.at(place)), *attempt.held]
+    if unmade := documents.unmade(place):
+        return waits_for_volume(unmade)
     if not (attempt.info.pod.spec.scheduling_gates or attempt.held):
         explained = decided(attempt)
         asks = asks_of(attempt.info, attempt.snapshot, explained.decision)

@@ -162,3 +162,24 @@ class Holds(PostFilterPlugin, QueueSortPlugin):
     Path("cluster.yaml").write_text(CLUSTER.replace('cpu: "1"', 'cpu: "99"'))
     message = "0/1 nodes are available: 1 Insufficient cpu. not now"
     assert message in CliRunner().invoke(explain, [*files, "held"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("reason: SchedulerError, message: the registry is closed", True),
+        ("reason: Unschedulable, message: 0/3 nodes are available", False),
+        ("reason: SchedulingGated, message: Frozen keeps it", False),
+    ],
+)
+def test_a_pod_that_fits_and_was_not_bound_is_told_by_its_condition(
+    condition: str, told: bool, tmp_path: Path
+) -> None:
+    status = f"status: {{conditions: [{{type: PodScheduled, status: 'False', {condition}}}]}}\n"
+    (tmp_path / "cluster.yaml").write_text(f"{CLUSTER}{status}")
+    said = "was not bound by its last attempt, as its condition says: the registry is closed"
+    for pod in ([], ["--pod", "held"]):
+        answer = CliRunner().invoke(explain, ["-f", str(tmp_path / "cluster.yaml"), *pod])
+        words = " ".join(answer.stdout.replace("│", " ").split())
+        assert "goes to n1" in words, words
+        assert (said in words) == told, words

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
 from berth.tools.explain.command import explain
+from berth.tools.whatif.command import whatif
 
 NODES = """
 apiVersion: v1
@@ -101,4 +105,45 @@ def test_a_pod_that_is_being_bound_does_not_wait_for_room_but_for_a_volume(selec
     pod = POD.replace("NAME", "web").replace("  nodeName: NODE\n", "")
     told = explained(NODES, claim, f"{pod}status: {{nominatedNodeName: n1}}\n")
     volume = "waits for a volume of its claim data: nothing makes one for a claim with a selector"
-    assert (volume in told, "waits for room there" in told) == (bool(selector), not selector)
+    assert (volume in told, "where it waits for room" in told) == (bool(selector), not selector)
+    again = "would stay pending: n1 would be chosen, and the binding fail"
+    assert (again in told, "would go to n1" in told) == (bool(selector), not selector)
+
+
+VOLUME = """
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: v, labels: {disk: mine}}
+spec: {storageClassName: late, capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], CLAIM}
+"""
+
+
+@pytest.mark.parametrize(
+    ("volume", "made"),
+    [
+        ("", False),
+        (VOLUME.replace("CLAIM", "hostPath: {path: /v}"), True),
+        (VOLUME.replace("CLAIM", "claimRef: {namespace: a, name: b}, hostPath: {path: /v}"), False),
+    ],
+)
+def test_a_claim_with_a_selector_gets_a_volume_that_exists_or_none(
+    volume: str, made: bool, tmp_path: Path
+) -> None:
+    claim = CLAIM.replace("storage: 1Gi}}", "storage: 1Gi}}, selector: {matchLabels: {disk: mine}}")
+    pod = POD.replace("NAME", "web").replace("  nodeName: NODE\n", "")
+    texts = (NODES, claim, pod, volume)
+    told = explained(*texts)
+    assert ("default/web goes to" in told, "waits for a volume of its claim data" in told) == (
+        made,
+        not made,
+    )
+    assert ("would be chosen, and the binding fail" in explained(*texts, pod="")) == (not made)
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("---".join(texts))
+    tried = CliRunner().invoke(whatif, ["-f", str(cluster), "-o", "json"])
+    assert tried.exit_code == (not made), tried.output
+    answer = json.loads(tried.stdout)
+    reasons = [of["reason"] for of in answer["pending"]]
+    assert [reason.startswith("waits for a volume of its claim data") for reason in reasons] == [
+        True
+    ] * (not made)

@@ -172,7 +172,7 @@ STANDINGS = [
     ("nodeName: node-2", "phase: Pending", "is already bound to node-2, which does not exist"),
     ("nodeName: node-2", "phase: Succeeded", "has ended: its phase is Succeeded"),
     ("priority: 0", "nominatedNodeName: node-1",
-     "is nominated to node-1, and waits for room there"),
+     "is nominated to node-1, where it waits for room or is being bound"),
 ]  # fmt: skip
 
 
