@@ -62,7 +62,7 @@ class _Others:
     def __init__(self, question: Question) -> None:
         self._question = question
         self._selected: dict[AffinityTerm, dict[str | None, str]] = {}
-        self._refusing: dict[str, dict[str | None, tuple[int, str]]] | None = None
+        self._refusing: dict[str, dict[str, tuple[int, str]]] | None = None
 
     def selected(self, term: AffinityTerm) -> dict[str | None, str]:
         """Returns the first pod that a term selects in each topology, by the value of the label;
@@ -90,12 +90,14 @@ class _Others:
             for info in self._question.nodes.values():
                 for pod in info.pods.values():
                     for term in pod.template.affinity_terms.required_anti:
+                        value = info.labels.get(term.topology_key)
+                        if value is None:  # In no topology; the term keeps nobody off.
+                            continue
                         if _selects(self._question, term, self._question.info):
                             number += 1
                             values = self._refusing.setdefault(term.topology_key, {})
-                            value = info.labels.get(term.topology_key)
                             values.setdefault(value, (number, pod.key))
-        of_key = (of.get(labels.get(key)) for key, of in self._refusing.items())
+        of_key = (of.get(labels[key]) for key, of in self._refusing.items() if key in labels)
         return min(filter(None, of_key), default=(0, ""))[1]
 
 

@@ -147,6 +147,19 @@ FIRST_OPEN = NODES.replace(SECOND, f"spec: {{unschedulable: true}}, {SECOND}")
             f"nodeSelector: {{zone: a}}, {PLAIN}",
             "1 is kept free by another pod's anti-affinity (in the way: default/shy)",
         ),
+        (  # No node has the label of the first one's term, which keeps nobody off.
+            "---".join(
+                (
+                    NODES,
+                    SHY.replace("app: db", "app: web")
+                    .replace("name: shy", "name: harmless")
+                    .replace("topologyKey: zone", "topologyKey: rack"),
+                    SHY.replace("app: db", "app: web"),
+                )
+            ),
+            f"nodeSelector: {{zone: a}}, {PLAIN}",
+            "1 is kept free by another pod's anti-affinity (in the way: default/shy)",
+        ),
         (
             "---".join((FIRST_OPEN, busy("a", "node-1"), busy("b", "node-1"))),
             f"topologySpreadConstraints: [{SKEWED}], {PLAIN}",
