@@ -1,4 +1,6 @@
-"""Give an unbound claim a volume: a new one, or a smaller one; or end its use by another pod."""
+"""Give an unbound claim a volume: a new one, or a smaller one; end its use by another pod; or
+create anew a claim whose volume is part of a node.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from berth.actors.scheduling.kube.storage import CSIStorageCapacity
 from .change import Change, Who
 from .edit import Action, Document, Edit, deletion_of, patch_of, put
 from .leaving import worded_pods
-from .volumes import NO_PROVISIONER, claims_of, provisioned
+from .volumes import NO_PROVISIONER, ON_A_NODE, claims_of, provisioned
 from .way import Way
 from .world import World
 
@@ -25,6 +27,8 @@ def changes(world: World) -> Iterator[Change]:
         if not claim["spec"].get("volumeName"):
             yield from _added(world, claim)
             yield from _smaller(world, claim)
+        else:
+            yield from _anew(world, claim)
 
 
 def _ended(world: World, claim: Document) -> Iterator[Change]:
@@ -75,6 +79,18 @@ def _smaller(world: World, claim: Document) -> Iterator[Change]:
         sentence = f"Ask for {size} in the claim {claim['metadata']['name']}"
         yield Change("claim", Who.OWNER, 0.5, sentence, (edit,))
         return
+
+
+def _anew(world: World, claim: Document) -> Iterator[Change]:
+    """Yields the creation of a claim in place of one that is bound to a volume on a node."""
+    name, metadata = claim["spec"]["volumeName"], claim["metadata"]
+    volume = world.document("PersistentVolume", name)
+    if volume is None or not any(source in volume["spec"] for source in ON_A_NODE):
+        return
+    spec = {key: value for key, value in claim["spec"].items() if key != "volumeName"}
+    new = put(spec, "spec"), put({}, "metadata", "annotations"), put({"phase": "Pending"}, "status")
+    sentence = f"Create the claim {metadata['name']} anew, without the data of its volume {name}"
+    yield Change("claim", Who.OWNER, 0.9, sentence, (patch_of(claim, *new),))
 
 
 WAY = Way(changes)

@@ -1,4 +1,6 @@
-"""Give a claim without a class the default StorageClass: one of the cluster, or a new one."""
+"""Give a claim without a class the default StorageClass: one of the cluster, or a new one; or let a
+class make volumes on each node.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from berth.actors.scheduling.kube.annotations import DEFAULT_CLASS as DEFAULT_CL
 
 from ..words import listed
 from .change import Change, Who
-from .edit import Action, Document, Edit, patch_of, put
+from .edit import Action, Document, Edit, patch_of, put, removal
 from .volumes import claims_of, provisioned
 from .way import Way
 from .world import World
@@ -20,6 +22,22 @@ PROVISIONER = "example.com"  # of a new class
 
 
 def changes(world: World) -> Iterator[Change]:
+    yield from _defaults(world)
+    yield from _everywhere(world)
+
+
+def _everywhere(world: World) -> Iterator[Change]:
+    """Yields a class without its allowedTopologies, for each class of an unbound claim."""
+    unbound = [claim["spec"] for claim in claims_of(world) if not claim["spec"].get("volumeName")]
+    for name in sorted({spec.get("storageClassName") or "" for spec in unbound}):
+        of = world.document("StorageClass", name)
+        if of is not None and of.get("allowedTopologies"):
+            edit = patch_of(of, removal("allowedTopologies"))
+            sentence = f"Create the class {name} anew without allowedTopologies"
+            yield Change("storageClass", Who.ADMIN, 0.6, sentence, (edit,))
+
+
+def _defaults(world: World) -> Iterator[Change]:
     claims = [claim for claim in claims_of(world) if _has_no_class(claim)]
     if not claims:
         return

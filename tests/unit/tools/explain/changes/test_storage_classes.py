@@ -1,4 +1,6 @@
-"""Claims without a class, for which a default StorageClass would do."""
+"""Claims without a class, for which a default StorageClass would do; and classes and claims that
+are created anew.
+"""
 
 from __future__ import annotations
 
@@ -78,3 +80,47 @@ def test_a_claim_that_names_its_class_does_not_get_the_default_one(objects: list
     changes = suggested([node("n1"), *objects], using("data"))
     assert changes is not None
     assert [change.kind for change in changes] == ["volume"]
+
+
+HERE = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["gone"]}
+
+
+def test_a_class_that_makes_volumes_on_other_nodes_alone_is_created_anew() -> None:
+    topologies = [{"matchLabelExpressions": [{"key": HERE["key"], "values": HERE["values"]}]}]
+    lvm = {**storage_class("lvm", LATE), "allowedTopologies": topologies}
+    pending, cluster = using("data"), [node("n1"), lvm, claim("data", storageClassName="lvm")]
+    changes = suggested(cluster, pending)
+    assert changes is not None
+    assert [change.sentence for change in changes] == [
+        "Create the class lvm anew without allowedTopologies: it fits on n1."
+    ]
+    assert fits_after(changes[0], cluster, pending) == ["n1"]
+
+
+@pytest.mark.parametrize("provisioner", ["csi.example.com", "kubernetes.io/no-provisioner"])
+def test_a_claim_whose_volume_went_with_its_node_is_created_anew(provisioner: str) -> None:
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "v"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "local": {"path": "/v"},
+            "storageClassName": "disk",
+            "claimRef": {"namespace": "default", "name": "data", "uid": "data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [HERE]}]}},
+        },
+        "status": {"phase": "Bound"},
+    }
+    bound = claim("data", storageClassName="disk", volumeName="v")
+    bound["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+    disk = {**storage_class("disk", LATE), "provisioner": provisioner}
+    pending, cluster = using("data"), [node("n1"), disk, volume, bound]
+    changes = suggested(cluster, pending)
+    assert changes is not None
+    expected = [
+        "Create the claim data anew, without the data of its volume v: it fits on n1."
+    ] * provisioner.startswith("csi")
+    assert [change.sentence for change in changes] == expected
+    assert all(fits_after(change, cluster, pending) == ["n1"] for change in changes)
