@@ -7,7 +7,7 @@ from functools import cached_property
 
 import msgspec
 
-from .meta import LabelSelector
+from .meta import LabelSelector, LabelSelectorRequirement
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 MAX_TRIED = 16  # up to this many requirements and values, each is tried
@@ -112,12 +112,22 @@ def from_label_selector(selector: LabelSelector | None) -> Selector:
     requirements = [*from_map(labels).requirements] if labels else []
     for number, expression in enumerate(selector.match_expressions):
         operator, values = expression.operator, expression.values
-        if operator not in OPERATORS or (operator in ("In", "NotIn")) != bool(values):
+        if not _is_readable(expression):
             raise SelectorError(_problem(f"matchExpressions[{number}]", operator))
         if len(values) > 1:
             values = tuple(sorted(set(values)))
         requirements.append(Requirement(expression.key, operator, values))
     return Selector(tuple(requirements))
+
+
+def is_readable(selector: LabelSelector) -> bool:
+    """True if `from_label_selector` raises nothing."""
+    return all(map(_is_readable, selector.match_expressions))
+
+
+def _is_readable(expression: LabelSelectorRequirement) -> bool:
+    operator = expression.operator
+    return operator in OPERATORS and (operator in ("In", "NotIn")) == bool(expression.values)
 
 
 def _problem(where: str, operator: str) -> str:

@@ -11,24 +11,27 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from msgspec.structs import astuple
 
 from berth.plugin import Bools, Ints, PodDisruptionBudget, PodInfo, Snapshot
 
-from ...kube.labels import Selector, SelectorError, from_label_selector
+from ...kube.labels import is_readable
+from ...kube.meta import LabelSelector
 from ...kube.selector_index import Distinguished, Label
 from ...model.cluster_objects import ObjectName
 
 NO_BUDGETS: Ints = np.zeros(0, dtype=np.int64)
 MOST_KEPT = 1 << 20  # numbers of budgets that are kept for classes of pods
 MOST_WORN = 16  # numbers of budgets that were replaced, besides as many as there are budgets
-SLICE = 20_000  # requirements and values that are read at once, in twenty to fifty milliseconds
-STEPS = 2  # of reading a requirement or a value; see berth.actors.scheduling.plugins.steps
-# What an attempt reads at most. All attempts together take less than half of the time.
-MOST_STEPS = 16 * STEPS * SLICE
+# The steps of reading a requirement, to which each of its values adds one; a budget adds as many as
+# two requirements. See berth.actors.scheduling.plugins.steps.
+REQUIREMENT = 3
+SLICE = 20_000  # steps that are taken at once: five to fifteen milliseconds
+# The steps of an attempt at most. All attempts together take less than half of the time.
+MOST_STEPS = 32 * SLICE
 # The steps of matching a pod (see berth.actors.scheduling.plugins.steps), and so many budgets more.
 STEPS_PER_POD, BUDGETS_PER_STEP = 20, 50
 
@@ -38,51 +41,96 @@ class Budget(msgspec.Struct, frozen=True):
 
     name: str
     namespace: str
-    selector: Selector
+    selector: LabelSelector
     allowed: int
     exempt: frozenset[str]
 
     @property
-    def size(self) -> int:
-        """The number of its requirements and their values."""
-        return sum(1 + len(requirement.values) for requirement in self.selector.requirements)
+    def steps(self) -> int:
+        """The steps of reading it."""
+        labels, expressions = self.selector.match_labels, self.selector.match_expressions
+        values = len(labels) + sum([len(expression.values) for expression in expressions])
+        return REQUIREMENT * (2 + len(labels) + len(expressions)) + values
 
 
 def read_budget(budget: PodDisruptionBudget) -> Budget | None:
     """Returns the budget; None if it covers no pods, because its selector is absent or malformed.
     An empty selector covers all pods of the namespace, also those without labels.
     """
-    try:
-        selector = from_label_selector(budget.spec.selector)
-    except SelectorError:
-        return None
-    if selector.nothing:
+    selector = budget.spec.selector
+    if selector is None or not is_readable(selector):
         return None
     metadata, exempt = budget.metadata, frozenset(budget.status.disrupted_pods)
     allowed = budget.status.disruptions_allowed
     return Budget(metadata.name, metadata.namespace, selector, allowed, exempt)
 
 
-class _LabelIndex(defaultdict[Label, list[int]]):
+class _Requiring:
+    """The numbers of the budgets with a requirement about one key: those about the key alone, and
+    those about each of its values.
+    """
+
+    __slots__ = ("of_key", "of_value")
+
+    def __init__(self) -> None:
+        self.of_key: list[int] = []
+        self.of_value: defaultdict[str, list[int]] = defaultdict(list)
+
+
+class _LabelIndex:
     """For each label: the numbers of the budgets with a requirement about it, once for each. The
     lists only grow.
     """
 
     def __init__(self) -> None:
-        super().__init__(list)
+        self._by_key: dict[str, _Requiring] = {}
         self._arrays: dict[Label, Ints] = {}
+
+    def add(self, key: str, values: Iterable[str], number: int) -> None:
+        """Adds a requirement about these different values of a key, or about the key alone."""
+        requiring = self._by_key.get(key)
+        if requiring is None:
+            requiring = self._by_key[key] = _Requiring()
+        if not values:
+            requiring.of_key.append(number)
+        of_value = requiring.of_value
+        for value in values:
+            of_value[value].append(number)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._by_key
+
+    def names(self, key: str, value: str) -> bool:
+        """True if there is a requirement about this value of the key."""
+        requiring = self._by_key.get(key)
+        return requiring is not None and value in requiring.of_value
 
     def under(self, labels: Mapping[str, str]) -> Ints:
         """Returns the numbers under all of these labels, and under their keys."""
-        both: list[Label] = [*labels.items(), *labels]
-        arrays = [self._array(label) for label in both if label in self]
+        arrays: list[Ints] = []
+        for key, value in labels.items():
+            requiring = self._by_key.get(key)
+            if requiring is None:
+                continue
+            if requiring.of_key:
+                arrays.append(self._array(key, requiring.of_key))
+            numbers = requiring.of_value.get(value)
+            if numbers is not None:
+                arrays.append(self._array((key, value), numbers))
         return np.concatenate(arrays) if arrays else NO_BUDGETS
 
-    def _array(self, label: Label) -> Ints:
-        array, numbers = self._arrays.get(label), self[label]
+    def _array(self, label: Label, numbers: Sequence[int]) -> Ints:
+        array = self._arrays.get(label)
         if array is None or len(array) != len(numbers):
             array = self._arrays[label] = np.array(numbers, dtype=np.int64)
         return array
+
+
+class Covering(NamedTuple):
+    """The budgets that cover a pod: their numbers, and how many pods each allows to disrupt."""
+
+    numbers: Ints
+    allowed: Ints
 
 
 class NamespaceBudgets:
@@ -96,10 +144,9 @@ class NamespaceBudgets:
         # How many of its requirements only a label meets; -1 if it was replaced.
         self._needed: list[int] = []
         self._meeting, self._failing = _LabelIndex(), _LabelIndex()
-        self._keys: set[str] = set()  # that requirements name
         # What follows from the budgets.
         self._limits: tuple[Ints, Ints] | None = None
-        self._covering: dict[Distinguished, Ints] = {}
+        self._covering: dict[Distinguished, Covering] = {}
         self._kept = 0
         self._exempting: dict[str, list[int]] | None = None
 
@@ -128,17 +175,18 @@ class NamespaceBudgets:
         self.remove(budget.name)
         number = self._number_of[budget.name] = len(self._budgets)
         self._budgets.append(budget)
+        meeting, failing = self._meeting, self._failing
         needed = 0
-        for key, operator, values in map(astuple, budget.selector.requirements):
-            self._keys.add(key)
-            index = self._failing
-            if operator in ("In", "Exists"):
-                index = self._meeting
+        for key, value in budget.selector.match_labels.items():
+            meeting.add(key, (value,), number)
+            needed += 1
+        for expression in budget.selector.match_expressions:
+            values = expression.values
+            if expression.operator in ("In", "Exists"):
+                meeting.add(expression.key, frozenset(values), number)
                 needed += 1
-            if not values:
-                index[key].append(number)
-            for value in values:
-                index[key, value].append(number)
+            else:
+                failing.add(expression.key, values, number)
         self._needed.append(needed)
 
     def remove(self, name: str) -> None:
@@ -158,29 +206,35 @@ class NamespaceBudgets:
             self._limits = np.array(allowed, dtype=np.int64), np.array(self._needed, dtype=np.int64)
         return self._limits
 
-    def covering(self, info: PodInfo) -> Ints:
-        """Returns the numbers of the budgets that cover a pod of the namespace."""
+    def covering(self, info: PodInfo) -> Covering:
+        """Returns the budgets that cover a pod of the namespace."""
         labels = info.pod.metadata.labels
         alike = self._distinguished(labels)
         covering = self._covering.get(alike)
         if covering is None:
-            covering = self._match(labels)
-            self._kept += 1 + len(covering)
+            covering = self._of(self._match(labels))
+            self._kept += 1 + len(covering.numbers)
             if self._kept > MOST_KEPT:
                 self._covering.clear()
-                self._kept = 1 + len(covering)
+                self._kept = 1 + len(covering.numbers)
             self._covering[alike] = covering
         exempting = self._exempting_budgets.get(info.pod.metadata.name)
-        return covering[~np.isin(covering, exempting)] if exempting else covering
+        if not exempting:
+            return covering
+        return self._of(covering.numbers[~np.isin(covering.numbers, exempting)])
+
+    def _of(self, numbers: Ints) -> Covering:
+        allowed, _ = self.limits
+        return Covering(numbers, allowed[numbers])
 
     def _distinguished(self, labels: Mapping[str, str]) -> Distinguished:
         """Returns equal values for labels that no budget can distinguish."""
-        keys, meeting, failing = self._keys, self._meeting, self._failing
+        meeting, failing = self._meeting, self._failing
         return tuple(
             [
-                (key, value if (key, value) in meeting or (key, value) in failing else None)
+                (key, value if meeting.names(key, value) or failing.names(key, value) else None)
                 for key, value in labels.items()
-                if key in keys
+                if key in meeting or key in failing
             ]
         )
 
@@ -223,16 +277,16 @@ class Budgets:
         return self._by_namespace.get(namespace)
 
     def put(self, item: PodDisruptionBudget) -> int:
-        """Takes the present version of a budget. Returns its size."""
+        """Takes the present version of a budget. Returns the steps that it takes."""
         budget = read_budget(item)
         if budget is None:
             self.remove((item.metadata.namespace, item.metadata.name))
-            return 1
+            return REQUIREMENT
         budgets = self._by_namespace.setdefault(budget.namespace, NamespaceBudgets())
         if budgets.get(budget.name) != budget:
             budgets.put(budget)
             self.version += 1
-        return 1 + budget.size
+        return budget.steps
 
     def remove(self, name: ObjectName) -> None:
         budgets = self._by_namespace.get(name[0])
@@ -288,15 +342,18 @@ def _violations(
     for info in pods:
         namespace = info.pod.metadata.namespace
         budgets = limits.of(namespace)
-        covering = NO_BUDGETS if budgets is None else budgets.covering(info)
-        if budgets is None or not len(covering):
+        if budgets is None:
+            continue
+        numbers, allowed = budgets.covering(info)
+        if not len(numbers):
             continue
         counts = disrupted.get(namespace)
         if counts is None:
             counts = disrupted[namespace] = np.zeros(budgets.numbers, dtype=np.int64)
-        counts[covering] += 1
-        allowed, _ = budgets.limits
-        violated = covering[counts[covering] > allowed[covering]]
+        disruptions = counts.take(numbers)
+        disruptions += 1
+        counts[numbers] = disruptions
+        violated = numbers[disruptions > allowed]
         if len(violated):
             yield info, budgets, violated
 
@@ -308,11 +365,11 @@ class KeptBudgets:
         self.budgets = Budgets()
         self._objects: object = None  # those of a cache
         self._version = 0
-        self._changed: dict[ObjectName, None] = {}  # since the budgets were read
+        self._changed: dict[ObjectName, None] = {}  # since the budgets were read, the next one last
 
     def follow(self, snapshot: Snapshot) -> Iterator[int]:
         """Reads the budgets that changed; a reading that was left goes on. Yields 0 before it
-        begins, and after each slice the number of requirements and values that it had.
+        begins, and after each slice the steps that it took.
 
         Raises UnlistedError.
         """
@@ -327,22 +384,23 @@ class KeptBudgets:
         self._version = log.version
         if not changed and not self._changed:
             return
-        self._changed |= dict.fromkeys(sorted(changed))
-        size = 0
-        yield size
+        self._changed |= dict.fromkeys(sorted(changed, reverse=True))
+        steps = 0
+        yield steps
         while self._changed:
-            name = next(iter(self._changed))
+            name = next(reversed(self._changed))
             item = objects.get(PodDisruptionBudget, name[1], name[0])
             if item is None:
                 self.budgets.remove(name)
+                steps += REQUIREMENT
             else:
-                size += self.budgets.put(item)
-            del self._changed[name]
+                steps += self.budgets.put(item)
+            self._changed.popitem()
             if not self._changed:
                 self._changed |= dict.fromkeys(self.budgets.forget_worn())
-            if size > SLICE or not self._changed:
-                yield size
-                size = 0
+            if steps > SLICE or not self._changed:
+                yield steps
+                steps = 0
 
     @property
     def complete(self) -> bool:

@@ -52,7 +52,7 @@ from ...model.latest import Latest
 from ...model.pod_template import PodTemplate
 from ...model.vectors import nth_true
 from .. import steps
-from .budgets import MOST_STEPS, STEPS, Budgets, KeptBudgets
+from .budgets import MOST_STEPS, Budgets, KeptBudgets
 from .dry_runs import DryRuns, Search
 from .lowest import LowestPriorities
 from .victims import Candidate, cheapest
@@ -175,10 +175,10 @@ class DefaultPreemption(PostFilterPlugin):
         protect.
         """
         try:
-            for size in self._kept_budgets.follow(attempt.snapshot):
-                if left.take(STEPS * size) and not self._kept_budgets.complete:
+            for taken in self._kept_budgets.follow(attempt.snapshot):
+                if left.take(taken) and not self._kept_budgets.complete:
                     return None
-                if size:
+                if taken:
                     yield PAUSE
         except UnlistedError:
             columns = attempt.snapshot.columns

@@ -10,12 +10,14 @@ import pytest
 from berth.actors.cache.state import CacheState, Lend
 from berth.actors.messages.cache import ObjectPut, ObjectRemoved, TakeSnapshot
 from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.labels import from_label_selector
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.plugins.default_preemption import budgets
 from berth.actors.scheduling.plugins.default_preemption.budgets import (
     MOST_WORN,
+    REQUIREMENT,
     SLICE,
     Budget,
     Budgets,
@@ -100,8 +102,9 @@ def test_large_budgets_are_read_in_slices_and_a_reading_that_is_left_goes_on() -
         cache.handle(ObjectPut(budget(f"b{number}", selector={"matchExpressions": large})))
     snapshot = snapshot_of(cache)
     reading = kept.follow(snapshot)
-    assert [next(reading), next(reading)] == [0, SLICE + 2]
-    assert list(kept.follow(snapshot)) == [0, SLICE + 2, SLICE + 2]
+    steps = SLICE + 3 * REQUIREMENT
+    assert [next(reading), next(reading)] == [0, steps]
+    assert list(kept.follow(snapshot)) == [0, steps, steps]
     assert kept.complete
     assert followed(kept, snapshot) == {"b0": 0, "b1": 0, "b2": 0}
 
@@ -153,7 +156,8 @@ def selector(rng: Random) -> dict[str, object]:
         expressions.append(
             {**expression, "values": values} if operator in ("In", "NotIn") else expression
         )
-    return {"matchExpressions": expressions}
+    labels = {key: rng.choice("xyz") for key in rng.sample("ab", rng.randrange(2))}
+    return {"matchLabels": labels, "matchExpressions": expressions}
 
 
 def test_budgets_that_come_change_and_go_cover_what_their_selectors_match() -> None:
@@ -174,7 +178,9 @@ def test_budgets_that_come_change_and_go_cover_what_their_selectors_match() -> N
         covering = [
             each.name
             for each in map(read_budget, present.values())
-            if each is not None and each.selector.matches(labels) and "p" not in each.exempt
+            if each is not None
+            and from_label_selector(each.selector).matches(labels)
+            and "p" not in each.exempt
         ]
         violated = violating([pod("p", labels)], limits)
         assert sorted(violated.get("ns/p", ())) == sorted(covering)

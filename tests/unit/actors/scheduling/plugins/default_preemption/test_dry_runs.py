@@ -113,7 +113,7 @@ def test_other_pods_have_their_turn_while_many_budgets_are_read(
     handle = NoApi()
     cluster = Cluster(profiles_of(KubeSchedulerConfiguration(), handle)["default-scheduler"])
     monkeypatch.setattr(plugin, "MOST_STEPS", 10 * steps.STEPS_PER_SECOND)
-    monkeypatch.setattr(plugin, "STEPS", steps.STEPS_PER_SECOND // 100)
+    monkeypatch.setattr(budgets, "REQUIREMENT", steps.STEPS_PER_SECOND // 100)
     monkeypatch.setattr(budgets, "SLICE", 1)
     for number in range(36):
         budget = {
