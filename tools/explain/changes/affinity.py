@@ -1,4 +1,6 @@
-"""Extend or drop a part of the required node affinity, or a required term of pod affinity."""
+"""Extend or drop a part of the required node affinity, or a required term of pod affinity; or all
+of one of them, if no part is enough alone.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from berth.actors.scheduling.kube.core import NodeSelectorRequirement
+from berth.actors.scheduling.model.affinity_terms import AffinityTerm
 
 from ..asks.pods import selection
 from ..words import required
@@ -36,39 +39,62 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 def openings(world: World) -> Iterator[Edit]:
-    for part in _parts(world):
-        yield patch_of(world.pod, part.dropped)
+    for whole, _ in _wholes(world):
+        yield patch_of(world.pod, whole.dropped)
 
 
 def changes(world: World) -> Iterator[Change]:
-    pod = world.pod
-    for part in list(_parts(world)):
-        edit = patch_of(pod, part.dropped)
-        with world.changed([edit]):
-            nodes = world.nodes()
-        if not nodes:
-            continue
-        near, other = False, None
-        if part.values:
-            near, other = meant(part.key, part.values[0], world, nodes)
-        if other is not None:
-            extended = patch_of(pod, put([*part.values, other], *part.path, "values"))
-            sentence = f"Allow {part.key}={other} too in the node affinity"
-            yield Change("affinity", Who.OWNER, 0.2 if near else 0.5, sentence, (extended,))
-        if not near:
-            yield Change("affinity", Who.OWNER, 0.6, part.sentence, (edit,))
+    for whole, parts in list(_wholes(world)):
+        of_parts = [change for part in parts for change in _of_part(world, part)]
+        yield from of_parts
+        if len(parts) > 1 and not of_parts:
+            edit = patch_of(world.pod, whole.dropped)
+            yield Change("affinity", Who.OWNER, 0.8, whole.sentence, (edit,))
 
 
-def _parts(world: World) -> Iterator[_Part]:
+def _of_part(world: World, part: _Part) -> Iterator[Change]:
+    """Yields the changes of a part, if its end is enough."""
+    edit = patch_of(world.pod, part.dropped)
+    with world.changed([edit]):
+        nodes = world.nodes()
+    if not nodes:
+        return
+    near, other = False, None
+    if part.values:
+        near, other = meant(part.key, part.values[0], world, nodes)
+    if other is not None:
+        extended = patch_of(world.pod, put([*part.values, other], *part.path, "values"))
+        sentence = f"Allow {part.key}={other} too in the node affinity"
+        yield Change("affinity", Who.OWNER, 0.2 if near else 0.5, sentence, (extended,))
+    if not near:
+        yield Change("affinity", Who.OWNER, 0.6, part.sentence, (edit,))
+
+
+def _wholes(world: World) -> Iterator[tuple[_Part, list[_Part]]]:
+    """Yields the node affinity, the pod affinity and the anti-affinity that the pod has, each as a
+    whole and in its parts.
+    """
     affinity = world.pod["spec"].get("affinity") or {}
     required_terms = (affinity.get("nodeAffinity") or {}).get(REQUIRED) or {}
-    yield from _of_nodes(world.pod, required_terms.get("nodeSelectorTerms") or ())
+    of_nodes = list(_of_nodes(world.pod, required_terms.get("nodeSelectorTerms") or ()))
+    if of_nodes:
+        yield _Part("Drop the required node affinity", without(world.pod, *_TERMS[:-1])), of_nodes
     terms = world.written.template.affinity_terms
     for (kind, name), of_kind in zip(_PODS, (terms.required, terms.required_anti), strict=True):
-        for number, term in enumerate(of_kind):
-            what = f"{selection(term.selector)} in the same {term.topology_key}"
-            dropped = without(world.pod, "spec", "affinity", kind, REQUIRED, number)
-            yield _Part(f"Drop the pod {name} to {what}", dropped)
+        path = ("spec", "affinity", kind, REQUIRED)
+        parts = [
+            _Part(
+                f"Drop the pod {name} to {what}",
+                without(world.pod, *path, number),
+            )
+            for number, what in enumerate(map(_topology, of_kind))
+        ]
+        if parts:
+            yield _Part(f"Drop the required pod {name}", without(world.pod, *path)), parts
+
+
+def _topology(term: AffinityTerm) -> str:
+    return f"{selection(term.selector)} in the same {term.topology_key}"
 
 
 def _of_nodes(pod: Document, terms: Sequence[Document]) -> Iterator[_Part]:

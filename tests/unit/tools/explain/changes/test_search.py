@@ -456,3 +456,46 @@ def test_each_side_is_shown() -> None:
     assert kinds(9, 9) == ["owner0", "owner1", "owner2", "admin0", "admin1"]
     assert kinds(9, 1) == ["owner0", "owner1", "owner2", "owner3", "admin0"]
     assert kinds(1, 9) == ["owner0", "admin0", "admin1", "admin2", "admin3"]
+
+
+MISSING = [{"key": key, "operator": "Exists"} for key in ("disk", "rack")]
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        (on_nodes(*MISSING), "Drop the required node affinity"),
+        (
+            {
+                "affinity": {
+                    "podAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": [
+                            {
+                                "labelSelector": {"matchLabels": {"app": name}},
+                                "topologyKey": HOSTNAME,
+                            }
+                            for name in ("a", "b", "c")
+                        ]
+                    }
+                }
+            },
+            "Drop the required pod affinity",
+        ),
+    ],
+)
+def test_an_affinity_of_which_no_part_can_be_met_is_dropped_as_a_whole(
+    spec: Document, sentence: str
+) -> None:
+    cluster = [node("n1", cpu="4")]
+    pending = with_spec(pod("p", "1"), **spec)
+    alone = suggested(cluster, pending)
+    assert alone
+    assert alone[0].sentence == f"{sentence}: it fits on n1."
+    large = with_spec(pod("p", "9"), **spec)
+    changes = suggested(cluster, large)
+    assert changes is not None
+    both = f"{sentence[0].lower()}{sentence[1:]}"
+    assert changes[0].sentence == (
+        f"Lower the cpu request of container c to 4, and {both}: it fits on n1."
+    )
+    assert fits_after(changes[0], cluster, large) == ["n1"]
