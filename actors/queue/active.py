@@ -3,8 +3,9 @@
 A namespace is paused while many of its bindings are being written. A namespace that has used its
 share of the scheduler's time is behind: its pods come after those of others with the same priority.
 So its pods do not hold back those of others. When a pod of such a namespace would be the next one,
-it moves to the heap of its namespace and stays there: each pod moves at most once. kube-scheduler
-has nothing like it. Pure.
+it moves to the heap of its namespace and stays there: each pod moves at most once. While no other
+namespace has pods, the heap as a whole becomes that of the namespace. kube-scheduler has nothing
+like it. Pure.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ class ActivePods:
 
     def __init__(self) -> None:
         self._pods: KeyedHeap[Entry] = KeyedHeap()
+        # The only namespace that has pods in `_pods`, None if that is not known.
+        self._only: str | None = None
         self.behind: set[str] = set()
         self._paused: set[str] = set()
         # By namespace that is behind or paused, or was and has pods left.
@@ -36,27 +39,39 @@ class ActivePods:
 
     def put(self, key: str, slot: Slot, entry: Entry) -> None:
         """Adds a pod, or moves the pod of this key to the slot."""
-        if not self._own or entry.namespace not in self._own:
-            self._pods.put(key, slot, entry)
-        else:
+        namespace = entry.namespace
+        if self._own and namespace in self._own:
             self._pods.remove(key)
-            self._own[entry.namespace].put(key, slot, entry)
+            self._own[namespace].put(key, slot, entry)
+            return
+        if not self._pods:
+            self._only = namespace
+        elif self._only != namespace:
+            self._only = None
+        self._pods.put(key, slot, entry)
 
     def peek(self) -> Entry | None:
         """Returns the next pod; None if there is none whose namespace is not paused."""
         top = self._pods.peek()
         if not self._own:
             return None if top is None else top[1]
+        if top is not None and self._only is not None:
+            own = self._own.get(self._only)
+            if own is not None and not own:
+                self._own[self._only], self._pods = self._pods, own
+                top = None
         while top is not None and top[1].namespace in self._own:
             slot, entry = top
             self.put(entry.key, slot, entry)
             top = self._pods.peek()
-        running = (heap for name, heap in self._own.items() if name not in self._paused)
-        tops = [each for each in (top, *(heap.peek() for heap in running)) if each is not None]
+        tops = [] if top is None else [top]
+        for name, heap in self._own.items():
+            if name not in self._paused and (own_top := heap.peek()) is not None:
+                tops.append(own_top)
         if not tops:
             return None
-        _, first = min(tops, key=_slot)
-        if first.namespace not in self.behind:
+        _, first = tops[0] if len(tops) == 1 else min(tops, key=_slot)
+        if len(tops) == 1 or first.namespace not in self.behind:
             return first
         others = [
             (slot, entry)
@@ -103,6 +118,8 @@ class ActivePods:
     def validate(self) -> None:
         """Raises AssertionError if an invariant does not hold."""
         self._pods.validate()
+        only = self._only
+        assert only is None or all(entry.namespace == only for entry in self._pods), only
         waiting = self._paused | self.behind
         assert waiting <= self._own.keys(), "a namespace that has to wait has no heap"
         for namespace, heap in self._own.items():

@@ -46,6 +46,7 @@ class Entry(msgspec.Struct, eq=False):
     timestamp: float
     arrival: int
     key: str = ""
+    namespace: str = ""
     place: Place = OUTSIDE
     first_attempt_at: float | None = None
     attempts: int = 0
@@ -72,14 +73,11 @@ class Entry(msgspec.Struct, eq=False):
 
     def __post_init__(self) -> None:
         self.key = self.info.key
+        self.namespace = self.info.pod.metadata.namespace
 
     @property
     def scheduler(self) -> str:
         return self.info.pod.spec.scheduler_name
-
-    @property
-    def namespace(self) -> str:
-        return self.info.pod.metadata.namespace
 
     @property
     def rejectors(self) -> frozenset[str]:

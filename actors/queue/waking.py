@@ -51,6 +51,8 @@ class Waking:
         when they are back.
         """
         self._in_flight.remember(change)
+        if not self._queues.unschedulable and not self._queues.gated:
+            return ()
         self._hints.begin()
         effects: list[Effect] = []
         for parked in (self._queues.unschedulable, self._queues.gated):

@@ -102,6 +102,15 @@ def test_a_namespace_that_is_put_back_has_its_place_among_the_others() -> None:
     assert taken(pods) == ["a1", "b2", "a3", "b4"]
 
 
+def test_the_heap_of_one_namespace_alone_becomes_its_own() -> None:
+    pods = active("a1", "a2", "a3")
+    pods.put_behind("a")
+    assert pods.peek() is not None
+    put(pods, "b9", 9)
+    put(pods, "a0", 0)
+    assert taken(pods) == ["b9", "a0", "a1", "a2", "a3"]
+
+
 STEPS = st.tuples(
     st.sampled_from(["put", "put", "remove", "peek", "pause", "resume", "behind", "back"]),
     st.sampled_from(NAMESPACES),
