@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf
-from typing import Any, NoReturn
+
+import msgspec
+from msgspec.structs import force_setattr
 
 from ..kube.claims import named_claims
 from ..kube.core import Pod
@@ -16,30 +18,30 @@ from ..kube.times import seconds_of
 from .pod_template import GroupKey, PodTemplate, Templates, same_template
 
 MAX_KEPT = 1024
+NO_TEMPLATE = PodTemplate(Pod())
 
 
-class PodInfo:
-    """A pod, its key (namespace/name), and the requirements that it shares with its template."""
+class PodInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """A pod, its key (namespace/name), and the requirements that it shares with its template.
 
-    __slots__ = ("_started", "key", "pod", "priority", "template", "uid")
-    _started: float | None
-    key: str
+    `template` is one that other pods share; without it the pod gets a new one. The other fields
+    are made from the pod.
+    """
+
     pod: Pod
-    priority: int
-    template: PodTemplate
-    uid: str
+    template: PodTemplate = NO_TEMPLATE
+    key: str = ""
+    uid: str = ""
+    priority: int = 0
+    _started: float | None = None
 
-    def __init__(self, pod: Pod, template: PodTemplate | None = None) -> None:
-        """`template` is one that other pods share; without it the pod gets a new one."""
-        _set_pod(self, pod)
-        _set_template(self, PodTemplate(pod) if template is None else template)
-        _set_started(self, None)
-        _set_key(self, key(pod))
-        _set_uid(self, pod.metadata.uid)
-        _set_priority(self, pod.spec.priority or 0)
-
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError(f"a PodInfo is read-only: {name} cannot be changed")
+    def __post_init__(self) -> None:
+        pod = self.pod
+        if self.template is NO_TEMPLATE:
+            force_setattr(self, "template", PodTemplate(pod))
+        force_setattr(self, "key", key(pod))
+        force_setattr(self, "uid", pod.metadata.uid)
+        force_setattr(self, "priority", pod.spec.priority or 0)
 
     @property
     def group(self) -> GroupKey:
@@ -65,7 +67,7 @@ class PodInfo:
         if started is None:
             text = self.pod.status.start_time
             started = inf if text is None else seconds_of(text)
-            _set_started(self, started)
+            force_setattr(self, "_started", started)
         return started
 
     def counts_like(self, other: PodInfo) -> bool:
@@ -83,12 +85,6 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
-
-
-_set_pod, _set_template, _set_started, _set_key, _set_uid, _set_priority = (
-    vars(PodInfo)[slot].__set__  # quicker than object.__setattr__, for every pod
-    for slot in ("pod", "template", "_started", "key", "uid", "priority")
-)
 
 
 class PodInfos:
