@@ -44,8 +44,6 @@ class DecisionLog(DecisionObserver):
         )
 
     def scored(self, info: PodInfo, nodes: NodeView, scores: Sequence[PluginScores]) -> None:
-        if not self.wants_scores:
-            return
         names = [nodes.name(position) for position in range(nodes.size)]
         for position, node in enumerate(names):
             for plugin in scores:

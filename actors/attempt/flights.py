@@ -2,8 +2,9 @@
 
 An attempt keeps names, numbers and columns, never a pod, a node or a snapshot. They are
 put into words only when a page is asked for. Equal columns of consecutive attempts are kept once.
-As each decision pays for the recorder, the latest attempts keep the columns that the decision has
-made anyway; the best nodes are taken out of them for many attempts together, or for a reader.
+As each decision pays for the recorder, an attempt keeps a few rows of the columns that the decision
+has made anyway. The best nodes are named for a reader, or before the names change. Where few nodes
+share the highest score, they are found for many attempts together.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -37,8 +39,7 @@ WORDS_BYTES = 300  # the reasons for one key without their texts
 LONGEST_MESSAGE = 4000
 FEW_KEYS = 8
 MOST_WORDS = 64 << 10  # bytes of the reasons of a column; the others are only counted
-MOST_UNNAMED = 64  # attempts whose best nodes are not named yet
-SCORED = 1 << 14  # nodes whose scores are kept until then
+SCORED = 1 << 14  # nodes whose scores are kept until the best of them are found
 NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 
 
@@ -93,8 +94,9 @@ class Verdicts(msgspec.Struct, frozen=True):
 class Scores(msgspec.Struct, gc=False):
     """The nodes with the highest scores, of which `tied` share the highest.
 
-    Until they are named, `rows` are some of those that share the highest score; if these are too
-    few, those of all nodes, with all scores.
+    `rows` are the rows of some of these, until they are named: then `best` are their names. If few
+    nodes share the highest score, `of_best` are the scores of the rows. Until these are found,
+    `rows` and `totals` are those of all nodes.
     """
 
     tied: int
@@ -103,6 +105,22 @@ class Scores(msgspec.Struct, gc=False):
     totals: Ints | None = None
     best: tuple[str, ...] = ()
     of_best: tuple[int, ...] = ()
+
+    def find(self) -> None:
+        """Finds the best nodes among all."""
+        rows, totals = self.rows, self.totals
+        if totals is not None:
+            top = totals.argpartition(_LAST)[-BEST:] if totals.size > BEST else slice(None)
+            self.rows, self.of_best = rows[top].copy(), tuple(totals[top].tolist())
+            self.totals = None
+
+    def name(self, names: Sequence[str]) -> None:
+        """Names the best nodes. `names` are by row."""
+        self.find()
+        if not self.best:
+            self.best = tuple([names[row] for row in self.rows.tolist()])
+            self.of_best = self.of_best or (self.highest,) * len(self.best)
+            self.rows = NO_ROWS
 
 
 class KeptAttempt(msgspec.Struct, frozen=True, gc=False):
@@ -142,14 +160,14 @@ class FlightRecorder(DecisionObserver):
     ) -> None:
         self._size = 0
         self._most = most_bytes
-        self._unnamed: list[Scores] = []
-        # The rows and scores of some of them, which are written again and again.
+        self._unnamed = 0  # so many of the latest attempts may have best nodes without names
+        self._unfound: list[Scores] = []
+        # The rows and scores of some of these, which are written again and again.
         self._rows: Ints = np.zeros(SCORED, dtype=np.int64)
         self._totals: Ints = np.zeros(SCORED, dtype=np.int64)
         self._scored = 0
         self._clock = clock
         self._file = file
-        self._most_unnamed = self._left = MOST_UNNAMED if file is None else 1
         self._started = clock.now()
         self._attempts: deque[KeptAttempt] = deque()
         self._scores: Scores | None = None
@@ -183,7 +201,7 @@ class FlightRecorder(DecisionObserver):
             return
         first, last = self._scored, self._scored + totals.size
         if last > SCORED:
-            self._name()
+            self._find()
             first, last = 0, totals.size
         if last > SCORED:
             rows, totals = rows.copy(), totals.copy()
@@ -193,6 +211,7 @@ class FlightRecorder(DecisionObserver):
             rows, totals = self._rows[first:last], self._totals[first:last]
         self._scored = last
         self._scores = Scores(tied, highest, rows, totals)
+        self._unfound.append(self._scores)
 
     def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
         filtered = self._filtered
@@ -222,11 +241,8 @@ class FlightRecorder(DecisionObserver):
                 outcome.feasible,
                 scores,
             )
-            if scores is not None:
-                self._unnamed.append(scores)
-                self._left -= 1
-                if not self._left:
-                    self._name()
+            if self._file is not None and scores is not None and self._names is not None:
+                scores.name(self._names.by_row)
         else:
             result, nominated, columns, size = "error", "", None, PLAIN_BYTES
             victims: tuple[str, ...] = ()
@@ -262,8 +278,9 @@ class FlightRecorder(DecisionObserver):
                 nominated=nominated,
                 victims=victims,
             )
-        self._snapshot = self._evaluation = self._filtered = self._scores = None
+            self._snapshot = self._evaluation = self._filtered = None
         self._attempts.append(attempt)
+        self._unnamed += 1
         self._size += attempt.size
         if self._size > self._most:
             self._keep_within_bounds()
@@ -288,6 +305,7 @@ class FlightRecorder(DecisionObserver):
             message=message,
         )
         self._attempts.append(attempt)
+        self._unnamed += 1
         self._size += attempt.size
         self._keep_within_bounds()
         if self._file is not None:
@@ -295,7 +313,7 @@ class FlightRecorder(DecisionObserver):
 
     def page(self, key: str) -> AttemptsPage:
         """Returns the records about the pod of this key (namespace/name)."""
-        self._name()
+        self._name(key)
         epoch = self._clock.wall().timestamp() - self._clock.now()
         shown = tuple(
             rendered(kept, epoch, () if kept.columns is None else kept.columns.rejections())
@@ -310,24 +328,22 @@ class FlightRecorder(DecisionObserver):
         """The bytes that are kept, estimated generously, with the columns that attempts share."""
         return self._size
 
-    def _name(self) -> None:
-        """Names the best nodes of the latest attempts."""
-        # As few calls as possible: each pod pays for them.
-        name_of = [].__getitem__ if self._names is None else self._names.by_row.__getitem__
-        for scores in self._unnamed:
-            rows, totals = scores.rows, scores.totals
-            if totals is None:
-                scores.of_best = (scores.highest,) * BEST
-            else:
-                if totals.size > BEST:
-                    top = totals.argpartition(_LAST)[-BEST:]
-                    rows, totals = rows[top], totals[top]
-                scores.of_best = tuple(totals.tolist())
-            scores.best = tuple(map(name_of, rows.tolist()))
-            scores.rows = NO_ROWS
-            scores.totals = None
-        self._unnamed.clear()
-        self._left, self._scored = self._most_unnamed, 0
+    def _find(self) -> None:
+        for scores in self._unfound:
+            scores.find()
+        self._unfound.clear()
+        self._scored = 0
+
+    def _name(self, key: str = "") -> None:
+        """Names the best nodes of the attempts at the pod of this key; without it, of all."""
+        names = self._names
+        if names is not None:
+            for attempt in islice(reversed(self._attempts), self._unnamed):
+                if attempt.scores is not None and key in ("", attempt.key):
+                    attempt.scores.name(names.by_row)
+        if not key:
+            self._find()
+            self._unnamed = 0
 
     def _keep_within_bounds(self) -> None:
         while self._size > self._most and self._attempts:

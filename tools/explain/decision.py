@@ -159,6 +159,8 @@ class Observations(DecisionObserver):
     `positions` is None without a search: the pod fits on the node for which it is nominated.
     """
 
+    wants_scores = True
+
     def __init__(self) -> None:
         self.positions: Rows | None = None
         self.left_by_extenders: FilteredNodes | None = None

@@ -35,6 +35,7 @@ def schedule_pod(
 ) -> Steps[Outcome]:
     """Chooses a node; `extended` if there are extenders to ask. Raises PluginError."""
     record = candidates.state.record
+    detailed = observer if observer is not None and observer.wants_scores else None
     positions: Rows = slice(0, 0)
     evaluated = 0
     filtered: FilteredNodes | None = None
@@ -49,8 +50,8 @@ def schedule_pod(
                 return Choice(nominated, candidates.state, 1, 1)
             record.enter(FILTER)
         positions, evaluated = search(candidates)
-        if observer is not None:
-            observer.searched(positions)
+        if detailed is not None:
+            detailed.searched(positions)
     rows = candidates.order[positions]
     if extended or len(rows) == 1:
         record.leave()  # Next comes PreScore, or an extender.
@@ -74,13 +75,13 @@ def schedule_pod(
         record.enter(SCORE)
         totals = candidates.totals(nodes, positions)
         record.leave()
-        if observer is not None:
-            observer.scored(candidates.info, nodes, candidates.scores_by_plugin)
+        if detailed is not None:
+            detailed.scored(candidates.info, nodes, candidates.scores_by_plugin)
         if extended:
             answer = yield PrioritizeNodes(nodes)
             assert isinstance(answer, np.ndarray)
-            if observer is not None:
-                observer.prioritized(answer)
+            if detailed is not None:
+                detailed.prioritized(answer)
             totals = totals + answer
         most = highest(totals)
         ties = (totals == most).nonzero()[0]

@@ -18,7 +18,8 @@ class DecisionObserver:
     """The base of observers, which see each step of a decision in this order and never change it.
 
     A method that is not overridden does nothing. With `wants_scores`, nothing is remembered from
-    pod to pod, because a memory holds only sums.
+    pod to pod, because a memory holds only sums; `searched`, `scored` and `prioritized` are called
+    only then.
     """
 
     wants_scores: bool = False
@@ -39,7 +40,7 @@ class DecisionObserver:
         """Receives the answers of the extenders: the nodes that they leave."""
 
     def scored(self, info: PodInfo, nodes: NodeView, scores: Sequence[PluginScores]) -> None:
-        """Receives the scored nodes, with `scores` for an observer that wants them."""
+        """Receives the scored nodes, with the scores that each plugin gave them."""
 
     def prioritized(self, priorities: Ints) -> None:
         """Receives the scores of the extenders for the same nodes."""
