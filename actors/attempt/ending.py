@@ -56,9 +56,14 @@ class Attempts:
                 attempt=queued.attempts,
             )
 
+    @property
+    def tells_steps(self) -> bool:
+        """True if the steps of an attempt are logged."""
+        return self._level.verbosity >= STEPS
+
     def step(self, queued: QueuedPod, event: str, **fields: object) -> None:
-        """Logs a step of an attempt."""
-        if self._level.verbosity >= STEPS:
+        """Logs a step of an attempt, if steps are."""
+        if self.tells_steps:
             attempt = queued.attempts
             self._log.at(STEPS, event, pod=queued.info.key, **fields, attempt=attempt)
 

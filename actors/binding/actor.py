@@ -93,11 +93,12 @@ class BindingActor(Actor[BindingMessage]):
     def handle(self, message: BindingMessage) -> None:
         match message:
             case BindPlaced(placement, accepted):
-                numbers = {
-                    "evaluatedNodes": placement.evaluated,
-                    "feasibleNodes": placement.feasible,
-                }
-                self._step(placement, "Pod assumed and reserved", **numbers)
+                if self._attempts.tells_steps:
+                    numbers = {
+                        "evaluatedNodes": placement.evaluated,
+                        "feasibleNodes": placement.feasible,
+                    }
+                    self._step(placement, "Pod assumed and reserved", **numbers)
                 if placement.waits:
                     info = placement.pod.info
                     self._pods.wait(info, placement.node, placement.waits, self._clock.now())
@@ -129,11 +130,13 @@ class BindingActor(Actor[BindingMessage]):
                 if self._nominates
                 else SUCCESS
             )
-            failure = await self._readied(profile, placement, flight)
+            announced = self._announces(placement, flight)
+            failure = await self._readied(profile, placement, flight, announced=announced)
             if failure is not None:
                 where = await self._where_bound(info)
             else:
-                self._step(placement, "Attempting to bind pod to node")
+                if self._attempts.tells_steps:
+                    self._step(placement, "Attempting to bind pod to node")
                 status = await self._written(profile, placement)
                 if not status.ok:
                     where = await self._where_bound(info)
@@ -149,22 +152,22 @@ class BindingActor(Actor[BindingMessage]):
                 # Cancelled: the process stops, and the pod is pending for the next leader.
                 self._release(profile, placement)
         if failure is None:
-            if self._announces(placement, flight):
+            if announced:
                 self._recorder.tell(PodBound(info.uid))
             self._finish(profile, placement)
         else:
             await self._undo(profile, placement, failure, where)
 
     async def _readied(
-        self, profile: Profile, placement: Placement, flight: Status
+        self, profile: Profile, placement: Placement, flight: Status, *, announced: bool
     ) -> Failure | None:
         """Waits on Permit, runs PreBind, and returns the failure, if there is one. `flight` is the
-        answer of PreBindPreFlight.
+        answer of PreBindPreFlight; if `announced`, the node is announced first.
         """
         info, node = placement.pod.info, placement.node
         if not flight.ok and flight.code is not Code.SKIP:
             return failed(Stage.BEFORE_DONE, flight)
-        if self._announces(placement, flight):
+        if announced:
             self._recorder.tell(SetNominatedNode(info.pod, node))
         if placement.waits:
             self._step(placement, "Pod waiting on permit", plugins=[*placement.waits])
@@ -189,8 +192,9 @@ class BindingActor(Actor[BindingMessage]):
         """True if the node is announced before a wait on Permit or in PreBind: the wait may be
         long, and a cluster autoscaler must leave the node alone.
         """
-        nominated = placement.pod.info.pod.status.nominated_node_name == placement.node
-        return self._nominates and not nominated and (flight.ok or bool(placement.waits))
+        if not self._nominates or not (flight.ok or placement.waits):
+            return False
+        return placement.pod.info.pod.status.nominated_node_name != placement.node
 
     def _step(self, placement: Placement, event: str, **fields: object) -> None:
         self._attempts.step(placement.pod, event, node=placement.node, **fields)
