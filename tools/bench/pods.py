@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import ObjectMeta, own
 
 Labels = tuple[tuple[str, str], ...]
 PodName = tuple[str, str]
+_labels = own(ObjectMeta, "labels")
 
 
 class Tally(msgspec.Struct):
@@ -58,7 +60,8 @@ class PodTracker:
         )
         seen = self._pods.get(name)
         before = "" if seen is None else seen.state
-        if seen is not None and seen.raw_labels == metadata.labels:
+        labels = _labels(metadata)
+        if seen is not None and seen.raw_labels == labels:
             if before == state:
                 return
             seen.tally.add(before, -1)
@@ -67,7 +70,7 @@ class PodTracker:
         else:
             if seen is not None:
                 self._uncount(name[0], seen)
-            self._pods[name] = self._counted(name[0], metadata.labels, state)
+            self._pods[name] = self._counted(name[0], labels, state)
         if state == "bound" and before != "bound":
             self.ever_bound[name[0]] += 1
             self._messages.pop(name, None)
