@@ -11,7 +11,7 @@ from ..framework.post_filter import FailedAttempt, Rng
 from ..framework.status import Code, Status
 from ..framework.verdicts import Diagnosis
 from ..model.cluster_objects import UnlistedError
-from ..model.lent import lent
+from ..model.lent import lent, sealed
 from ..model.pod_info import PodInfo
 from ..model.pod_template import PodTemplate
 from ..model.snapshot import Snapshot
@@ -53,13 +53,13 @@ class Attempt(FailedAttempt):
         columns, diagnosis = self.snapshot.columns, self._evaluation.diagnosis
         if diagnosis is None:
             code = self._evaluation.prefilter.status.code
-            return lent(np.full(len(columns.order), code, dtype=np.int8))
+            return sealed(np.full(len(columns.order), code, dtype=np.int8))
         rows = diagnosis.view.rows
         if rows is columns.order:
             return lent(diagnosis.codes)
         by_row = np.full(columns.size, _UNRESOLVABLE)
         by_row[rows] = diagnosis.codes
-        return lent(by_row[columns.order])
+        return sealed(by_row[columns.order])
 
     @property
     def row_by_row(self) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kube.meta import HasMetadata
-from ..model.lent import lent
+from ..model.lent import sealed
 from ..model.pod_info import PodInfo
 from ..model.pod_template import PodTemplate
 from ..model.snapshot import Snapshot
@@ -125,7 +125,7 @@ class FailedAttempt(ABC):
     @cached_property
     def helped(self) -> Bools:
         """bool[nodes], in the node tree's order: True where evictions may make room for the pod."""
-        return lent(np.asarray(self.codes == _UNSCHEDULABLE))
+        return sealed(np.asarray(self.codes == _UNSCHEDULABLE))
 
     @property
     def potential(self) -> Ints:

@@ -7,8 +7,9 @@ from functools import cached_property
 
 import msgspec
 
-from .meta import LabelSelector, LabelSelectorRequirement
+from .meta import LabelSelector, LabelSelectorRequirement, own
 
+_MATCH_LABELS = own(LabelSelector, "match_labels")
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 MAX_TRIED = 16  # up to this many requirements and values, each is tried
 
@@ -108,7 +109,7 @@ def from_label_selector(selector: LabelSelector | None) -> Selector:
     """Returns a selector of nothing for None, of everything if empty. Raises SelectorError."""
     if selector is None:
         return NOTHING
-    labels = selector.match_labels
+    labels = _MATCH_LABELS(selector)
     requirements = [*from_map(labels).requirements] if labels else []
     for number, expression in enumerate(selector.match_expressions):
         operator, values = expression.operator, expression.values

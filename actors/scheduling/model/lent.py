@@ -20,6 +20,12 @@ def lent(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
+def sealed(array: NDArray[Any]) -> NDArray[Any]:
+    """Returns the array, which nobody can write to from now on."""
+    array.flags.writeable = False
+    return array
+
+
 class LentList(list[T]):
     """A list whose own methods do not change it. Its owner changes it by those of `list`."""
 

@@ -171,11 +171,15 @@ class PodTemplate:
         """`spec_requests` without the pod's own `spec.resources`, which NodeResourcesFit's scores
         ignore.
         """
+        if self._pod.spec.resources is None:
+            return self.spec_requests
         return MappingProxyType(pod_requests(self._pod, pod_level=False, status=False))
 
     @cached_property
     def scoring_requests(self) -> tuple[int, int]:
         """`nonzero` without the status and the pod's own `spec.resources`."""
+        if self._pod.spec.resources is None and not _is_resized(self._pod):
+            return self.nonzero
         return nonzero_requests(self._pod, pod_level=False, status=False)
 
     @cached_property

@@ -51,6 +51,7 @@ from berth.plugin import (
 )
 
 from ..kube.labels import SelectorError
+from ..kube.meta import ObjectMeta, own
 from ..model.affinity_terms import (
     NO_LABELS,
     AffinityTerms,
@@ -395,13 +396,16 @@ class _UnknownLabels(dict[str, str]):
         raise self._unlisted
 
 
+_LABELS = own(ObjectMeta, "labels")
+
+
 def _namespace_labels(info: PodInfo, objects: ClusterObjects) -> Mapping[str, str]:
     """Returns the labels of the pod's namespace."""
     try:
         namespace = objects.get(Namespace, info.pod.metadata.namespace)
     except UnlistedError as unlisted:
         return _UnknownLabels(unlisted)
-    return NO_LABELS if namespace is None else namespace.metadata.labels
+    return NO_LABELS if namespace is None else _LABELS(namespace.metadata)
 
 
 def _without_matching_pods(

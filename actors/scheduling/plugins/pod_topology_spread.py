@@ -65,6 +65,7 @@ from ..kube.labels import (
     from_label_selector,
     from_map,
 )
+from ..kube.meta import ObjectMeta, own
 from ..kube.selector_index import SelectorIndex
 from ..model.cluster_objects import ClusterObjects
 from ..model.label_column import LabelColumn
@@ -468,7 +469,7 @@ def default_selector(pod: Pod, objects: ClusterObjects, *, needs_all: bool = Tru
 
     If a kind is unknown, raises UnlistedError if `needs_all`; otherwise the kind has no objects.
     """
-    namespace, labels = pod.metadata.namespace, pod.metadata.labels
+    namespace, labels = _OF_METADATA(pod.metadata)
     services = objects.within(Service, namespace) if needs_all or objects.is_listed(Service) else {}
     if not services and not pod.metadata.owner_references:
         return EVERYTHING
@@ -499,6 +500,7 @@ def default_selector(pod: Pod, objects: ClusterObjects, *, needs_all: bool = Tru
     return Selector((*from_map(merged).requirements, *selector.requirements))
 
 
+_OF_METADATA = own(ObjectMeta, "namespace", "labels")
 _OWNERS: Mapping[tuple[str, str], type[ReplicationController | ReplicaSet | StatefulSet]] = {
     ("v1", "ReplicationController"): ReplicationController,
     ("apps/v1", "ReplicaSet"): ReplicaSet,

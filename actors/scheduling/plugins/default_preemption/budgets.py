@@ -367,6 +367,16 @@ class KeptBudgets:
         self._version = 0
         self._changed: dict[ObjectName, None] = {}  # since the budgets were read, the next one last
 
+    def are_current(self, snapshot: Snapshot) -> bool:
+        """True if no budget has changed since they were read."""
+        objects = snapshot.objects
+        return (
+            objects is self._objects
+            and not self._changed
+            and objects.version(PodDisruptionBudget) == self._version
+            and objects.is_listed(PodDisruptionBudget)
+        )
+
     def follow(self, snapshot: Snapshot) -> Iterator[int]:
         """Reads the budgets that changed; a reading that was left goes on. Yields 0 before it
         begins, and after each slice the steps that it took.

@@ -114,10 +114,13 @@ class DefaultPreemption(PostFilterPlugin):
         problem = ineligible(attempt)
         if problem:
             return PostFiltered(unschedulable(f"preemption: {problem}"))
-        left = self._readings.attempt(READINGS, MOST_STEPS)
-        limits = yield from self._budgets(attempt, left)
-        if limits is None:
-            return PostFiltered(UNREAD, again=True)
+        limits = self._kept_budgets.budgets
+        if not self._kept_budgets.are_current(attempt.snapshot):
+            left = self._readings.attempt(READINGS, MOST_STEPS)
+            read = yield from self._budgets(attempt, left)
+            if read is None:
+                return PostFiltered(UNREAD, again=True)
+            limits = read
         potential = attempt.helped
         number = int(np.count_nonzero(potential))
         start = enough = 0
