@@ -217,3 +217,31 @@ async def test_a_server_without_pods_is_no_cluster() -> None:
     async with served(listed) as url:
         with pytest.raises(SourceError, match="Pod: "):
             await from_cluster(Connection(url))
+
+
+async def test_what_is_no_object_in_a_list_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    items = {"/api/v1/nodes": [None, 4, node("fine")], "/api/v1/pods": [pod("asked"), []]}
+
+    async def listed(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"items": items.get(request.path)})
+
+    async with served(listed) as url:
+        documents = await from_cluster(Connection(url))
+    assert [each["metadata"]["name"] for each in documents] == ["asked", "fine"]
+    told = capsys.readouterr().err
+    for kind, shown in (("Node", "None"), ("Node", "4"), ("Pod", "[]")):
+        expected = f"a {kind} cannot be read and is left out: expected an object, got {shown}\n"
+        assert expected in told
+
+
+@pytest.mark.parametrize(
+    ("answer", "got"),
+    [({"kind": "Status", "message": "no etcd"}, "no etcd"), ({"items": {"a": 1}}, "'items'")],
+)
+async def test_an_answer_that_is_no_list_is_no_cluster(answer: Document, got: str) -> None:
+    async def listed(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response(answer)
+
+    async with served(listed) as url:
+        with pytest.raises(SourceError, match=f"Pod: expected a list, got .*{got}"):
+            await from_cluster(Connection(url))

@@ -272,11 +272,26 @@ async def from_cluster(
                     click.echo(printable(f"{name}: {refused}; {_DISPENSABLE[name]}"), err=True)
                     continue
                 raise SourceError(f"{name}: {refused}") from None
-            items = [
-                {**item, "apiVersion": version, "kind": name} for item in listed.get("items") or ()
-            ]
+            items = (
+                {**item, "apiVersion": version, "kind": name} for item in _items_of(listed, name)
+            )
             documents += [item for item in items if can_be_read(item, kinds)]
     return documents
+
+
+def _items_of(listed: Document, name: str) -> Iterator[Document]:
+    """Yields the objects of an API server's list. What is no object is left out, and told on
+    standard error. Raises SourceError for another answer, such as a failure with the status 200.
+    """
+    items = listed.get("items") or ()
+    if listed.get("kind") == "Status" or not isinstance(items, (list, tuple)):
+        raise SourceError(f"{name}: expected a list, got {listed.get('message') or listed!r:.80}")
+    for item in items:
+        if isinstance(item, dict):
+            yield item
+        else:
+            line = f"a {name} cannot be read and is left out: expected an object, got {item!r:.80}"
+            click.echo(printable(line), err=True)
 
 
 def paths_of(
