@@ -245,3 +245,19 @@ async def test_an_answer_that_is_no_list_is_no_cluster(answer: Document, got: st
     async with served(listed) as url:
         with pytest.raises(SourceError, match=f"Pod: expected a list, got .*{got}"):
             await from_cluster(Connection(url))
+
+
+@pytest.mark.parametrize("spec", ["x", {"replicas": "many"}, {"template": []}])
+async def test_a_workload_that_cannot_be_read_is_left_out(
+    spec: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload = {"metadata": {"name": "web", "namespace": "default"}, "spec": spec}
+    path = "/apis/apps/v1/deployments"
+
+    async def listed(request: web.BaseRequest) -> web.StreamResponse:
+        return web.json_response({"items": [workload] * (request.path == path)})
+
+    async with served(listed) as url:
+        others = kinds_besides(Subject.parse("deployment/web"), files=False)
+        assert await from_cluster(Connection(url), (), others) == []
+    assert "a Deployment cannot be read and is left out: " in capsys.readouterr().err

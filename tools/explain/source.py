@@ -53,12 +53,14 @@ from ..apiserver.resources import BY_KIND, KINDS, Kind
 from ..apiserver.schema import TYPES, pruned
 from ..apiserver.store import RefusedError, Store
 from ..apiserver.validation import invalid_message, problems
+from ..hollow.objects import TYPES as TYPES_OF_OBJECTS
+from ..hollow.objects import read as read_object
 from ..manifests import STRICT, Findings, Manifest, ManifestError, Reading, read
 from .cluster import decoded
 from .eviction import eviction
 from .pinned import unchosen, unmade, waits_for_volume
 from .pod_claims import TEMPLATES, with_claims
-from .subject import Subject, next_pod, standing
+from .subject import WORKLOADS, Subject, next_pod, standing
 
 Document = dict[str, Any]
 Place = tuple[str, str, str]  # kind, namespace and name
@@ -311,6 +313,8 @@ def can_be_read(document: Document, kinds: Collection[WatchedKind]) -> bool:
     problem = "metadata.name: expected a name"
     try:
         decodings = list(decoded(document, kinds))
+        if document["kind"] in WORKLOADS:
+            decodings.append(read_object(document, TYPES_OF_OBJECTS[document["kind"]]))
     except msgspec.ValidationError as invalid:
         problem = str(invalid)
     else:
