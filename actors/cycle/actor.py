@@ -26,7 +26,7 @@ from ..mailboxes import Mailboxes
 from ..messages.binding import BindPlaced, Placement
 from ..messages.cache import Assume, Forget, ReturnSnapshot, TakeSnapshot
 from ..messages.preemption import Preempt, PreemptionMessage, PreemptNow, SendPatches
-from ..messages.queue import Activate, Done, NextPod, PendingPodDeleted, QueuedPod
+from ..messages.queue import Activate, Done, NextPod, PodNoLongerPending, QueuedPod
 from ..runtime.ask import Reply, ask
 from ..runtime.clock import Clock
 from ..scheduling.decision.outcome import Choice, DecisionFailure, Unfit
@@ -89,7 +89,7 @@ class CycleActor:
         self._attempts.begun(queued)
         profile = self._profiles.get(info.pod.spec.scheduler_name)
         if profile is None:  # The profile vanished while the queue handed out the pod.
-            self._queue.tell(PendingPodDeleted(info.pod))
+            self._queue.tell(PodNoLongerPending(info.pod))
             return
         record = self._instruments.attempt(info, profile.scheduler_name, started)
         placed: Assume | None = None

@@ -21,8 +21,8 @@ from ..messages.cache import (
 from ..messages.queue import (
     ClusterChanged,
     PendingPodAdded,
-    PendingPodDeleted,
     PendingPodUpdated,
+    PodNoLongerPending,
     QueueMessage,
 )
 from ..scheduling.framework.changes import node_changes, pod_changes
@@ -57,7 +57,7 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Routed:
         new is not None and bool(new.spec.node_name),
     )
     if old is not None and not old_node and (new is None or new_node):
-        queue.append(PendingPodDeleted(old))
+        queue.append(PodNoLongerPending(old))
     if old is not None and not old_node and _will_never_be_bound(new):
         cache.append(AssumedPodDeleted(old))
     if new is not None and not new_node and new.spec.scheduler_name in schedulers:

@@ -72,7 +72,7 @@ class PendingPodUpdated(msgspec.Struct, frozen=True):
     new: Pod
 
 
-class PendingPodDeleted(msgspec.Struct, frozen=True):
+class PodNoLongerPending(msgspec.Struct, frozen=True):
     """A pod without a node was deleted, or was given a node."""
 
     pod: Pod
@@ -323,7 +323,7 @@ class FlushUnschedulable(msgspec.Struct, frozen=True):
 QueueMessage = (
     PendingPodAdded
     | PendingPodUpdated
-    | PendingPodDeleted
+    | PodNoLongerPending
     | ClusterChanged
     | NextPod
     | PauseNamespace

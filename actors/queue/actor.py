@@ -22,8 +22,8 @@ from ..messages.queue import (
     FlushBackoff,
     FlushUnschedulable,
     PendingPodAdded,
-    PendingPodDeleted,
     PendingPodUpdated,
+    PodNoLongerPending,
     QueueMessage,
     StoryStep,
 )
@@ -47,7 +47,7 @@ UNSCHEDULABLE_FLUSH_SECONDS = 30.0
 _EVENTS: Mapping[type[object], str] = {
     PendingPodAdded: "UnschedulablePodAdd",
     PendingPodUpdated: "UnschedulablePodUpdate",
-    PendingPodDeleted: "UnschedulablePodDelete",
+    PodNoLongerPending: "UnschedulablePodDelete",
 }
 
 

@@ -34,8 +34,8 @@ from ..messages.queue import (
     NextPod,
     PauseNamespace,
     PendingPodAdded,
-    PendingPodDeleted,
     PendingPodUpdated,
+    PodNoLongerPending,
     PreemptionEnded,
     QueuedPod,
     QueueMeasures,
@@ -106,7 +106,7 @@ class QueueState:
                 effects = self._add(message.pod, POD_ADDED, now)
             case Done():
                 self._in_flight.done(message.uid)
-            case PendingPodDeleted():
+            case PodNoLongerPending():
                 effects = self._delete(message.pod, now)
             case PendingPodUpdated(old, new):
                 effects = self._update(old, new, now)

@@ -14,7 +14,7 @@ import pytest
 from berth.actors.binding.writes import MOST, MOST_OF_NAMESPACE
 from berth.actors.messages.binding import StopBinding
 from berth.actors.messages.cache import AssignedPodAdded, AssumedPodDeleted
-from berth.actors.messages.queue import PendingPodDeleted
+from berth.actors.messages.queue import PodNoLongerPending
 from berth.actors.messages.recorder import (
     RecorderMessage,
     RecordEvent,
@@ -340,7 +340,7 @@ async def test_a_pod_deleted_while_it_is_bound_frees_its_room_at_once(
         await started(running, pod("p"), pod("q"))
         assert place_of(running.queue_state, "ns/q") in ("unschedulable", "backoff")
         running.cache.tell(AssumedPodDeleted(running.store.pods["ns/p"]))
-        running.queue.tell(PendingPodDeleted(running.store.pods.pop("ns/p")))
+        running.queue.tell(PodNoLongerPending(running.store.pods.pop("ns/p")))
         await running.clock.settle()
         assert place_of(running.queue_state, "ns/p") == "outside"
         await running.clock.advance(3)
@@ -355,7 +355,7 @@ async def test_a_recreated_pod_is_not_mistaken_for_the_old_one() -> None:
     async with pipeline(First) as running:
         await started(running, pod("p", "old"))
         running.cache.tell(AssumedPodDeleted(running.store.pods["ns/p"]))
-        running.queue.tell(PendingPodDeleted(running.store.pods["ns/p"]))
+        running.queue.tell(PodNoLongerPending(running.store.pods["ns/p"]))
         await running.add_pod(pod("p", "new"))
         await running.clock.advance(0)
         assert assumed(running) == 1
@@ -374,7 +374,7 @@ async def test_what_a_pod_holds_is_given_back_if_somebody_else_binds_it(node: st
     async with pipeline(First, Second) as running:
         await started(running, pod("p"))
         bound = pod("p", node=node)
-        running.queue.tell(PendingPodDeleted(running.store.pods["ns/p"]))
+        running.queue.tell(PodNoLongerPending(running.store.pods["ns/p"]))
         running.cache.tell(AssignedPodAdded(bound))
         Diary.answers = {"end first": error("timed out")}
         Diary.gate.set()

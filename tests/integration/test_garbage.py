@@ -12,7 +12,7 @@ import pytest
 
 from berth.actors.client.rest import ApiError
 from berth.actors.messages.cache import AssignedPodDeleted
-from berth.actors.messages.queue import PendingPodDeleted
+from berth.actors.messages.queue import PodNoLongerPending
 from berth.plugin import Code, CycleState, Node, PermitPlugin, Pod, PodInfo, Status
 from tests.kit.pipeline import Pipeline, pipeline
 
@@ -70,7 +70,7 @@ async def live(running: Pipeline, number: int) -> None:
         if last.spec.node_name:
             running.cache.tell(AssignedPodDeleted(last))
         else:
-            running.queue.tell(PendingPodDeleted(last))
+            running.queue.tell(PodNoLongerPending(last))
     running.recorder.take()
     await running.clock.advance(20)
     gc.collect()

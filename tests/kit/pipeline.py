@@ -25,7 +25,7 @@ from berth.actors.cycle.doctor import Doctor
 from berth.actors.informer.listers import Listers
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.cache import AssignedPodAdded, NodeAdded
-from berth.actors.messages.queue import ClusterChanged, PendingPodAdded, PendingPodDeleted
+from berth.actors.messages.queue import ClusterChanged, PendingPodAdded, PodNoLongerPending
 from berth.actors.messages.recorder import RecorderMessage, SetNominatedNode
 from berth.actors.preemption.actor import PreemptionActor
 from berth.actors.queue.actor import QueueActor
@@ -83,7 +83,7 @@ class Store:
         bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
         self.pods[f"{namespace}/{name}"] = bound
         self.bound.append((name, node))
-        self._mailboxes.queue.tell(PendingPodDeleted(pod))
+        self._mailboxes.queue.tell(PodNoLongerPending(pod))
         self._mailboxes.cache.tell(AssignedPodAdded(bound))
 
     async def call(

@@ -19,7 +19,7 @@ from berth.actors.messages.queue import (
     NextPod,
     ParkedPod,
     PendingPodAdded,
-    PendingPodDeleted,
+    PodNoLongerPending,
     QueuedPod,
     QueueMessage,
 )
@@ -114,7 +114,7 @@ class Cluster:
             self.change(room)
         if fits:
             self.room = max(0, self.room - need_of(pod))
-            self.send(PendingPodDeleted(pod))
+            self.send(PodNoLongerPending(pod))
         else:
             self.send(AttemptFailed(queued, frozenset({"Room"})))
 

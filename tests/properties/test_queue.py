@@ -25,8 +25,8 @@ from berth.actors.messages.queue import (
     NextPod,
     PauseNamespace,
     PendingPodAdded,
-    PendingPodDeleted,
     PendingPodUpdated,
+    PodNoLongerPending,
     QueuedPod,
     QueueMessage,
     ResumeNamespace,
@@ -249,7 +249,7 @@ class QueueHistory(RuleBasedStateMachine):
             case "healed":
                 self.send(heal(new.metadata.name, new))
             case _:
-                self.send(PendingPodDeleted(old), PendingPodAdded(new))
+                self.send(PodNoLongerPending(old), PendingPodAdded(new))
 
     @precondition(lambda self: len(self.model.rows) > 2)
     @rule(pick=PICKS, healed=st.booleans())
@@ -257,7 +257,7 @@ class QueueHistory(RuleBasedStateMachine):
         pod = self.some(pick)
         self.flying.pop(pod.metadata.uid, None)
         self.model.delete(pod)
-        self.send(heal(pod.metadata.name, None) if healed else PendingPodDeleted(pod))
+        self.send(heal(pod.metadata.name, None) if healed else PodNoLongerPending(pod))
 
     # An order that waits takes the next pod at once. So there is at most one, or no pod would ever
     # be active.
@@ -324,7 +324,7 @@ class QueueHistory(RuleBasedStateMachine):
         pod = self.model.flying(uid).pod
         del self.flying[uid]
         self.model.delete(pod)
-        self.send(Done(uid), PendingPodDeleted(pod))
+        self.send(Done(uid), PodNoLongerPending(pod))
 
     @rule(changes=st.lists(st.sampled_from(EVENTS), min_size=1, max_size=2))
     def happened(self, changes: list[ClusterChanged]) -> None:

@@ -16,7 +16,7 @@ from berth.actors.messages.cache import (
     NodeAdded,
     TakeSnapshot,
 )
-from berth.actors.messages.queue import PendingPodAdded, PendingPodDeleted
+from berth.actors.messages.queue import PendingPodAdded, PodNoLongerPending
 from berth.actors.scheduling.decision.outcome import Choice
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
@@ -73,7 +73,7 @@ def test_no_difference(sizes: list[str], pods: list[tuple[str, int, bool]], seed
             on_the_way.remove(arrival)
             *_, pending, placed, leaves = arrival
             shadow.take(AssignedPodAdded(placed), now)
-            shadow.take(PendingPodDeleted(pending), now)
+            shadow.take(PodNoLongerPending(pending), now)
             bound += 1
             if leaves:
                 shadow.take(AssignedPodDeleted(placed), now)

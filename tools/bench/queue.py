@@ -20,8 +20,8 @@ from berth.actors.messages.queue import (
     FlushUnschedulable,
     NextPod,
     PendingPodAdded,
-    PendingPodDeleted,
     PendingPodUpdated,
+    PodNoLongerPending,
     QueuedPod,
     QueueMessage,
 )
@@ -118,7 +118,7 @@ def measure(size: int) -> Figures:
     update = microseconds(
         lambda n: handle(active, PendingPodUpdated(pods[n], changed[n]), 0.0), min(size, OPERATIONS)
     )
-    delete = microseconds(lambda n: handle(active, PendingPodDeleted(more[n]), 0.0))
+    delete = microseconds(lambda n: handle(active, PodNoLongerPending(more[n]), 0.0))
     popped = microseconds(pop_one, min(size, OPERATIONS))
 
     parked = new_queue()

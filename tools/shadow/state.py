@@ -34,8 +34,8 @@ from berth.actors.messages.cache import (
 )
 from berth.actors.messages.queue import (
     PendingPodAdded,
-    PendingPodDeleted,
     PendingPodUpdated,
+    PodNoLongerPending,
     QueueMessage,
 )
 from berth.actors.scheduling.decision.profile import Profile
@@ -179,7 +179,7 @@ class ShadowState:
                 self._cache.handle(
                     Nominate(PodInfo(pod), node) if node else Unnominate(key(pod), pod.metadata.uid)
                 )
-            case PendingPodDeleted(pod):
+            case PodNoLongerPending(pod):
                 self._pending.pop(pod.metadata.uid, None)
                 self._cache.handle(Unnominate(key(pod), pod.metadata.uid))
             case ObjectRemoved(item):

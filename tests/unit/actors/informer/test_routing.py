@@ -11,8 +11,8 @@ from berth.actors.informer.state import Change
 from berth.actors.messages.cache import NodeUpdated
 from berth.actors.messages.queue import (
     ClusterChanged,
-    PendingPodDeleted,
     PendingPodUpdated,
+    PodNoLongerPending,
     QueueMessage,
 )
 from berth.actors.scheduling.kube.meta import HasMetadata
@@ -138,7 +138,7 @@ def test_assigned_pods() -> None:
 
 def test_a_pod_that_is_bound_leaves_the_queue_and_is_an_event() -> None:
     left, event = sent_to_queue(Change(ours(), ours(on="n")))
-    assert left == PendingPodDeleted(ours())
+    assert left == PodNoLongerPending(ours())
     assert names([event]) == ["AssignedPodAdd"]
 
 
@@ -154,7 +154,7 @@ def test_the_end_of_a_nomination_is_the_event_of_a_deleted_pod() -> None:
         PendingPodUpdated(nominated, nowhere),
         freed,
     ]
-    assert sent_to_queue(Change(nominated, None)) == [PendingPodDeleted(nominated), freed]
+    assert sent_to_queue(Change(nominated, None)) == [PodNoLongerPending(nominated), freed]
     assert sent_to_queue(Change(nominated, nominated)) == [PendingPodUpdated(nominated, nominated)]
     assert names(sent_to_queue(Change(nominated, ours(on="n")))) == ["AssignedPodAdd"]
 

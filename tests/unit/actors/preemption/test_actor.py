@@ -25,7 +25,7 @@ from berth.actors.messages.queue import (
     IsHeld,
     NextPod,
     PendingPodAdded,
-    PendingPodDeleted,
+    PodNoLongerPending,
 )
 from berth.actors.messages.recorder import RecorderMessage, RecordEvent, SetNominatedNode
 from berth.actors.preemption.actor import PreemptionActor
@@ -369,7 +369,7 @@ async def test_no_victim_goes_for_a_pod_that_is_gone() -> None:
     async with room() as parts:
         victim, displaced = await parts.victim("a"), await parts.create("displaced")
         preemptor = await parts.held((await parts.create("preemptor")).pod)
-        parts.queue.tell(PendingPodDeleted(preemptor.pod))
+        parts.queue.tell(PodNoLongerPending(preemptor.pod))
         parts.preemption.tell(Preempt(preemptor, "n", HOLD, (victim,), (displaced,)))
         await anyio.wait_all_tasks_blocked()
         assert parts.client.written == []
@@ -451,7 +451,7 @@ async def test_no_further_victim_goes_once_the_preemptor_is_gone() -> None:
         with anyio.fail_after(10):
             while "DELETE a" not in parts.client.written:
                 await anyio.sleep(0.005)
-        parts.queue.tell(PendingPodDeleted(preemptor.pod))
+        parts.queue.tell(PodNoLongerPending(preemptor.pod))
         parts.client.faults.clear()
         parts.client.written.clear()
         await parts.clock.advance(100.0)

@@ -11,8 +11,8 @@ from berth.actors.messages.queue import (
     ClusterChanged,
     NextPod,
     PendingPodAdded,
-    PendingPodDeleted,
     PendingPodUpdated,
+    PodNoLongerPending,
     QueueMessage,
 )
 from berth.actors.messages.recorder import RecordEvent, SetUnschedulable
@@ -130,7 +130,7 @@ def test_a_pod_that_is_gated_again_is_reported_again() -> None:
     gate.send(LOOK)
     gate.answers(unschedulable("not yet"))
     pod = make_pod("p")
-    gate.send(PendingPodDeleted(pod), PendingPodAdded(pod))
+    gate.send(PodNoLongerPending(pod), PendingPodAdded(pod))
     assert gate.asks() == [BLOCKED]
 
 
@@ -150,7 +150,7 @@ def test_a_standby_reports_nothing_until_it_leads() -> None:
     gate = Gate()
     gate.answers(error("no disk"))
     assert gate.send(*(PendingPodAdded(make_pod(name)) for name in "pqr")) == []
-    assert gate.send(PendingPodDeleted(make_pod("q"))) == []
+    assert gate.send(PodNoLongerPending(make_pod("q"))) == []
     gate.answers(error("no network"))
     assert gate.send(LOOK) == []
     assert gate.asks() == ["p: no network", "r: no network"]
@@ -171,7 +171,7 @@ def test_a_new_pod_of_the_same_name_has_its_failures_reported() -> None:
     gate = Gate()
     gate.answers(error("no disk"))
     gate.send(PendingPodAdded(make_pod("p", "1")))
-    gate.send(PendingPodDeleted(make_pod("p", "1")), PendingPodAdded(make_pod("p", "2")))
+    gate.send(PodNoLongerPending(make_pod("p", "1")), PendingPodAdded(make_pod("p", "2")))
     assert gate.asks() == ["2: no disk"]
 
 

@@ -14,8 +14,8 @@ from berth.actors.messages.queue import (
     ClusterChanged,
     Displace,
     PendingPodAdded,
-    PendingPodDeleted,
     PendingPodUpdated,
+    PodNoLongerPending,
     QueuedPod,
     QueueMessage,
 )
@@ -72,7 +72,7 @@ def test_a_gated_pod_is_nominated_by_its_status_once_it_is_active(cached: Nomina
     assert cached.send(PendingPodAdded(nominated("n"))) == ""
     cached.queue.shut = False
     assert cached.send(Activate(("ns/p",))) == "n"
-    assert cached.send(PendingPodDeleted(nominated("n"))) == ""
+    assert cached.send(PodNoLongerPending(nominated("n"))) == ""
 
 
 @pytest.mark.parametrize("before", ["", "n", "m"])
@@ -84,7 +84,7 @@ def test_an_update_nominates_a_gated_pod(cached: Nominated, before: str) -> None
     assert cached.queue.where("p") == "gated"
     assert cached.send(PendingPodUpdated(nominated("n"), nominated(""))) == ""
     assert cached.send(PendingPodUpdated(nominated(""), nominated("n"))) == "n"
-    assert cached.send(PendingPodDeleted(nominated("n"))) == ""
+    assert cached.send(PodNoLongerPending(nominated("n"))) == ""
 
 
 def test_the_nomination_follows_a_change_of_the_status(cached: Nominated) -> None:
@@ -128,7 +128,7 @@ def test_the_nomination_ends_with_the_pod(cached: Nominated, flying: bool) -> No
     cached.send(PendingPodAdded(nominated("n")))
     if flying:
         queued = cached.queue.pop()
-    assert cached.send(PendingPodDeleted(nominated("n"))) == ""
+    assert cached.send(PodNoLongerPending(nominated("n"))) == ""
     if flying:
         assert cached.fail(queued, "m") == ""
 

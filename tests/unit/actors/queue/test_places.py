@@ -12,7 +12,7 @@ from berth.actors.messages.queue import (
     FlushUnschedulable,
     NextPod,
     PendingPodAdded,
-    PendingPodDeleted,
+    PodNoLongerPending,
     PreemptionEnded,
     QueuedPod,
     QueueMessage,
@@ -176,7 +176,7 @@ TRIGGERS: dict[str, Callable[[Watched], object]] = {
     "activated": lambda queue: queue.send(Activate(("ns/p",))),
     "room is made": lambda queue: queue.send(PreemptionEnded("ns/p", "p", 1)),
     "no room is made": lambda queue: queue.send(PreemptionEnded("ns/p", "p", 1, failed=True)),
-    "deleted": lambda queue: queue.send(PendingPodDeleted(make_pod("p"))),
+    "deleted": lambda queue: queue.send(PodNoLongerPending(make_pod("p"))),
     "profiles changed": lambda queue: queue.send(queue.other_profiles(changed=OURS)),
     "profile gone": lambda queue: queue.send(queue.other_profiles(gone=OURS)),
 }

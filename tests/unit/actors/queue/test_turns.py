@@ -6,8 +6,8 @@ from berth.actors.messages.queue import (
     ClusterChanged,
     FlushBackoff,
     NextPod,
-    PendingPodDeleted,
     Place,
+    PodNoLongerPending,
 )
 from berth.actors.queue.backoff import MOST_TURNS
 from berth.actors.queue.effects import HandOut
@@ -38,7 +38,7 @@ class Cycle(Harness):
             return ""
         pod = handed_out[0].pod.info.pod
         self.now += 1.0 if pod.spec.tolerations else self.seconds
-        self.send(PendingPodDeleted(pod))
+        self.send(PodNoLongerPending(pod))
         return pod.metadata.name
 
     def attempts(self, seconds: int) -> list[str]:
@@ -96,7 +96,7 @@ def test_a_deferred_pod_can_be_deleted() -> None:
     queue.attempt()
     queue.attempt()
     assert queue.where("large-2") == "backoff"
-    queue.send(PendingPodDeleted(large(2)))
+    queue.send(PodNoLongerPending(large(2)))
     assert queue.attempts(20) == []
 
 

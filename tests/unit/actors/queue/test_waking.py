@@ -13,9 +13,9 @@ from berth.actors.messages.queue import (
     FlushUnschedulable,
     NextPod,
     PendingPodAdded,
-    PendingPodDeleted,
     PendingPodUpdated,
     Place,
+    PodNoLongerPending,
     StoryStep,
 )
 from berth.actors.queue.effects import HandOut, PodMoved
@@ -157,7 +157,7 @@ class TestInFlight:
     def test_a_pod_is_deleted_and_created_again_in_flight(self, queue: Harness) -> None:
         queue.add(make_pod("p", uid="old"))
         queued = queue.pop()
-        queue.send(PendingPodDeleted(queued.info.pod))
+        queue.send(PodNoLongerPending(queued.info.pod))
         queue.add(make_pod("p", uid="new"))
         queue.fail(queued, "Nodes")
         assert queue.where("p") == "active"
