@@ -125,7 +125,7 @@ class CacheState:
         effects: tuple[Effect, ...] = ()
         match message:  # The most frequent messages come first.
             case TakeSnapshot():
-                effects = (*self._take_snapshot(), Lend(message, self._snapshot))
+                effects = (*self._bring_up_to_date(), Lend(message, self._snapshot))
             case Assume():
                 effects = self._assume(message.info, message.node)
             case AssignedPodAdded():
@@ -286,7 +286,12 @@ class CacheState:
 
     # ------------------------------------------------------------------------------------- snapshot
 
-    def _take_snapshot(self) -> tuple[SnapshotRepaired, ...]:
+    def snapshot(self) -> Snapshot:
+        """Returns the snapshot, brought up to date. It is always the same one."""
+        self._bring_up_to_date()
+        return self._snapshot
+
+    def _bring_up_to_date(self) -> tuple[SnapshotRepaired, ...]:
         """Brings the snapshot up to date, and rebuilds it if it does not match the nodes then."""
         self._update_snapshot()
         columns, nodes = self._snapshot.columns, len(self._tree)

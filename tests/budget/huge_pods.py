@@ -39,7 +39,7 @@ from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.decision import make_cache, make_node, take
+from berth.tools.bench.decision import make_cache, make_node
 from tests.kit.handle import NoApi
 
 SIZE, NODES, VICTIMS = 1_000_000, 5_000, 20
@@ -321,7 +321,7 @@ class Cluster:
         self.cache.handle(AssignedPodAdded(pod))
 
     def decide(self, pod: Pod) -> object:
-        return self.scheduler.schedule(self.profile, PodInfo(pod), take(self.cache))
+        return self.scheduler.schedule(self.profile, PodInfo(pod), self.cache.snapshot())
 
 
 def events() -> list[tuple[Resource, Action, object | None, object | None]]:
@@ -383,7 +383,7 @@ def measured(profile: Profile, spec: Document) -> list[float]:
 
     def add(cluster: Cluster, pod: Pod) -> None:
         cluster.add(pod)
-        take(cluster.cache)
+        cluster.cache.snapshot()
 
     raw = document("huge", spec)
     taken = [seconds(lambda: READER.read(raw))]
@@ -410,7 +410,7 @@ def measured(profile: Profile, spec: Document) -> list[float]:
         first = msgspec.structs.replace(first, resources=large)
         in_full = msgspec.structs.replace(pod.spec, containers=(first, *more))
         full.add(msgspec.structs.replace(pod, spec=in_full))
-    take(full.cache)
+    full.cache.snapshot()
     preemptor = READER.read(document("preemptor", {}, priority=10))
     taken.append(seconds(lambda: full.decide(preemptor)))
     return taken

@@ -42,7 +42,6 @@ from berth.actors.scheduling.kube.storage import PersistentVolume, PersistentVol
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of, rules_of
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.decision import take
 from tests.kit.handle import NoApi, Nowhere
 
 HOST = "kubernetes.io/hostname"
@@ -99,7 +98,7 @@ class Scene:
     def decide(self, about: Pod) -> Iterator[object]:
         """Decides about a pod; yields at each pause."""
         (profile,) = self.profiles.values()
-        snapshot = take(self.cache)
+        snapshot = self.cache.snapshot()
         steps = self.scheduler.steps(profile, PodInfo(about), snapshot, extended=False)
         for question in steps:
             assert question is PAUSE
@@ -133,7 +132,7 @@ def budgets(objects: int) -> Iterator[object]:
         metadata = {"name": f"b{number}", "namespace": "ns"}
         selector = {"matchExpressions": many}
         scene.put(PodDisruptionBudget, {"metadata": metadata, "spec": {"selector": selector}})
-    take(scene.cache)
+    scene.cache.snapshot()
     yield None
     yield from scene.decide(pod("high", cpu="4", priority=1000))
 
@@ -144,7 +143,7 @@ def victims(objects: int) -> Iterator[object]:
     for number in range(objects):
         low = pod(f"e{number}", node="n0", cpu=f"{max(8000 // objects, 1)}m")
         scene.cache.handle(AssignedPodAdded(low))
-    take(scene.cache)
+    scene.cache.snapshot()
     yield None
     yield from scene.decide(pod("high", cpu="4", priority=1000))
 

@@ -22,7 +22,7 @@ from berth.actors.scheduling.kube.core import Container, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.decision import make_cache, take
+from berth.tools.bench.decision import make_cache
 from tests.budget.huge_pods import events
 from tests.kit.calls import CallCounter
 from tests.kit.handle import NoApi
@@ -205,7 +205,7 @@ def other_place(number: int) -> Document:
 )
 def test_the_terms_of_pods_on_nodes_are_read_when_the_pods_come(terms: Document) -> None:
     cache, scheduler, pods = make_cache(FEW), Scheduler(Random(1)), 10
-    take(cache)
+    cache.snapshot()
     coming, deciding = CallCounter(), CallCounter()
     with coming:
         for number in range(pods):
@@ -219,7 +219,7 @@ def test_the_terms_of_pods_on_nodes_are_read_when_the_pods_come(terms: Document)
                 "labels": {"a": app_of_pod},
             }
             info = PodInfo(msgspec.convert({"metadata": metadata, "spec": {}}, Pod))
-            scheduler.schedule(PROFILE, info, take(cache))
+            scheduler.schedule(PROFILE, info, cache.snapshot())
     assert coming.calls < 25 * pods * TERMS
     assert deciding.calls < pods * TERMS / 2
 
@@ -246,10 +246,10 @@ def test_an_event_costs_a_parked_pod_no_call_for_each_term(name: str) -> None:
 )
 def test_a_term_of_a_pending_pod_costs_few_calls(name: str) -> None:
     cache, scheduler = make_cache(FEW), Scheduler(Random(1))
-    scheduler.schedule(PROFILE, PodInfo(huge(0, {})), take(cache))
+    scheduler.schedule(PROFILE, PodInfo(huge(0, {})), cache.snapshot())
     counter = CallCounter()
     with counter:
-        scheduler.schedule(PROFILE, PodInfo(huge(1, HUGE[name])), take(cache))
+        scheduler.schedule(PROFILE, PodInfo(huge(1, HUGE[name])), cache.snapshot())
     assert counter.calls < 28 * TERMS
 
 
@@ -266,7 +266,7 @@ def calls_of_preemption(spec: Document) -> int:
                 )
             )
         )
-    snapshot, info = take(cache), PodInfo(huge(FEW, {"containers": [SMALL]}, priority=10))
+    snapshot, info = cache.snapshot(), PodInfo(huge(FEW, {"containers": [SMALL]}, priority=10))
     counter = CallCounter()
     with counter:
         outcome = scheduler.schedule(PROFILE, info, snapshot)
@@ -284,7 +284,7 @@ def test_a_preemptor_costs_no_call_for_each_value_of_its_victims(name: str) -> N
 @pytest.mark.parametrize("address", ["10.0.0.1", "10.0.0.2"], ids=["in conflict", "apart"])
 def test_a_nominated_pod_costs_no_call_for_each_port(address: str) -> None:
     cache, scheduler = make_cache(FEW), Scheduler(Random(1))
-    snapshot = take(cache)
+    snapshot = cache.snapshot()
     for number in range(FEW):
         nominated = PodInfo(huge(number, at_address("10.0.0.1")))
         snapshot.nominations.put(nominated, f"n{number}")

@@ -19,7 +19,7 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.decision import make_cache, pending, take
+from berth.tools.bench.decision import make_cache, pending
 from berth.tools.explain.handle import ReadOnlyHandle
 from tests.kit.clock import VirtualClock
 from tests.kit.work import OpcodeCounter, Watched
@@ -32,7 +32,7 @@ MOST_PERCENT = 8  # of a decision's instructions; the shortest decision has 2,30
 def recorded(
     cache: CacheState, scheduler: Scheduler, recorder: FlightRecorder, info: PodInfo
 ) -> None:
-    outcome = scheduler.schedule(PROFILE, info, take(cache))
+    outcome = scheduler.schedule(PROFILE, info, cache.snapshot())
     recorder.add(QueuedPod(info, 1, 0.0), outcome, 0.0, 1.0)
     if isinstance(outcome, Choice):
         cache.handle(Assume(info, outcome.node))
@@ -58,7 +58,7 @@ def test_the_recorder_does_not_search_all_nodes(tied: int) -> None:
     """Of the nodes that share the highest score, it looks at the first few. If they are too few, it
     copies the scores, and searches those of many decisions together.
     """
-    recorder, snapshot = FlightRecorder(1 << 20, VirtualClock()), take(make_cache(NODES))
+    recorder, snapshot = FlightRecorder(1 << 20, VirtualClock()), make_cache(NODES).snapshot()
     pods = [*map(PodInfo, pending("basic", MEASURED))]
     rows, totals = np.arange(NODES), np.where(np.arange(NODES) < tied, 7, 3)
     ties = Watched.of(np.arange(tied))

@@ -36,7 +36,6 @@ from berth.actors.scheduling.model.pod_info import PodInfo, PodInfos
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.decision import take
 from tests.kit.call_counts import calls_of
 from tests.kit.handle import NoApi
 
@@ -113,7 +112,7 @@ class Week:
         return self._sharing.shared(msgspec.convert(document, Pod))
 
     def _decide(self, pod: Pod) -> Choice | Unfit:
-        snapshot = take(self._cache)
+        snapshot = self._cache.snapshot()
         outcome = self._scheduler.schedule(self._profile, self._infos.of(pod), snapshot)
         assert isinstance(outcome, Choice | Unfit)
         return outcome
@@ -156,12 +155,12 @@ class Week:
         self._end(most_pods=0, most_nodes=0)
         for node in self._nodes:
             self._cache.handle(NodeUpdated(node, node))
-        take(self._cache)
+        self._cache.snapshot()
 
     def cost(self) -> Cost:
         """Measures decisions about pods of new templates; `tracemalloc` has to run."""
         new = [PodInfo(self._new_pod()) for _ in range(5)]
-        snapshot = take(self._cache)
+        snapshot = self._cache.snapshot()
         calls = calls_of(partial(self._decide_each, new, snapshot))
         gc.collect()
         return Cost(calls, tracemalloc.get_traced_memory()[0])

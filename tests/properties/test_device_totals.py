@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from berth.actors.cache.state import CacheState, Lend
+from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import (
     AssumeObject,
     NodeAdded,
@@ -17,7 +17,6 @@ from berth.actors.messages.cache import (
     ObjectPut,
     ObjectRemoved,
     RestoreObject,
-    TakeSnapshot,
 )
 from berth.actors.scheduling.kube.devices import (
     DEVICE_CLASS_PREFIX,
@@ -52,7 +51,6 @@ from tests.kit.devices import (
     resource_slice,
 )
 from tests.kit.examples import examples
-from tests.kit.handle import Nowhere
 
 NAMES = ["n1", "n2", "n3"]
 NODES = st.sampled_from(NAMES)
@@ -232,9 +230,7 @@ class Devices(RuleBasedStateMachine):
                 assert scores(plugin, nodes) == scores(new, nodes)
 
     def _snapshot(self) -> Snapshot:
-        lend = self.cache.handle(TakeSnapshot(Nowhere()))
-        (effect,) = [effect for effect in lend if isinstance(effect, Lend)]
-        return effect.snapshot
+        return self.cache.snapshot()
 
     def _naive(self, resource: str, name: str) -> tuple[int, int]:
         on = self.nodes[name]

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from berth.actors.cache.state import CacheState, Lend
+from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
@@ -24,7 +24,6 @@ from berth.actors.messages.cache import (
     NodeAdded,
     NodeUpdated,
     TakeDump,
-    TakeSnapshot,
 )
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure
 from berth.actors.scheduling.decision.profile import Profile
@@ -121,12 +120,6 @@ def make_pod(
         "schedulerName": "default-scheduler",
     }
     return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
-
-
-def take(cache: CacheState) -> Snapshot:
-    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
-    assert isinstance(lend, Lend)
-    return lend.snapshot
 
 
 # ---------------------------------------------------------------------------------------- the model
@@ -270,7 +263,7 @@ def test_a_decision_on_amounts_of_any_size(
         for j, pod in enumerate(pods):
             cache.handle(AssignedPodAdded(make_pod(10 * i + j, pod, f"n{i}")))
             model[f"n{i}"].pods.append(pod)
-    check(strategy_index, take(cache), model, containers)
+    check(strategy_index, cache.snapshot(), model, containers)
 
 
 class History(RuleBasedStateMachine):
@@ -321,7 +314,9 @@ class History(RuleBasedStateMachine):
         for _ in range(times):
             self.serial += 1
             info = PodInfo(make_pod(self.serial, containers, priority=priority))
-            outcome = self.scheduler.schedule(PROFILES[self.strategy_index], info, take(self.cache))
+            outcome = self.scheduler.schedule(
+                PROFILES[self.strategy_index], info, self.cache.snapshot()
+            )
             assert not isinstance(outcome, DecisionFailure), outcome
             fitting = {name for name, node in self.model.items() if not reasons(node, containers)}
             assert isinstance(outcome, Choice) == bool(fitting)
@@ -332,11 +327,11 @@ class History(RuleBasedStateMachine):
 
     @rule(containers=POD)
     def asked_in_full(self, containers: list[dict[str, str]]) -> None:
-        check(self.strategy_index, take(self.cache), self.model, containers)
+        check(self.strategy_index, self.cache.snapshot(), self.model, containers)
 
     @invariant()
     def the_sums_are_those_of_the_model(self) -> None:
-        columns = take(self.cache).columns
+        columns = self.cache.snapshot().columns
         self.cache.validate()
         (answer,) = self.cache.handle(TakeDump(Nowhere(), ("n0", "n1")))
         msgspec.json.encode(answer.value)  # type: ignore[union-attr]

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages.cache import NodeAdded, NodeUpdated, TakeSnapshot
+from berth.actors.cache.state import CacheState
+from berth.actors.messages.cache import NodeAdded, NodeUpdated
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
@@ -44,7 +44,7 @@ from berth.plugin import (
     unschedulable,
 )
 from tests.kit.examples import examples
-from tests.kit.handle import NoApi, Nowhere
+from tests.kit.handle import NoApi
 
 BROKEN, SHUT = "broken", "shut"
 
@@ -153,11 +153,9 @@ def outcome_of(
     scheduler: Scheduler, profile: Profile, cache: CacheState, note: str = ""
 ) -> Outcome:
     """`note` makes the pod's template unique."""
-    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
-    assert isinstance(lend, Lend)
     metadata = {"namespace": "default", "name": "p", "uid": "u", "annotations": {"note": note}}
     pod = msgspec.convert({"metadata": metadata}, Pod)
-    return scheduler.schedule(profile, PodInfo(pod), lend.snapshot)
+    return scheduler.schedule(profile, PodInfo(pod), cache.snapshot())
 
 
 def told(outcome: Outcome) -> tuple[Any, ...]:

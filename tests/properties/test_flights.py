@@ -18,7 +18,7 @@ from berth.tools.explain.decision import Decision, decide
 from tests.kit.clock import VirtualClock
 from tests.kit.examples import examples
 
-from .test_reuse import FRESH, PROFILE, SPECS, make_node, make_pod, take
+from .test_reuse import FRESH, PROFILE, SPECS, make_node, make_pod
 
 NODE = st.tuples(
     st.sampled_from(("", "a", "b")),
@@ -45,7 +45,7 @@ def test_a_recorded_attempt_tells_what_explain_finds(
         cache.handle(NodeAdded(node))
     expected: list[tuple[str, Decision]] = []
     for number, kind in enumerate(kinds * 3):  # pods that recur are decided from memory
-        snapshot = take(cache)
+        snapshot = cache.snapshot()
         info = PodInfo(make_pod(number, kind))
         recorder.add(QueuedPod(info, 1, 0.0), scheduler.schedule(PROFILE, info, snapshot), 0.0, 0.0)
         explained = decide(FRESH, info, snapshot)

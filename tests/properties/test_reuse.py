@@ -17,7 +17,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from berth.actors.cache.state import CacheState, Lend
+from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
@@ -29,7 +29,6 @@ from berth.actors.messages.cache import (
     NodeUpdated,
     Nominate,
     ObjectPut,
-    TakeSnapshot,
     Unnominate,
 )
 from berth.actors.scheduling.decision.algorithm import schedule_pod
@@ -71,7 +70,7 @@ from berth.plugin import (
     default_normalize,
 )
 from tests.kit.examples import examples
-from tests.kit.handle import NoApi, Nowhere
+from tests.kit.handle import NoApi
 
 PROFILE, FRESH = (
     profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"] for _ in range(2)
@@ -228,12 +227,6 @@ def make_pod(number: int, kind: int, note: str = "") -> Pod:
         "annotations": {"note": note} if note else {},
     }
     return msgspec.convert({"metadata": metadata, "spec": SPECS[kind]}, Pod)
-
-
-def take(cache: CacheState) -> Snapshot:
-    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
-    assert isinstance(lend, Lend)
-    return lend.snapshot
 
 
 def told(unfit: Unfit) -> tuple[object, ...]:
@@ -398,8 +391,8 @@ class ReuseHistory(RuleBasedStateMachine):
             info = PodInfo(self.pod(number, kind))
             # A pod of another template, so that the plugins remember nothing of it either.
             never_met = PodInfo(self.pod(number, kind, note=str(number)))
-            outcome = self.remembering.schedule(self.PROFILE, info, take(self.cache))
-            other = self.fresh.schedule(self.FRESH, never_met, take(rebuilt))
+            outcome = self.remembering.schedule(self.PROFILE, info, self.cache.snapshot())
+            other = self.fresh.schedule(self.FRESH, never_met, rebuilt.snapshot())
             assert type(outcome) is type(other), (outcome, other)
             assert not isinstance(outcome, DecisionFailure), outcome
             if isinstance(outcome, Choice) and isinstance(other, Choice):
@@ -419,7 +412,7 @@ class ReuseHistory(RuleBasedStateMachine):
     @rule(drawn=DRAWN, start=st.integers(0, 200), enough=st.integers(0, 200))
     def compare(self, drawn: int, start: int, enough: int) -> None:
         """Checks that both give the same answers; scores may differ by a constant."""
-        snapshot = take(self.cache)
+        snapshot = self.cache.snapshot()
         info = PodInfo(self.pod(0, self.kinds[drawn % len(self.kinds)]))
         if len(snapshot):
             remembered = self.recall.candidates_for(self.PROFILE, info, snapshot)
@@ -475,7 +468,7 @@ class ReuseHistory(RuleBasedStateMachine):
 
     @invariant()
     def sound(self) -> None:
-        take(self.cache)
+        self.cache.snapshot()
         self.cache.validate()
 
 
@@ -615,7 +608,7 @@ class FailingHistory(ReuseHistory):
         for _ in range(times):
             self.serial += 1
             info = PodInfo(make_pod(self.serial, kind))
-            outcome = self.remembering.schedule(self.PROFILE, info, take(self.cache))
+            outcome = self.remembering.schedule(self.PROFILE, info, self.cache.snapshot())
             if isinstance(outcome, DecisionFailure):
                 assert "is broken" in outcome.status.message
             elif isinstance(outcome, Choice):

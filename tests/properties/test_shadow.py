@@ -9,12 +9,11 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.actors.cache.state import CacheState, Lend
+from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
     NodeAdded,
-    TakeSnapshot,
 )
 from berth.actors.messages.queue import PendingPodAdded, PodNoLongerPending
 from berth.actors.scheduling.decision.outcome import Choice
@@ -33,10 +32,6 @@ from tests.kit.examples import examples
 PROFILES = profiles_of(from_mapping(None), ReadOnlyHandle())
 CPUS = ("100m", "500m", "1")
 STEP = MOMENT / 4
-
-
-class _Unheard:
-    def set(self, value: object) -> None: ...
 
 
 @examples(0.3)
@@ -61,9 +56,9 @@ def test_no_difference(sizes: list[str], pods: list[tuple[str, int, bool]], seed
         now += STEP
         judged += shadow.due(now)
         pending = Reader(Pod).convert(pod(f"p{number}", cpu))
-        (lend,) = real.handle(TakeSnapshot(_Unheard()))
-        assert isinstance(lend, Lend)
-        outcome = scheduler.schedule(PROFILES["default-scheduler"], PodInfo(pending), lend.snapshot)
+        outcome = scheduler.schedule(
+            PROFILES["default-scheduler"], PodInfo(pending), real.snapshot()
+        )
         if isinstance(outcome, Choice):
             placed = Reader(Pod).convert(pod(f"p{number}", cpu, nodeName=outcome.node))
             real.handle(AssignedPodAdded(placed))

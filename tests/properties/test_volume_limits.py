@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from berth.actors.cache.state import CacheState, Lend
+from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
@@ -16,7 +16,6 @@ from berth.actors.messages.cache import (
     NodeDeleted,
     ObjectPut,
     ObjectRemoved,
-    TakeSnapshot,
 )
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.kube.meta import HasMetadata
@@ -24,7 +23,6 @@ from berth.actors.scheduling.model.what_if import supposing
 from berth.actors.scheduling.plugins.node_volume_limits.room import NO_LIMIT, NodeRoom
 from berth.plugin import Node, NodeView, Pod, PodInfo, Snapshot
 from tests.kit.examples import examples
-from tests.kit.handle import Nowhere
 from tests.kit.storage import as_pod, claim, node, of_claim, pod, storage_class, thing, volume
 
 GCE = "pd.csi.storage.gke.io"
@@ -162,10 +160,7 @@ class Volumes(RuleBasedStateMachine):
     # ---------------------------------------------------------------------------------- the answers
 
     def snapshot(self) -> Snapshot:
-        effects = self.cache.handle(TakeSnapshot(Nowhere()))
-        lend = effects[-1]
-        assert isinstance(lend, Lend)
-        return lend.snapshot
+        return self.cache.snapshot()
 
     @rule(rows=st.lists(st.integers(0, 2), unique=True))
     def some_rows_equal_a_fresh_count(self, rows: list[int]) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from berth.actors.cache.state import CacheState, Lend
+from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import (
     AssumeObject,
     CacheMessage,
@@ -25,7 +25,6 @@ from berth.actors.messages.cache import (
     ObjectPut,
     ObjectRemoved,
     RestoreObject,
-    TakeSnapshot,
 )
 from berth.actors.scheduling.kube.core import NodeSelector, NodeSelectorRequirement
 from berth.actors.scheduling.kube.csi_translation import TranslationError, translated_affinity
@@ -51,7 +50,6 @@ from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
 )
 from berth.plugin import Node, Snapshot
 from tests.kit.examples import examples
-from tests.kit.handle import Nowhere
 from tests.kit.storage import as_pod, claim, node, of_claim, pod, thing, volume
 
 NODES, VOLUMES, CLAIMS = 4, 6, 4
@@ -651,9 +649,7 @@ class History(RuleBasedStateMachine):
                 self.decide(names, None)
 
     def decide(self, names: Sequence[int], only: list[int] | None) -> None:
-        (*_, lend) = self.cache.handle(TakeSnapshot(Nowhere()))
-        assert isinstance(lend, Lend)
-        snapshot, claims = lend.snapshot, [f"c{number}" for number in names]
+        snapshot, claims = self.cache.snapshot(), [f"c{number}" for number in names]
         reference = Reference(self.now())
         subject = as_pod(pod("p", *map(of_claim, claims)))
         try:
@@ -714,9 +710,7 @@ class History(RuleBasedStateMachine):
     @invariant()
     def nothing_leaks(self) -> None:
         self.cache.validate()
-        (*_, lend) = self.cache.handle(TakeSnapshot(Nowhere()))
-        assert isinstance(lend, Lend)
-        objects = lend.snapshot.objects
+        objects = self.cache.snapshot().objects
         assert {(type(item), item.metadata.name) for item in objects.assumed()} == {*self.assumed}
         for (kind, name), item in self.stored.items():
             if kind is not Node:

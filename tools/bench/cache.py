@@ -29,7 +29,6 @@ from berth.actors.messages.cache import (
     NodeAdded,
     NodeDeleted,
     NodeUpdated,
-    TakeSnapshot,
 )
 from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.queues import QueueRules
@@ -43,7 +42,7 @@ from berth.actors.telemetry.instruments import Instruments
 from berth.actors.telemetry.measures import Registry
 
 from . import programs
-from .programs import OPERATIONS, NoReply, microseconds, output_option, show, table
+from .programs import OPERATIONS, microseconds, output_option, show, table
 
 SIZES = (1_000, 10_000, 100_000)
 PODS_A_NODE = 50
@@ -83,14 +82,14 @@ def make_node(number: int, turn: int = 0) -> Node:
 
 
 def measure(size: int) -> Figures:
-    cache, look = CacheState(), TakeSnapshot(NoReply())
+    cache = CacheState()
     nodes = size // PODS_A_NODE
     pods = [make_pod(number, f"n{number % nodes}") for number in range(size)]
     for number in range(nodes):
         cache.handle(NodeAdded(make_node(number)))
     for pod in pods:
         cache.handle(AssignedPodAdded(pod))
-    cache.handle(look)
+    cache.snapshot()
 
     def send(messages: list[CacheMessage]) -> float:
         return microseconds(lambda number: cache.handle(messages[number]))
@@ -98,7 +97,7 @@ def measure(size: int) -> Figures:
     def with_snapshot(messages: list[CacheMessage], times: int = OPERATIONS) -> float:
         def both(number: int) -> None:
             cache.handle(messages[number])
-            cache.handle(look)
+            cache.snapshot()
 
         return microseconds(both, times)
 
@@ -113,12 +112,12 @@ def measure(size: int) -> Figures:
     send([AssignedPodDeleted(pod) for pod in bound])
     send([Assume(info, node) for info, node in zip(fresh, where, strict=True)])
     forget = send([Forget(info, node) for info, node in zip(fresh, where, strict=True)])
-    cache.handle(look)
+    cache.snapshot()
     olds = [make_node(number % nodes) for number in range(OPERATIONS)]
     updates = [NodeUpdated(old, make_node(n % nodes, n)) for n, old in enumerate(olds)]
     node_update = send([*updates])
-    cache.handle(look)
-    unchanged = microseconds(lambda _: cache.handle(look))
+    cache.snapshot()
+    unchanged = microseconds(lambda _: cache.snapshot())
     after_pod = with_snapshot([Assume(info, node) for info, node in zip(fresh, where, strict=True)])
     after_update = with_snapshot([*updates])
     coming = [NodeAdded(make_node(nodes + number)) for number in range(100)]

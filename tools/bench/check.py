@@ -22,14 +22,12 @@ import msgspec
 
 from berth.actors.cache.state import (
     CacheState,
-    Lend,
 )
 from berth.actors.messages.cache import (
     Assume,
     NodeAdded,
     Nominate,
     ObjectPut,
-    TakeSnapshot,
 )
 from berth.actors.scheduling.decision.observer import DecisionObserver
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
@@ -241,15 +239,9 @@ def restored(cluster: RecordedCluster) -> Snapshot:
     for name, infos in cluster.nominated:
         for info in infos:
             cache.handle(Nominate(PodInfo(info.pod), name))
-    (lend,) = cache.handle(TakeSnapshot(_Ignored()))
-    assert isinstance(lend, Lend)
-    lend.snapshot.columns.reorder(cluster.names())
-    return lend.snapshot
-
-
-class _Ignored:
-    def set(self, value: Snapshot) -> None:
-        """Does nothing: the snapshot is taken from the effect instead."""
+    snapshot = cache.snapshot()
+    snapshot.columns.reorder(cluster.names())
+    return snapshot
 
 
 def _of_chosen(chosen: Choice, expected: Choice, decision: Decision) -> str:

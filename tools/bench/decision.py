@@ -17,27 +17,25 @@ import click
 import msgspec
 import numpy as np
 
-from berth.actors.cache.state import CacheState, Lend
+from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import (
     AssignedPodAdded,
     Assume,
     NodeAdded,
     Nominate,
     ObjectPut,
-    TakeSnapshot,
 )
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Namespace, Node, Pod
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.handle import ReadOnlyHandle
 from . import programs
-from .programs import NoReply, nodes_option, output_option, show, table
+from .programs import nodes_option, output_option, show, table
 
 NODES = 5_000
 ZONES = 3
@@ -46,7 +44,6 @@ HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 SELECTOR = {"matchLabels": {"color": "blue"}}
-LOOK = TakeSnapshot(NoReply())
 
 
 def _near(topology: str, **more: Any) -> dict[str, Any]:
@@ -126,12 +123,6 @@ def make_cache(nodes: int) -> CacheState:
     return cache
 
 
-def take(cache: CacheState) -> Snapshot:
-    *_, lend = cache.handle(LOOK)
-    assert isinstance(lend, Lend)
-    return lend.snapshot
-
-
 def pending(name: str, times: int) -> Sequence[Pod]:
     millicores = MILLICORES.get(name, 100)
     if name == "one node by name":
@@ -150,7 +141,7 @@ def measure(name: str, times: int, nodes: int = NODES) -> Figures:
     durations: list[float] = []
     with programs.no_collector():
         for pod in pending(name, times + WARMING):
-            info, snapshot = PodInfo(pod), take(cache)
+            info, snapshot = PodInfo(pod), cache.snapshot()
             start = perf_counter()
             outcome = scheduler.schedule(profile, info, snapshot)
             durations.append(perf_counter() - start)

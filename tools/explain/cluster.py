@@ -9,7 +9,6 @@ import msgspec
 
 from berth.actors.cache.state import (
     CacheState,
-    Lend,
 )
 from berth.actors.messages.cache import (
     AssignedPodAdded,
@@ -19,7 +18,6 @@ from berth.actors.messages.cache import (
     Nominate,
     ObjectPut,
     ObjectRemoved,
-    TakeSnapshot,
     Unnominate,
 )
 from berth.actors.scheduling.kube.core import (
@@ -38,11 +36,6 @@ from berth.actors.scheduling.kube.whole import with_json
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.feature_gates import DEFAULTS
-
-
-class _Ignored:
-    def set(self, value: Snapshot) -> None:
-        """Does nothing: the snapshot is taken from the effect instead."""
 
 
 class Cluster:
@@ -116,9 +109,7 @@ class Cluster:
 
     def snapshot(self) -> Snapshot:
         """Returns the cluster as it is now. It is always the same snapshot, brought up to date."""
-        lend = self._cache.handle(TakeSnapshot(_Ignored()))[-1]
-        assert isinstance(lend, Lend)
-        return lend.snapshot
+        return self._cache.snapshot()
 
     def _items(self, document: dict[str, Any]) -> Iterator[HasMetadata]:
         for decoding in decoded(document, self._kinds):

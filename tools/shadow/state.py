@@ -16,7 +16,7 @@ from itertools import count
 
 import msgspec
 
-from berth.actors.cache.state import CacheState, Lend
+from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
@@ -29,7 +29,6 @@ from berth.actors.messages.cache import (
     Nominate,
     ObjectPut,
     ObjectRemoved,
-    TakeSnapshot,
     Unnominate,
 )
 from berth.actors.messages.queue import (
@@ -43,7 +42,6 @@ from berth.actors.scheduling.framework.changes import node_changes
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import HasMetadata, key
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
 
 from .announced import AnnouncedPods, Message
 from .judging import Agreement, Comparison, judge
@@ -79,11 +77,6 @@ class _Turn(msgspec.Struct, frozen=True):
 
 
 NEVER = _Turn(-(2**31), -1)  # of a pod that was never pending: it comes before all others
-
-
-class _Unheard:
-    def set(self, value: Snapshot) -> None:
-        """Does nothing: the snapshot is taken from the effect instead."""
 
 
 class ShadowState:
@@ -195,11 +188,6 @@ class ShadowState:
         number = next(self._arrival) if before is None else before.number
         return _Turn(-(pod.spec.priority or 0), number, has_failed(pod))
 
-    def _snapshot(self) -> Snapshot:
-        lend = self._cache.handle(TakeSnapshot(_Unheard()))[-1]
-        assert isinstance(lend, Lend)
-        return lend.snapshot
-
     # -------------------------------------------------------------------------------------- judging
 
     def _judged(self, bound: Pod) -> Placement | None:
@@ -209,10 +197,10 @@ class ShadowState:
             self.skipped += 1
             return None
         info = PodInfo(pod)
-        comparison = judge(profile, info, self._snapshot(), node)
+        comparison = judge(profile, info, self._cache.snapshot(), node)
         if comparison.agreement not in AGREES:
             for order in self._orders(bound):
-                if judge(profile, info, self._snapshot(), node).agreement in AGREES:
+                if judge(profile, info, self._cache.snapshot(), node).agreement in AGREES:
                     comparison = Comparison(Agreement.ORDER, order)
                     break
         return Placement(info.key, node, comparison.agreement, comparison.reason)

@@ -18,7 +18,7 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.decision import make_cache, make_node, make_pod, take
+from berth.tools.bench.decision import make_cache, make_node, make_pod
 from berth.tools.explain.handle import ReadOnlyHandle
 from tests.kit.clock import VirtualClock
 
@@ -31,7 +31,7 @@ class Recording:
     def __init__(self, most_bytes: int = 1 << 20, *, remembers: bool = True) -> None:
         self.recorder = FlightRecorder(most_bytes, VirtualClock())
         self._scheduler = Scheduler(Random(1), observer=self.recorder, remembers=remembers)
-        self._snapshot = take(make_cache(7))
+        self._snapshot = make_cache(7).snapshot()
 
     def attempt(self, number: int, millicores: int, **annotations: str) -> str:
         pod = make_pod(number, {}, millicores)
@@ -121,7 +121,7 @@ def test_the_best_nodes_are_found_later() -> None:
     """Whatever the scores, and also if a node is gone by then."""
     recorder, rng = FlightRecorder(1 << 20, VirtualClock()), Random(3)
     cache = make_cache(700)
-    snapshot, rows = take(cache), np.arange(700)
+    snapshot, rows = cache.snapshot(), np.arange(700)
     outcome = Scheduler(Random(1)).schedule(PROFILE, PodInfo(make_pod(0, {})), snapshot)
     expected: dict[str, tuple[list[int], int]] = {}
     for number, size in enumerate([2, 5, 6, 700] + 60 * [640]):
@@ -136,7 +136,7 @@ def test_the_best_nodes_are_found_later() -> None:
         totals[:] = 0  # as a memory that goes on
         if number == 20:
             cache.handle(NodeDeleted(make_node(3)))
-            snapshot = take(cache)
+            snapshot = cache.snapshot()
         if number % 30 == 0:
             (attempt,) = recorder.page(info.key).attempts
             assert {best.node: best.score for best in attempt.best}.items() <= scores.items()
@@ -147,7 +147,7 @@ def test_the_best_nodes_are_found_later() -> None:
 
 def test_long_reasons_count_as_what_they_are() -> None:
     recorder = FlightRecorder(400_000, VirtualClock())
-    scheduler, snapshot = Scheduler(Random(1), observer=recorder), take(make_cache(3))
+    scheduler, snapshot = Scheduler(Random(1), observer=recorder), make_cache(3).snapshot()
     name = ".".join(["d" * 60] * 3)
     for number in range(40):
         requests = {f"p{i}-{number}.{name}.com/x": "1" for i in range(600)}

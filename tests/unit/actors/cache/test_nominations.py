@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from berth.actors.cache.state import CacheState, Lend
+from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import (
     AssignedPodAdded,
     Assume,
     Forget,
     Nominate,
-    TakeSnapshot,
     Unnominate,
 )
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from tests.kit.handle import Nowhere
 
 
 def pod(uid: str = "u", *, on: str = "", nominated: str = "") -> Pod:
@@ -29,9 +27,7 @@ def pod(uid: str = "u", *, on: str = "", nominated: str = "") -> Pod:
 
 
 def node_of(cache: CacheState) -> str:
-    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
-    assert isinstance(lend, Lend)
-    return lend.snapshot.nominations.node_of("ns/p")
+    return cache.snapshot().nominations.node_of("ns/p")
 
 
 def test_until_the_pod_is_assumed_and_not_again_after_forget() -> None:

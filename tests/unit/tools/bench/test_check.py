@@ -35,7 +35,7 @@ from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.check import Sample, SampledDecisions, check, recorded, restored
-from berth.tools.bench.decision import SPECS, make_node, make_pod, take
+from berth.tools.bench.decision import SPECS, make_node, make_pod
 from berth.tools.bench.measure import CheckResult
 from berth.tools.explain.handle import ReadOnlyHandle
 
@@ -79,7 +79,7 @@ def checked_of(
     decisions.open()
     for turn, pod in enumerate(pods):
         info = PodInfo(pod)
-        match scheduler.schedule(profile, info, take(cache)):
+        match scheduler.schedule(profile, info, cache.snapshot()):
             case Choice(node):
                 cache.handle(Assume(info, node))
                 placed.append(pod)
@@ -206,5 +206,5 @@ def test_devices_that_wait_to_be_written_to_a_claim_stay_taken() -> None:
     taken = DeviceRequestAllocationResult(request="r", driver="d", pool="p", device="x")
     pending = InFlightAllocation(metadata=ObjectMeta(name="uid"), results=(taken,))
     cache.handle(AssumeObject(pending))
-    again = restored(recorded(take(cache)))
+    again = restored(recorded(cache.snapshot()))
     assert again.objects.get(InFlightAllocation, "uid") == pending

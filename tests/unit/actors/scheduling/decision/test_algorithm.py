@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages.cache import NodeAdded, Nominate, TakeSnapshot
+from berth.actors.cache.state import CacheState
+from berth.actors.messages.cache import NodeAdded, Nominate
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.questions import (
@@ -26,7 +26,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
-from tests.kit.handle import NoApi, Nowhere
+from tests.kit.handle import NoApi
 
 PROFILE = profiles_of(from_mapping(None), NoApi())["default-scheduler"]
 NAMES = ["n0", "n1", "n2", "n3"]
@@ -43,12 +43,6 @@ def cache() -> CacheState:
             NodeAdded(msgspec.convert({"metadata": {"name": name}, "status": status}, Node))
         )
     return cache
-
-
-def take(cache: CacheState) -> Snapshot:
-    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
-    assert isinstance(lend, Lend)
-    return lend.snapshot
 
 
 def pod(*nodes: str) -> PodInfo:
@@ -104,7 +98,7 @@ def test_extenders_filter_and_prioritize(
 ) -> None:
     scheduler = Scheduler(Random(0))
     for _ in ATTEMPTS:
-        outcome, _ = decide(scheduler, pod(*allowed), take(cache), keeping(*kept))
+        outcome, _ = decide(scheduler, pod(*allowed), cache.snapshot(), keeping(*kept))
         assert isinstance(outcome, Choice)
         assert outcome.node == "n3"
         assert outcome.feasible == len({*(allowed or NAMES)} & {*kept})
@@ -113,7 +107,7 @@ def test_extenders_filter_and_prioritize(
 def test_extenders_that_leave_no_node_are_named(cache: CacheState) -> None:
     scheduler = Scheduler(Random(0))
     for _ in ATTEMPTS:
-        outcome, _ = decide(scheduler, pod("n1", "n2"), take(cache), keeping("n0"))
+        outcome, _ = decide(scheduler, pod("n1", "n2"), cache.snapshot(), keeping("n0"))
         assert isinstance(outcome, Unfit)
         assert outcome.message.startswith("0/4 nodes are available: ")
         assert "2 dear" in outcome.message
@@ -123,7 +117,9 @@ def test_extenders_that_leave_no_node_are_named(cache: CacheState) -> None:
 def test_an_extender_that_fails_is_asked_once(cache: CacheState) -> None:
     scheduler = Scheduler(Random(0))
     for _ in ATTEMPTS:
-        outcome, questions = decide(scheduler, pod(), take(cache), lambda _: error("out of order"))
+        outcome, questions = decide(
+            scheduler, pod(), cache.snapshot(), lambda _: error("out of order")
+        )
         assert isinstance(outcome, DecisionFailure)
         assert outcome.status.message == "out of order"
         assert len(questions) == 1
@@ -133,9 +129,9 @@ def test_the_nominated_node_comes_first_unless_an_extender_takes_it(cache: Cache
     scheduler, info = Scheduler(Random(0)), pod()
     cache.handle(Nominate(info, "n2"))
     for _ in ATTEMPTS:
-        outcome, questions = decide(scheduler, info, take(cache), keeping("n2", "n3"))
+        outcome, questions = decide(scheduler, info, cache.snapshot(), keeping("n2", "n3"))
         assert isinstance(outcome, Choice)
         assert (outcome.node, outcome.evaluated, len(questions)) == ("n2", 1, 1)
-        outcome, questions = decide(scheduler, info, take(cache), keeping("n1"))
+        outcome, questions = decide(scheduler, info, cache.snapshot(), keeping("n1"))
         assert isinstance(outcome, Choice)
         assert (outcome.node, len(questions)) == ("n1", 2)

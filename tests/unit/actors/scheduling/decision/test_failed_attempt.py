@@ -7,22 +7,16 @@ from random import Random
 import msgspec
 import numpy as np
 
-from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages.cache import NodeAdded, TakeSnapshot
+from berth.actors.cache.state import CacheState
+from berth.actors.messages.cache import NodeAdded
 from berth.actors.scheduling.decision.failed_attempt import Attempt
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.tools.explain.handle import ReadOnlyHandle
-
-
-class _Nowhere:
-    def set(self, value: Snapshot) -> None:
-        """Does nothing: the snapshot is taken from the effect."""
 
 
 def test_only_nodes_that_are_full_may_be_helped() -> None:
@@ -33,9 +27,7 @@ def test_only_nodes_that_are_full_may_be_helped() -> None:
             "status": {"allocatable": {"cpu": "1", "pods": "9"}},
         }
         cache.handle(NodeAdded(msgspec.convert(document, Node)))
-    (lend,) = cache.handle(TakeSnapshot(_Nowhere()))
-    assert isinstance(lend, Lend)
-    snapshot = lend.snapshot
+    snapshot = cache.snapshot()
     asks = {
         "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
         "nodeSelector": {"disk": "fast"},

@@ -17,7 +17,7 @@ from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 from berth.actors.scheduling.model.vectors import Rows
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.bench.decision import make_cache, make_pod, take
+from berth.tools.bench.decision import make_cache, make_pod
 from berth.tools.explain.handle import ReadOnlyHandle
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), ReadOnlyHandle())["default-scheduler"]
@@ -47,7 +47,7 @@ class Notes(DecisionObserver):
 
 
 def told(observer: Notes, *millicores: int) -> list[Any]:
-    scheduler, snapshot = Scheduler(Random(1), observer=observer), take(make_cache(3))
+    scheduler, snapshot = Scheduler(Random(1), observer=observer), make_cache(3).snapshot()
     for number, amount in enumerate(millicores):
         scheduler.schedule(PROFILE, PodInfo(make_pod(number, {}, amount)), snapshot)
     return observer.told

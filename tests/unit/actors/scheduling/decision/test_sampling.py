@@ -7,18 +7,17 @@ from random import Random
 import msgspec
 import pytest
 
-from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages.cache import Assume, NodeAdded, TakeSnapshot
+from berth.actors.cache.state import CacheState
+from berth.actors.messages.cache import Assume, NodeAdded
 from berth.actors.scheduling.decision.outcome import Choice, Unfit
 from berth.actors.scheduling.decision.sampling import sample_size
 from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
-from tests.kit.handle import NoApi, Nowhere
+from tests.kit.handle import NoApi
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
 
@@ -32,12 +31,6 @@ def cluster(nodes: int) -> CacheState:
         }
         cache.handle(NodeAdded(msgspec.convert(document, Node)))
     return cache
-
-
-def snapshot(cache: CacheState) -> Snapshot:
-    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
-    assert isinstance(lend, Lend)
-    return lend.snapshot
 
 
 def pod(name: str = "p", cpu: str = "100m") -> PodInfo:
@@ -64,7 +57,7 @@ def test_sample_size(percentage: int, nodes: int, enough: int) -> None:
 
 
 def test_the_search_goes_on_where_it_ended() -> None:
-    view, scheduler = snapshot(cluster(300)), Scheduler(Random(1))
+    view, scheduler = cluster(300).snapshot(), Scheduler(Random(1))
     chosen = [scheduler.schedule(PROFILE, pod(), view) for _ in range(3)]
     assert [c.evaluated for c in chosen if isinstance(c, Choice)] == [144, 144, 144]
     places = [int(c.node[1:]) // 144 for c in chosen if isinstance(c, Choice)]
@@ -72,7 +65,7 @@ def test_the_search_goes_on_where_it_ended() -> None:
 
 
 def test_a_search_among_few_nodes_moves_the_start_among_all() -> None:
-    view, scheduler = snapshot(cluster(300)), Scheduler(Random(1))
+    view, scheduler = cluster(300).snapshot(), Scheduler(Random(1))
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n7"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     only = {
@@ -94,7 +87,7 @@ def test_a_placed_pod_makes_its_node_less_wanted() -> None:
     cache, scheduler = cluster(3), Scheduler(Random(1))
     seen = []
     for i in range(3):
-        outcome = scheduler.schedule(PROFILE, pod(f"p{i}"), snapshot(cache))
+        outcome = scheduler.schedule(PROFILE, pod(f"p{i}"), cache.snapshot())
         assert isinstance(outcome, Choice)
         seen.append(outcome.node)
         cache.handle(Assume(pod(f"p{i}"), outcome.node))
@@ -102,7 +95,7 @@ def test_a_placed_pod_makes_its_node_less_wanted() -> None:
 
 
 def test_what_fits_nowhere_is_told_in_kubernetes_words() -> None:
-    outcome = Scheduler(Random(1)).schedule(PROFILE, pod(cpu="3"), snapshot(cluster(3)))
+    outcome = Scheduler(Random(1)).schedule(PROFILE, pod(cpu="3"), cluster(3).snapshot())
     message = (
         "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: "
         "0/3 nodes are available: 3 Preemption is not helpful for scheduling."
@@ -135,12 +128,12 @@ def test_who_could_choose_counts_even_if_the_pod_is_none_of_theirs(
     configuration = from_mapping({**document, "extenders": [extender]} if verbs else document)
     profile = profiles_of(configuration, NoApi())["default-scheduler"]
     scheduler = Scheduler(Random(1), extenders=configuration.extenders)
-    outcome = scheduler.schedule(profile, pod(), snapshot(cluster(300)))
+    outcome = scheduler.schedule(profile, pod(), cluster(300).snapshot())
     assert isinstance(outcome, Choice)
     assert outcome.feasible == feasible
 
 
 def test_without_nodes_nothing_rejects_the_pod() -> None:
-    assert Scheduler(Random(1)).schedule(PROFILE, pod(), snapshot(cluster(0))) == Unfit(
+    assert Scheduler(Random(1)).schedule(PROFILE, pod(), cluster(0).snapshot()) == Unfit(
         NO_NODES, frozenset()
     )

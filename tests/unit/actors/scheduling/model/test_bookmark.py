@@ -5,14 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages.cache import Assume, NodeAdded, NodeUpdated, Nominate, TakeSnapshot
+from berth.actors.cache.state import CacheState
+from berth.actors.messages.cache import Assume, NodeAdded, NodeUpdated, Nominate
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.bookmark import NOTHING, Bookmark
 from berth.actors.scheduling.model.change_log import MAX_CHANGES
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.snapshot import Snapshot
-from tests.kit.handle import Nowhere
 
 
 def node(name: str, **labels: str) -> Node:
@@ -21,12 +19,6 @@ def node(name: str, **labels: str) -> Node:
 
 def pod(name: str) -> PodInfo:
     return PodInfo(msgspec.convert({"metadata": {"name": name, "uid": name}}, Pod))
-
-
-def take(cache: CacheState) -> Snapshot:
-    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
-    assert isinstance(lend, Lend)
-    return lend.snapshot
 
 
 @pytest.fixture
@@ -38,15 +30,15 @@ def cache() -> CacheState:
 
 
 def test_nothing_changes_by_itself(cache: CacheState) -> None:
-    bookmark = Bookmark(take(cache))
-    assert bookmark.turn(take(cache)) is NOTHING
-    assert bookmark.same_nodes(take(cache))
+    bookmark = Bookmark(cache.snapshot())
+    assert bookmark.turn(cache.snapshot()) is NOTHING
+    assert bookmark.same_nodes(cache.snapshot())
 
 
 def test_a_pod_changes_its_row_and_no_node(cache: CacheState) -> None:
-    bookmark = Bookmark(take(cache))
+    bookmark = Bookmark(cache.snapshot())
     cache.handle(Assume(pod("p"), "b"))
-    snapshot = take(cache)
+    snapshot = cache.snapshot()
     changes = bookmark.turn(snapshot)
     assert changes is not None
     assert (changes.rows, changes.nodes) == ({snapshot.columns.row_of["b"]}, set())
@@ -55,9 +47,9 @@ def test_a_pod_changes_its_row_and_no_node(cache: CacheState) -> None:
 
 
 def test_a_label_changes_the_node(cache: CacheState) -> None:
-    bookmark = Bookmark(take(cache))
+    bookmark = Bookmark(cache.snapshot())
     cache.handle(NodeUpdated(node("c"), node("c", disk="ssd")))
-    snapshot = take(cache)
+    snapshot = cache.snapshot()
     assert not bookmark.same_nodes(snapshot)
     changes = bookmark.turn(snapshot)
     assert changes is not None
@@ -65,9 +57,9 @@ def test_a_label_changes_the_node(cache: CacheState) -> None:
 
 
 def test_a_nomination_names_the_node(cache: CacheState) -> None:
-    bookmark = Bookmark(take(cache))
+    bookmark = Bookmark(cache.snapshot())
     cache.handle(Nominate(pod("p"), "a"))
-    snapshot = take(cache)
+    snapshot = cache.snapshot()
     changes = bookmark.turn(snapshot)
     assert changes is not None
     assert (changes.rows, changes.nominated) == (set(), {"a"})
@@ -76,15 +68,15 @@ def test_a_nomination_names_the_node(cache: CacheState) -> None:
 
 
 def test_a_new_node_is_too_much(cache: CacheState) -> None:
-    bookmark = Bookmark(take(cache))
+    bookmark = Bookmark(cache.snapshot())
     cache.handle(NodeAdded(node("d")))
-    snapshot = take(cache)
+    snapshot = cache.snapshot()
     assert bookmark.turn(snapshot) is None
     assert not bookmark.same_nodes(snapshot)
 
 
 def test_more_changes_than_the_log_keeps_are_too_much(cache: CacheState) -> None:
-    snapshot = take(cache)
+    snapshot = cache.snapshot()
     bookmark = Bookmark(snapshot)
     for _ in range(2 * MAX_CHANGES + 1):
         snapshot.nominations.put(pod("p"), "a")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages.cache import AssignedPodAdded, NodeAdded, TakeSnapshot
+from berth.actors.cache.state import CacheState
+from berth.actors.messages.cache import AssignedPodAdded, NodeAdded
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.pod_topology_spread import HARD, own_constraints
 from berth.actors.scheduling.plugins.spread_domains import Eligibility, pods_by_domain
-from tests.kit.handle import Nowhere
 
 LABELS = {"app": "web"}
 NODES = {
@@ -52,9 +51,7 @@ def test_pods_on_nodes_that_the_pod_does_not_tolerate_are_not_counted(
         }
         cache.handle(NodeAdded(msgspec.convert(document, Node)))
         cache.handle(AssignedPodAdded(make_pod(f"on-{name}", name)))
-    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
-    assert isinstance(lend, Lend)
-    snapshot, info = lend.snapshot, PodInfo(make_pod("p", "", key))
+    snapshot, info = cache.snapshot(), PodInfo(make_pod("p", "", key))
     constraints = own_constraints(HARD, info.pod)
     (eligible,) = Eligibility().of(constraints, info, snapshot, labelled=True)
     label = snapshot.columns.label(key)

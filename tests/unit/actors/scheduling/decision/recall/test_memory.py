@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages.cache import NodeAdded, NodeUpdated, TakeSnapshot
+from berth.actors.cache.state import CacheState
+from berth.actors.messages.cache import NodeAdded, NodeUpdated
 from berth.actors.scheduling.decision.outcome import Choice
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
@@ -33,7 +33,7 @@ from berth.plugin import (
     ScorePlugin,
     Snapshot,
 )
-from tests.kit.handle import NoApi, Nowhere
+from tests.kit.handle import NoApi
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
 NAMES = ["n0", "n1", "n2"]
@@ -49,10 +49,8 @@ def make_node(name: str, effect: str = "") -> Node:
 
 
 def chosen(scheduler: Scheduler, cache: CacheState, profile: Profile = PROFILE) -> str:
-    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
-    assert isinstance(lend, Lend)
     pod = msgspec.convert({"metadata": {"namespace": "default", "name": "p"}}, Pod)
-    outcome = scheduler.schedule(profile, PodInfo(pod), lend.snapshot)
+    outcome = scheduler.schedule(profile, PodInfo(pod), cache.snapshot())
     assert isinstance(outcome, Choice)
     return outcome.node
 

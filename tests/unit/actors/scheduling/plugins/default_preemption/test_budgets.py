@@ -7,8 +7,8 @@ from random import Random
 import msgspec
 import pytest
 
-from berth.actors.cache.state import CacheState, Lend
-from berth.actors.messages.cache import ObjectPut, ObjectRemoved, TakeSnapshot
+from berth.actors.cache.state import CacheState
+from berth.actors.messages.cache import ObjectPut, ObjectRemoved
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.labels import from_label_selector
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
@@ -27,7 +27,6 @@ from berth.actors.scheduling.plugins.default_preemption.budgets import (
     violators,
 )
 from tests.kit.call_counts import calls_of
-from tests.kit.handle import Nowhere
 
 APP_A = {"matchLabels": {"app": "a"}}
 
@@ -52,12 +51,6 @@ def pod(name: str, labels: dict[str, str], namespace: str = "ns") -> PodInfo:
     return PodInfo(msgspec.convert({"metadata": metadata}, Pod))
 
 
-def snapshot_of(cache: CacheState) -> Snapshot:
-    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
-    assert isinstance(lend, Lend)
-    return lend.snapshot
-
-
 def followed(kept: KeptBudgets, snapshot: Snapshot) -> dict[str, int]:
     """Returns what the budgets of the namespace allow."""
     for _ in kept.follow(snapshot):
@@ -77,7 +70,7 @@ def test_only_budgets_that_changed_are_read_again(monkeypatch: pytest.MonkeyPatc
     cache, kept = CacheState(), KeptBudgets()
     for name in "abc":
         cache.handle(ObjectPut(budget(name)))
-    snapshot = snapshot_of(cache)
+    snapshot = cache.snapshot()
     assert followed(kept, snapshot) == followed(kept, snapshot) == {"a": 0, "b": 0, "c": 0}
     assert read == ["a", "b", "c"]
     version = kept.budgets.version
@@ -100,7 +93,7 @@ def test_large_budgets_are_read_in_slices_and_a_reading_that_is_left_goes_on() -
     large = [{"key": "app", "operator": "NotIn", "values": [f"v{i}" for i in range(SLICE)]}]
     for number in range(3):
         cache.handle(ObjectPut(budget(f"b{number}", selector={"matchExpressions": large})))
-    snapshot = snapshot_of(cache)
+    snapshot = cache.snapshot()
     reading = kept.follow(snapshot)
     steps = SLICE + 3 * REQUIREMENT
     assert [next(reading), next(reading)] == [0, steps]
@@ -118,7 +111,7 @@ def test_budgets_of_which_most_were_replaced_are_read_again_in_slices() -> None:
         selector = {"matchExpressions": large}
         cache.handle(ObjectPut(budget("a", selector=selector)))
         cache.handle(ObjectPut(budget("b", selector=selector, allowed=1)))
-        assert followed(kept, snapshot_of(cache)) == {"a": 0, "b": 1}
+        assert followed(kept, cache.snapshot()) == {"a": 0, "b": 1}
     of_namespace = kept.budgets.of("ns")
     assert of_namespace is not None
     assert of_namespace.numbers <= 2 * 2 + MOST_WORN
@@ -127,10 +120,10 @@ def test_budgets_of_which_most_were_replaced_are_read_again_in_slices() -> None:
 def test_another_cache_has_other_budgets() -> None:
     first, second, kept = CacheState(), CacheState(), KeptBudgets()
     first.handle(ObjectPut(budget("a")))
-    assert followed(kept, snapshot_of(first)) == {"a": 0}
+    assert followed(kept, first.snapshot()) == {"a": 0}
     version = kept.budgets.version
     second.handle(ObjectPut(budget("b")))
-    assert followed(kept, snapshot_of(second)) == {"b": 0}
+    assert followed(kept, second.snapshot()) == {"b": 0}
     assert kept.budgets.version > version
 
 

@@ -9,14 +9,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from berth.actors.cache.state import CacheState, Lend
+from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
     NodeAdded,
     Nominate,
     ObjectPut,
-    TakeSnapshot,
 )
 from berth.actors.scheduling.decision.outcome import Unfit
 from berth.actors.scheduling.decision.profile import Profile
@@ -49,7 +48,7 @@ from berth.plugin import (
     Verdicts,
 )
 from berth.plugin import Steps as DecisionSteps
-from tests.kit.handle import NoApi, Nowhere
+from tests.kit.handle import NoApi
 
 
 def pod(name: str, node: str = "", priority: int = 0, started: int | None = None) -> Pod:
@@ -95,9 +94,7 @@ class Cluster:
         return "" if outcome.nomination is None else outcome.nomination.node
 
     def unfit(self, pending: Pod) -> Unfit:
-        (lend,) = self.cache.handle(TakeSnapshot(Nowhere()))
-        assert isinstance(lend, Lend)
-        outcome = self.scheduler.schedule(self.profile, PodInfo(pending), lend.snapshot)
+        outcome = self.scheduler.schedule(self.profile, PodInfo(pending), self.cache.snapshot())
         assert isinstance(outcome, Unfit)
         return outcome
 
@@ -266,9 +263,7 @@ def crowded(ports: int, nodes: int = 40) -> CacheState:
 
 
 def schedule(cache: CacheState, pending: Pod, scheduler: Scheduler, profile: Profile) -> Unfit:
-    (lend,) = cache.handle(TakeSnapshot(Nowhere()))
-    assert isinstance(lend, Lend)
-    outcome = scheduler.schedule(profile, PodInfo(pending), lend.snapshot)
+    outcome = scheduler.schedule(profile, PodInfo(pending), cache.snapshot())
     assert isinstance(outcome, Unfit)
     return outcome
 

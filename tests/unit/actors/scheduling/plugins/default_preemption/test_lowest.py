@@ -8,12 +8,11 @@ from random import Random
 import msgspec
 import pytest
 
-from berth.actors.cache.state import CacheState, Lend
+from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import (
     AssignedPodAdded,
     AssignedPodDeleted,
     NodeAdded,
-    TakeSnapshot,
 )
 from berth.actors.scheduling.decision.outcome import Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
@@ -26,7 +25,7 @@ from berth.actors.scheduling.plugins.default_preemption.victims import Outcome, 
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import FailedAttempt, Steps
-from tests.kit.handle import NoApi, Nowhere
+from tests.kit.handle import NoApi
 
 NODES = 40
 
@@ -66,9 +65,7 @@ class Cluster:
         monkeypatch.setattr(dry_runs, "dry_run", counting)
 
     def decide(self, pending: Pod) -> Unfit:
-        (lend,) = self.cache.handle(TakeSnapshot(Nowhere()))
-        assert isinstance(lend, Lend)
-        outcome = self.scheduler.schedule(self.profile, PodInfo(pending), lend.snapshot)
+        outcome = self.scheduler.schedule(self.profile, PodInfo(pending), self.cache.snapshot())
         assert isinstance(outcome, Unfit)
         return outcome
 
