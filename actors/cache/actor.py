@@ -3,7 +3,9 @@
 The snapshot shares its NodeInfos and objects with the state. A decision may take as long as its
 extenders take, so messages that arrive while the snapshot is lent are held back until it is
 returned. When much has changed, as after a list, the snapshot is brought up to date in several
-turns before it is lent; messages that arrive meanwhile are handled.
+turns before it is lent; messages that arrive meanwhile are handled. While nobody takes a snapshot,
+because no pod is pending or another scheduler is the leader, it is brought up to date now and then,
+so that it does not hold the pods that were deleted.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ log = get_logger(__name__)
 
 # Nodes that are brought up to date in one turn: about ten milliseconds if all their pods are new.
 SLICE = 128
+SECONDS = 5.0  # between two looks at whether the snapshot holds what is gone
 
 
 class CacheActor(Actor[CacheMessage]):
@@ -50,6 +53,7 @@ class CacheActor(Actor[CacheMessage]):
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
             self._group = group
+            group.start_soon(self._let_go)
             await super().run(task_status=task_status)
 
     def handle(self, message: CacheMessage) -> None:
@@ -80,6 +84,14 @@ class CacheActor(Actor[CacheMessage]):
         else:
             return False
         return True
+
+    async def _let_go(self) -> None:
+        """Brings the snapshot up to date in slices when it is not lent."""
+        while True:
+            await anyio.sleep(SECONDS)
+            while self._state.behind and not self._lent and self._postponed is None:
+                self._state.catch_up(SLICE)
+                await anyio.lowlevel.checkpoint()
 
     async def _catch_up(self, order: TakeSnapshot) -> None:
         """Brings the snapshot nearly up to date, then handles the order again. Returns early if its

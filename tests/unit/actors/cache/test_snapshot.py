@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import anyio
 import msgspec
+import pytest
 
 from berth.actors.cache.actor import SLICE, CacheActor
 from berth.actors.cache.state import CacheState
@@ -103,3 +104,24 @@ async def test_nothing_is_lent_after_the_snapshot_was_returned_early() -> None:
     behind, lent = await caught_up(CacheState(), given_back=True)
     assert not lent
     assert behind[-1] > NODES - 4 * SLICE, "the update goes on without a receiver"
+
+
+async def test_a_snapshot_that_nobody_takes_lets_go_of_what_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("berth.actors.cache.actor.SECONDS", 0.01)
+    mailboxes, state = Mailboxes(), CacheState()
+    async with anyio.create_task_group() as group:
+        await group.start(CacheActor(mailboxes, state).run)
+        for number in range(NODES):
+            mailboxes.cache.tell(
+                NodeAdded(msgspec.convert({"metadata": {"name": f"n{number}"}}, Node))
+            )
+        await anyio.wait_all_tasks_blocked()
+        assert state.behind == NODES
+        with anyio.fail_after(60):
+            while state.behind:
+                await anyio.sleep(0.01)
+        group.cancel_scope.cancel()
+    state.validate()
+    mailboxes.close()
