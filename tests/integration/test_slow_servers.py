@@ -17,11 +17,12 @@ import anyio.lowlevel
 import pytest
 from aiohttp import web
 from anyio.abc import SocketAttribute, SocketStream
+from structlog.testing import capture_logs
 
 from berth.actors.client.rest import Client, Connection, ConnectionFailedError
 from berth.actors.client.silence import CHECK_SECONDS, SILENCE_SECONDS
 from berth.actors.client.tls import client_context
-from berth.actors.client.watch import ObjectChanged, ObjectsListed, Reflector
+from berth.actors.client.watch import HEAD_SECONDS, ObjectChanged, ObjectsListed, Reflector
 from berth.actors.client.wire import MAX_CONNECTIONS
 from berth.actors.runtime.clock import SystemClock
 from berth.plugin import Pod
@@ -160,6 +161,60 @@ async def test_a_watch_without_an_answer_is_started_again() -> None:
             assert [type(await anext(changes)) for _ in range(2)] == [ObjectsListed, ObjectChanged]
     assert watches == 2
     assert server.requests == ["list", "1"]
+
+
+@pytest.mark.parametrize("closes", [True, False])
+@in_virtual_time
+async def test_a_quiet_watch_lasts_as_long_as_was_asked(closes: bool) -> None:
+    """Nothing arrives, and the server closes the watch after its timeoutSeconds, or forgets it."""
+    server, clock = WatchServer([], [pod_line("ADDED", "a", 2)]), LoopClock()
+    asked: list[int] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(int(request.query.get("timeoutSeconds", 0)))
+        response = await server.handle(request)
+        await anyio.sleep((asked[-1] if closes else 2 * asked[-1]) + 1)
+        return response
+
+    async with served(handle) as url, Client(Connection(url)) as client:
+        reflector = Reflector(client, "/api/v1/pods", Pod, clock, Random(1))
+        with capture_logs() as logs:
+            async with aclosing(reflector.changes()) as changes:
+                told = [type(await anext(changes)) for _ in range(2)]
+    assert told == [ObjectsListed, ObjectChanged]
+    assert server.requests == ["list", "1", "1"]
+    assert all(300 <= seconds < 600 for seconds in asked[1:])
+    assert asked[1] <= clock.now() - 2 < asked[1] + (1 if closes else HEAD_SECONDS + 3)
+    warned = [line["event"] for line in logs if line["log_level"] == "warning"]
+    assert warned == ([] if closes else ["watch interrupted"])
+
+
+@pytest.mark.parametrize("lost", ["first", "rest"])
+@in_virtual_time
+async def test_objects_are_listed_from_the_first_page_after_a_lost_connection(lost: str) -> None:
+    pages: list[str] = []
+    clock = LoopClock()
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        page = request.query.get("continue", "first")
+        pages.append(page)
+        if page == lost and clock.now() < 0.9:  # longer than the client repeats a request
+            assert request.transport is not None
+            request.transport.abort()
+        metadata = {"resourceVersion": "1", "continue": "rest" if page == "first" else ""}
+        item = {"metadata": {**POD["metadata"], "name": page, "uid": page}}
+        return web.json_response({"metadata": metadata, "items": [item]})
+
+    async with served(handle) as url, Client(Connection(url), clock=clock) as client:
+        reflector = Reflector(client, "/api/v1/pods", Pod, clock, Random(1))
+        with capture_logs() as logs:
+            async with aclosing(reflector.changes()) as changes:
+                told = await anext(changes)
+    assert isinstance(told, ObjectsListed)
+    assert [pod.metadata.name for pod in told.items] == ["first", "rest"]
+    assert pages[-3:] == [lost, "first", "rest"]
+    (warning,) = (line for line in logs if line["event"] == "watch interrupted")
+    assert warning["error"].startswith(f"{url}: ")
 
 
 @in_virtual_time

@@ -160,6 +160,7 @@ async def test_a_held_object_is_kept_if_the_stream_brings_no_other_version() -> 
     assert [item is held[f"d/{item.metadata.name}"] for item in listed.items] == [True, False]
 
 
+@pytest.mark.parametrize("held", [None, {"d/a": Pod()}])
 @pytest.mark.parametrize(
     "stream",
     [
@@ -174,9 +175,11 @@ async def test_a_held_object_is_kept_if_the_stream_brings_no_other_version() -> 
         [b"<html>"],
     ],
 )
-async def test_without_a_whole_stream_the_objects_are_listed_at_once(stream: Any) -> None:
+async def test_without_a_whole_stream_the_objects_are_listed_at_once(
+    stream: Any, held: Mapping[str, Pod] | None
+) -> None:
     server, clock = StreamServer(stream), HastyClock()
-    (listed,) = await told_of(server, 1, clock=clock)
+    (listed,) = await told_of(server, 1, held, clock)
     assert names(listed) == ["listed"]
     assert server.requests == ["stream", "list"]
     assert sum(clock.slept) == 0
