@@ -179,6 +179,11 @@ class Harness:
         for pod in pods:
             self.send(PendingPodAdded(pod))
 
+    def use_profiles(self, *changed: str) -> Sequence[Effect]:
+        """Has new profiles under these scheduler names, with the same plugins."""
+        hints = {"s": REGISTERED}
+        return self.send(UseProfiles(in_order, self.gate, hints, 1.0, 10.0, frozenset(changed)))
+
     def pop(self) -> QueuedPod:
         effects = self.send(NextPod(Nowhere()))
         return next(effect.pod for effect in effects if isinstance(effect, HandOut))

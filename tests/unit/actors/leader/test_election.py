@@ -11,8 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from berth.actors.client.tenure import Tenure
-from berth.actors.leader.election import Election
+from berth.actors.leader.election import MIN_PAUSE_SECONDS, Election
 from berth.actors.leader.state import Terms
+from berth.actors.scheduling.kube.coordination import Lease, LeaseSpec
 from tests.kit.clock import VirtualClock
 from tests.kit.leases import Leases
 
@@ -96,6 +97,23 @@ async def test_without_renewal_a_leader_writes_until_its_deadline_and_another_le
         await clock.advance(2 * RETRY)
         assert leases.holder == "second"
         assert second.tenure.permits()
+
+
+@pytest.mark.parametrize("seconds", [DURATION - 5, DURATION + 5])
+async def test_a_standby_takes_the_lease_when_it_expires_and_not_at_its_next_try(
+    seconds: float,
+) -> None:
+    """The expiry lies between two tries, and a lease lasts at least as long as the standby's."""
+    clock = VirtualClock()
+    leases = Leases(clock)
+    spec = LeaseSpec(holder_identity="gone", lease_duration_seconds=int(seconds))
+    leases.lease = Lease(spec=spec)
+    standby = Candidate("second", leases, clock)
+    async with running(standby):
+        await clock.advance(max(seconds, DURATION) - 0.01)
+        assert (standby.led, leases.holder) == (False, "gone")
+        await clock.advance(0.01 + MIN_PAUSE_SECONDS)
+        assert (standby.led, leases.holder) == (True, "second")
 
 
 async def test_a_standby_logs_once_who_holds_the_lease() -> None:

@@ -88,6 +88,22 @@ def test_the_flush_does_not_end_the_hold(held: Harness, event_came: bool) -> Non
     assert place_of(held.state, "ns/p") == "active"
 
 
+@pytest.mark.parametrize("event_came", [False, True])
+def test_new_profiles_do_not_end_the_hold(held: Harness, event_came: bool) -> None:
+    """They wake the pod once, as an event does, and not again."""
+    if event_came:
+        held.send(POD_GONE)
+    assert held.use_profiles("other") == ()
+    for _ in range(2):
+        moved = held.use_profiles("s")
+        assert place_of(held.state, "ns/p") == "gated"
+        assert is_held(held)
+        assert bool(moved) is not event_came
+        event_came = True
+    held.send(PreemptionEnded("ns/p", "p", 1))
+    assert place_of(held.state, "ns/p") == "backoff"
+
+
 def test_a_hold_ends_with_its_own_preemption_and_not_with_an_older_one(held: Harness) -> None:
     held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
     held.send(AttemptFailed(held.pop(), frozenset({"Pods"}), hold=2))

@@ -140,6 +140,33 @@ def test_a_pod_that_counts_as_disrupted_already_violates_nothing() -> None:
     assert violating(victims, limits) == {"ns/q": ["b", "c"], "ns/r": ["b", "c"]}
 
 
+ABSENT = {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}
+OTHER = {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["a"]}]}
+
+
+@pytest.mark.parametrize("selector", [{}, ABSENT, OTHER])
+def test_a_pod_without_labels_is_covered_by_selectors_that_ask_for_none(selector: object) -> None:
+    victims = [pod("bare", {}), pod("a", {"app": "a"}), pod("other", {"tier": "b"})]
+    covered = ["ns/bare", "ns/other"] if selector else ["ns/bare", "ns/a", "ns/other"]
+    limits = Budgets([budget("b", selector=selector)])
+    assert violating(victims, limits) == {key: ["b"] for key in covered}
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        None,
+        {"matchExpressions": [{"key": "app", "operator": "In"}]},
+        {"matchExpressions": [{"key": "app", "operator": "Exists", "values": ["a"]}]},
+        {**APP_A, "matchExpressions": [{"key": "app", "operator": "Like", "values": ["a"]}]},
+    ],
+)
+def test_a_budget_whose_selector_is_absent_or_malformed_covers_nothing(selector: object) -> None:
+    limits = Budgets([budget("b"), budget("kept")])
+    limits.put(budget("b", selector=selector))
+    assert violating([pod("p", {"app": "a"})], limits) == {"ns/p": ["kept"]}
+
+
 def selector(rng: Random) -> dict[str, object]:
     expressions = []
     for _ in range(rng.randrange(5)):
