@@ -10,6 +10,7 @@ from typing import ClassVar
 import anyio
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from berth.actors.binding.writes import MOST, MOST_OF_NAMESPACE
 from berth.actors.messages.binding import StopBinding
@@ -67,6 +68,7 @@ class Diary:
     did: ClassVar[list[str]] = []
     answers: ClassVar[dict[str, Status]] = {}
     gate: ClassVar[anyio.Event]
+    undone: ClassVar[anyio.Event]
 
     @classmethod
     def note(cls, what: str) -> Status:
@@ -79,6 +81,8 @@ async def diary() -> None:
     Diary.did = []
     Diary.answers = {}
     Diary.gate = anyio.Event()
+    Diary.undone = anyio.Event()
+    Diary.undone.set()
 
 
 class First(ReservePlugin, PreBindPlugin, PostBindPlugin):
@@ -122,6 +126,7 @@ class Second(ReservePlugin, PreBindPlugin):
         return Diary.note("begin second")
 
     async def roll_back(self, state: CycleState, info: PodInfo, node: str) -> None:
+        await Diary.undone.wait()
         Diary.note("roll back second")
         if Diary.answers.get("roll back second"):
             raise OSError("disk full")
@@ -370,20 +375,31 @@ async def test_a_recreated_pod_is_not_mistaken_for_the_old_one() -> None:
 
 
 @pytest.mark.parametrize("node", ["n", "elsewhere"])
-async def test_what_a_pod_holds_is_given_back_if_somebody_else_binds_it(node: str) -> None:
+@pytest.mark.parametrize("when", ["pre-bind", "roll-back"])
+async def test_what_a_pod_holds_is_given_back_if_somebody_else_binds_it(
+    node: str, when: str
+) -> None:
     async with pipeline(First, Second) as running:
         await started(running, pod("p"))
-        bound = pod("p", node=node)
-        running.queue.tell(PodNoLongerPending(running.store.pods["ns/p"]))
-        running.cache.tell(AssignedPodAdded(bound))
         Diary.answers = {"end first": error("timed out")}
+        if when == "roll-back":
+            Diary.undone = anyio.Event()
+            Diary.gate.set()
+            await running.clock.settle()
+            assert assumed(running) == 0
+        running.queue.tell(PodNoLongerPending(running.store.pods["ns/p"]))
+        running.cache.tell(AssignedPodAdded(pod("p", node=node)))
+        Diary.undone.set()
         Diary.gate.set()
-        await running.clock.advance(30)
+        with capture_logs() as logs:
+            await running.clock.advance(30)
+        assert [line for line in logs if line["event"] == "refused"] == [], "its room was not freed"
         assert Diary.did[-3:] == ["unreserve second", "unreserve first", "roll back second"]
         told = running.recorder.take()
         assert [item for item in told if isinstance(item, RecordEvent)] == []
         assert list(unschedulable_messages(told)) == []
         assert (assumed(running), in_flight(running)) == (0, 0)
+        assert running.cache_state.statistics().pods == 1
         assert place_of(running.queue_state, "ns/p") == "outside"
         assert running.store.bound == []
 
