@@ -126,6 +126,8 @@ def test_a_valid_pod_with_all_validated_fields() -> None:
     .resources: Forbidden: HugePages require cpu or memory
 {ports: [{containerPort: 70000}]} =>
     .ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive
+{ports: [{containerPort: 1, hostPort: 70000}]} =>
+    .ports[0].hostPort: Invalid value: 70000: must be between 1 and 65535, inclusive
 {ports: [{containerPort: 1, protocol: ICMP}]} =>
     .ports[0].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"
 {volumeMounts: [{name: v, mountPath: /v}]} => .volumeMounts[0].name: Not found: "v"

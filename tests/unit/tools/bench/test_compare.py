@@ -1,4 +1,4 @@
-"""`berth bench --compare`."""
+"""`berth bench`, as far as it runs no workload: its choice of them, and `--compare`."""
 
 from __future__ import annotations
 
@@ -81,3 +81,9 @@ def test_files_that_cannot_be_compared_are_reported_in_one_line(
     result = run(tmp_path, [entry("x", 1, 1)], second)
     assert result.exit_code == 1
     assert problem in result.stderr.splitlines()[-1]
+
+
+def test_without_a_workload_of_the_label_nothing_runs() -> None:
+    result = CliRunner().invoke(bench, ["--label", "integration-test"])
+    assert result.exit_code == 1
+    assert result.output.endswith("workloads.yaml: no workload is selected\n")

@@ -146,6 +146,21 @@ def test_the_current_revision_follows_a_roll_out_but_not_deletions_by_hand() -> 
     assert current({"type": "OnDelete"}) == OLD
 
 
+def test_a_pod_has_its_claims_and_the_other_volumes_of_its_template() -> None:
+    names = {"name": "own"}, {"name": "data"}
+    volumes = [{**name, "emptyDir": {}} for name in names]
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": {"volumes": volumes}}
+    owner = stateful_set(template=template, volumeClaimTemplates=[{"metadata": {"name": "data"}}])
+    claim, created = reconcile(owner, [], [], NOW)[:2]
+    assert isinstance(claim, Create)
+    assert isinstance(created, Create)
+    assert claim.document["metadata"]["name"] == "data-w-0"
+    assert created.document["spec"]["volumes"] == [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data-w-0"}},
+        volumes[0],
+    ]
+
+
 def test_a_claim_without_a_name_is_left_to_the_server_to_refuse() -> None:
     owner = stateful_set(1, volumeClaimTemplates=[{}])
     claim, pod_ = (write for write in reconcile(owner, [], [], NOW) if isinstance(write, Create))

@@ -61,7 +61,8 @@ def test_a_row_that_changes_often_is_in_a_frame_once_and_as_it_is_last() -> None
     for change in (node_of("a"), node_of("a", cordoned=True), pod_of("x/p"), PodGone("x/p")):
         board.put(change)
     assert board.take() == Frame(nodes=[node_of("a", cordoned=True)], gone_pods=["x/p"])
-    board.put(node_of("a", cordoned=True))
+    for unchanged in (node_of("a", cordoned=True), PodGone("x/p"), NodeGone("b")):
+        board.put(unchanged)
     assert board.take() is None
 
 
@@ -109,6 +110,9 @@ async def test_a_viewer_gets_everything_and_then_what_changes() -> None:
             source.put(pod_of("x/p", "a"), NodeGone("a"))
             await clock.advance(0.2)
             assert [list(frame) for frame in reading.take("frame")] == [["pods", "goneNodes"]]
+            source.put(PodGone("x/p"))
+            await clock.advance(0.2)
+            assert reading.take("frame") == [{"gonePods": ["x/p"]}]
             await clock.advance(3.0)
             assert len(reading.take("glance")) == 3
         group.cancel_scope.cancel()
