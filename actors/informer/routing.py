@@ -36,6 +36,7 @@ from .state import Change
 Routed = tuple[list[CacheMessage], list[QueueMessage]]
 
 _ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
+_ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)
 _ASSIGNED_POD_CHANGED = {action: ClusterEvent(Resource.ASSIGNED_POD, action) for action in Action}
 _NODE_ADD = ClusterEvent(Resource.NODE, Action.ADD)
 _NODE_CHANGED = {action: ClusterEvent(Resource.NODE, action) for action in Action}
@@ -47,57 +48,56 @@ def is_pending(pod: Pod) -> bool:
 
 
 def route_pod(change: Change[Pod], schedulers: Set[str]) -> Routed:
-    """Routes a pod; `schedulers` are the names that we answer to. A finished pod counts as gone."""
-    cache: list[CacheMessage] = []
-    queue: list[QueueMessage] = []
+    """Routes a pod by where it was and where it is: gone, without a node, or on a node.
+
+    `schedulers` are the names that we answer to. A finished pod counts as gone.
+    """
     old = change.old if change.old is not None and change.old.status.phase not in FINISHED else None
     new = change.new if change.new is not None and change.new.status.phase not in FINISHED else None
-    old_node, new_node = (
-        old is not None and bool(old.spec.node_name),
-        new is not None and bool(new.spec.node_name),
-    )
-    if old is not None and not old_node and (new is None or new_node):
-        queue.append(PodNoLongerPending(old))
-    if old is not None and not old_node and _will_never_be_bound(new):
-        cache.append(AssumedPodDeleted(old))
-    if new is not None and not new_node and new.spec.scheduler_name in schedulers:
-        queue.append(
-            PendingPodUpdated(old, new)
-            if old is not None and not old_node
-            else PendingPodAdded(new)
-        )
-    if old is not None and not old_node and not new_node and old.spec.scheduler_name in schedulers:
-        queue += _nomination_gone(old, new)
-    if old is not None and new is not None and old_node and new_node:
-        cache.append(AssignedPodUpdated(old, new))
-        queue += [
-            ClusterChanged(_ASSIGNED_POD_CHANGED[action], old, new)
-            for action in pod_changes(old, new)
-        ]
-    elif new is not None and new_node:
-        cache.append(AssignedPodAdded(new))
-        queue.append(ClusterChanged(_ASSIGNED_POD_ADD, None, new))
-    elif old is not None and old_node:
-        cache.append(AssignedPodDeleted(old))
-        queue.append(ClusterChanged(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), old, None))
-    return cache, queue
+    if old is None:
+        if new is None:
+            return [], []
+        if not new.spec.node_name:
+            return [], _added(new, schedulers)
+        return [AssignedPodAdded(new)], [ClusterChanged(_ASSIGNED_POD_ADD, None, new)]
+    if not old.spec.node_name:
+        if new is None:
+            gone = _nomination_gone(old, None, schedulers)
+            return [AssumedPodDeleted(old)], [PodNoLongerPending(old), *gone]
+        if not new.spec.node_name:
+            return _pending_updated(old, new, schedulers)
+        event = ClusterChanged(_ASSIGNED_POD_ADD, None, new)
+        return [AssignedPodAdded(new)], [PodNoLongerPending(old), event]
+    if new is None:
+        return [AssignedPodDeleted(old)], [ClusterChanged(_ASSIGNED_POD_DELETE, old, None)]
+    if not new.spec.node_name:
+        event = ClusterChanged(_ASSIGNED_POD_DELETE, old, None)
+        return [AssignedPodDeleted(old)], [*_added(new, schedulers), event]
+    return [AssignedPodUpdated(old, new)], [
+        ClusterChanged(_ASSIGNED_POD_CHANGED[action], old, new) for action in pod_changes(old, new)
+    ]
 
 
-def _will_never_be_bound(pod: Pod | None) -> bool:
-    """True if a pod without a node is gone or being deleted."""
-    return pod is None or (not pod.spec.node_name and pod.metadata.deletion_timestamp is not None)
+def _added(new: Pod, schedulers: Set[str]) -> list[QueueMessage]:
+    return [PendingPodAdded(new)] if new.spec.scheduler_name in schedulers else []
 
 
-def _nomination_gone(old: Pod, new: Pod | None) -> list[QueueMessage]:
+def _pending_updated(old: Pod, new: Pod, schedulers: Set[str]) -> Routed:
+    ours = new.spec.scheduler_name in schedulers
+    queue: list[QueueMessage] = [PendingPodUpdated(old, new)] if ours else []
+    never_bound = new.metadata.deletion_timestamp is not None
+    gone = _nomination_gone(old, new, schedulers)
+    return [AssumedPodDeleted(old)] if never_bound else [], queue + gone
+
+
+def _nomination_gone(old: Pod, new: Pod | None, schedulers: Set[str]) -> list[QueueMessage]:
     """Returns the event of a nomination's end: it helps pods that made room for it."""
     node = old.status.nominated_node_name
     if not node or (new is not None and new.status.nominated_node_name == node):
         return []
-    return [
-        ClusterChanged(
-            ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE), old, None, old.spec.priority or 0
-        )
-    ]
+    if old.spec.scheduler_name not in schedulers:
+        return []
+    return [ClusterChanged(_ASSIGNED_POD_DELETE, old, None, old.spec.priority or 0)]
 
 
 def route_object(change: Change[HasMetadata], resource: Resource | str | None) -> Routed:
