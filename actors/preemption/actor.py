@@ -31,6 +31,7 @@ from ..client.rest import ApiError, ConnectionFailedError, IgnoredAnswer
 from ..client.retries import with_retries
 from ..mailboxes import Mailboxes
 from ..messages.binding import StopBinding
+from ..messages.order import ReplyTo
 from ..messages.preemption import Preempt, PreemptionMessage, PreemptNow, SendPatches
 from ..messages.queue import Displace, IsHeld, PreemptionEnded
 from ..runtime.actor import Actor
@@ -55,23 +56,17 @@ BACKOFF = Backoff(0.5, 10.0, 0.5)
 
 
 class _Preemption(msgspec.Struct):
-    """A preemption under way: `left` victims are to be evicted before the `last` one; `failed` if
-    one of them could not be. It began at `since`, in monotonic seconds.
+    """A preemption under way: `left` victims are to be evicted before the last one. `problem` is
+    why one of them could not be; None so far. It began at `since`, in monotonic seconds. If the
+    cycle waits for it, `reply` takes its problem.
     """
 
     order: Preempt
+    reply: ReplyTo[str] | None
     since: float
-    last: PodInfo
+    victims: tuple[PodInfo, ...]
     left: int
-    failed: bool = False
-
-
-class _AwaitedPreemption(msgspec.Struct):
-    """A preemption for which the cycle waits: `left` victims have not been tried yet."""
-
-    message: PreemptNow
-    left: int
-    problem: str = ""
+    problem: str | None = None
 
 
 class PreemptionActor(Actor[PreemptionMessage]):
@@ -111,8 +106,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
         match message:
             case Preempt():
                 self._jobs.append(_namespace(message.preemptor), partial(self._begin, message))
-            case PreemptNow(_, order):
-                self._jobs.append(_namespace(order.preemptor), partial(self._begin_now, message))
+            case PreemptNow(reply, order):
+                self._jobs.append(_namespace(order.preemptor), partial(self._begin, order, reply))
             case SendPatches(pod):
                 self._jobs.append(_namespace(pod), partial(self._send, message))
             case _:
@@ -123,37 +118,36 @@ class PreemptionActor(Actor[PreemptionMessage]):
         assert self._workers is not None
         self._workers.wake()
 
-    async def _begin(self, order: Preempt) -> None:
-        if not await self._is_awaited(order):
-            return
+    async def _begin(self, order: Preempt, reply: ReplyTo[str] | None = None) -> None:
         victims = victims_to_evict(order)
-        if not victims:
-            self._end(order, failed=False)
+        preemption = _Preemption(order, reply, self._clock.now(), victims, len(victims) - 1)
+        if not await self._is_awaited(preemption):
             return
-        for info in order.displaced:
+        if not victims:
+            self._end(preemption)
+            return
+        if reply is None:
             # These pods may no longer fit. The sooner they look for another node, the better.
-            self._queue.tell(Displace(info, order.node))
+            self._displace(order)
         self._instruments.victims_chosen(len(order.victims))
-        *others, last = victims
-        preemption = _Preemption(order, self._clock.now(), last, len(others))
-        if not others:
+        if not preemption.left:
             await self._finish(preemption)
             return
         self._jobs.put_first(
             _namespace(order.preemptor),
-            [partial(self._evict_before_last, preemption, victim) for victim in others],
+            [partial(self._evict_before_last, preemption, victim) for victim in victims[:-1]],
         )
         self._wake()
 
-    async def _is_awaited(self, order: Preempt) -> bool:
-        """True if the preemptor still waits for this very preemption."""
-        info, hold = order.preemptor, order.hold
-        held: bool = await ask(self._queue, lambda reply: IsHeld(reply, info.key, info.uid, hold))
-        return held
+    async def _is_awaited(self, preemption: _Preemption) -> bool:
+        """True if the cycle waits for the preemption, or the preemptor for this very one."""
+        info, hold = preemption.order.preemptor, preemption.order.hold
+        return preemption.reply is not None or await ask(
+            self._queue, lambda reply: IsHeld(reply, info.key, info.uid, hold)
+        )
 
     async def _evict_before_last(self, preemption: _Preemption, victim: PodInfo) -> None:
-        evicted = not preemption.failed and await self._evict(preemption.order, victim)
-        preemption.failed = preemption.failed or not evicted
+        await self._evict(preemption, victim)
         preemption.left -= 1
         if not preemption.left:
             await self._finish(preemption)
@@ -162,33 +156,47 @@ class PreemptionActor(Actor[PreemptionMessage]):
         """Evicts the last victim if all others were evicted: there is room for the preemptor only
         if all of them go.
         """
-        failed = preemption.failed or not await self._evict(preemption.order, preemption.last)
-        self._instruments.preempted(success=not failed, since=preemption.since)
-        self._end(preemption.order, failed=failed)
+        await self._evict(preemption, preemption.victims[-1])
+        success = preemption.problem is None
+        self._instruments.preempted(success=success, since=preemption.since)
+        self._end(preemption)
 
-    def _end(self, order: Preempt, *, failed: bool) -> None:
-        info = order.preemptor
-        self._queue.tell(PreemptionEnded(info.key, info.uid, order.hold, failed))
+    def _end(self, preemption: _Preemption) -> None:
+        order, info = preemption.order, preemption.order.preemptor
+        failed = preemption.problem is not None
+        if preemption.reply is None:
+            self._queue.tell(PreemptionEnded(info.key, info.uid, order.hold, failed))
+        else:
+            if not failed:
+                self._displace(order)
+            preemption.reply.set(preemption.problem or "")
 
-    async def _evict(self, order: Preempt, victim: PodInfo) -> bool:
-        """Evicts a victim. True if it goes, or is gone already. False if the preemptor no longer
-        waits, or if the API server refuses.
+    def _displace(self, order: Preempt) -> None:
+        for info in order.displaced:
+            self._queue.tell(Displace(info, order.node))
+
+    async def _evict(self, preemption: _Preemption, victim: PodInfo) -> None:
+        """Evicts a victim, unless another could not be evicted. Notes the problem if the preemptor
+        no longer waits, or if the API server refuses. The victim may be gone already.
         """
-        failures = 0
-        while await self._is_awaited(order):
+        if preemption.problem is not None:
+            return
+        order, failures, problem = preemption.order, 0, "the preemptor no longer waits"
+        while await self._is_awaited(preemption):
             try:
                 await self._evict_once(order, victim)
-            except ApiError as refused:
-                self._failed(order, victim, refused)
-                return False
-            except ConnectionFailedError as failure:
+            except (ApiError, ConnectionFailedError) as failure:
+                if preemption.reply is not None or isinstance(failure, ApiError):
+                    self._failed(order, victim, failure)
+                    problem = str(failure)
+                    break
                 failures += 1
                 if failures == 1:
                     self._warn(order, victim, failure)
                 await self._clock.sleep(BACKOFF.delay(failures, self._rng))
             else:
-                return True
-        return False
+                return
+        preemption.problem = preemption.problem or problem
 
     async def _evict_once(self, order: Preempt, victim: PodInfo) -> None:
         """Evicts a victim, which may be gone. Raises ApiError or ConnectionFailedError."""
@@ -211,37 +219,6 @@ class PreemptionActor(Actor[PreemptionMessage]):
         )
         event = pod_events.preempted(victim.pod, preemptor, order.node, in_memory=in_memory)
         self._recorder.tell(event)
-
-    async def _begin_now(self, message: PreemptNow) -> None:
-        victims = victims_to_evict(message.order)
-        preemption = _AwaitedPreemption(message, len(victims))
-        self._instruments.victims_chosen(len(message.order.victims))
-        if not victims:
-            self._end_now(preemption)
-        self._jobs.put_first(
-            _namespace(message.order.preemptor),
-            [partial(self._evict_now, preemption, victim) for victim in victims],
-        )
-        self._wake()
-
-    async def _evict_now(self, preemption: _AwaitedPreemption, victim: PodInfo) -> None:
-        order = preemption.message.order
-        if not preemption.problem:
-            try:
-                await self._evict_once(order, victim)
-            except (ApiError, ConnectionFailedError) as failure:
-                self._failed(order, victim, failure)
-                preemption.problem = preemption.problem or str(failure)
-        preemption.left -= 1
-        if not preemption.left:
-            self._end_now(preemption)
-
-    def _end_now(self, preemption: _AwaitedPreemption) -> None:
-        order = preemption.message.order
-        if not preemption.problem:
-            for info in order.displaced:
-                self._queue.tell(Displace(info, order.node))
-        preemption.message.reply.set(preemption.problem)
 
     async def _stop_binding(self, victim: PodInfo) -> bool:
         """Stops the victim's binding cycle. True if it could still be stopped."""
