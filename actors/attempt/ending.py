@@ -11,14 +11,14 @@ from collections.abc import Mapping
 
 from ..mailboxes import Mailboxes
 from ..messages.binding import Placement
-from ..messages.queue import QueuedPod
+from ..messages.queue import AttemptFailed, Failure, QueuedPod
 from ..runtime.clock import Clock
 from ..runtime.logger import get_logger
 from ..scheduling.decision.scheduler import NO_NODES
 from ..scheduling.framework.measuring import Record
 from ..telemetry.instruments import Instruments
 from . import pod_events
-from .failure import Failure, condition_and_event, requeue
+from .failure import condition_and_event
 from .flights import FlightRecorder
 
 log = get_logger(__name__)
@@ -117,7 +117,7 @@ class Attempts:
             self._flights.failed(queued.info, queued.attempts, node, failure.message)
         if failure.is_error or self._level.verbosity >= ENDED:
             self._log_failure(queued, failure, node, _end(result, queued, seconds))
-        self._queue.tell(requeue(queued, failure))
+        self._queue.tell(AttemptFailed(queued, failure))
         if not bound_elsewhere:
             for order in condition_and_event(queued.info.pod, failure):
                 self._recorder.tell(order)

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import enum
 
-import msgspec
-
-from ..messages.queue import AttemptFailed, QueuedPod
+from ..messages.queue import Failure
 from ..messages.recorder import RecordEvent, SetUnschedulable
 from ..scheduling.decision.outcome import Unfit
 from ..scheduling.framework.status import Code, Status
 from ..scheduling.kube.core import Pod
 from .pod_events import failed_scheduling
 
-NO_PLUGINS: frozenset[str] = frozenset()
 MOST_CHARACTERS = 32_768  # of a message, as of any condition of the API that has a limit
 CUT = " ..."
 
@@ -31,30 +28,6 @@ class Stage(enum.Enum):
     DECISION = "PreFilter to Score, PostFilter included"
     BEFORE_DONE = "Reserve, Permit, waiting on Permit"
     AFTER_DONE = "PreBind, Bind"
-
-
-class Failure(msgspec.Struct, frozen=True):
-    """The consequences of a failed attempt.
-
-    `reason` and `message` belong to the condition; the message is also the note of the event.
-    `unschedulable` are the plugins that rejected the pod, `pending` the plugins that wait for
-    something to happen: the pod is parked for them. If there are none, it backs off as after an
-    error. `nominated_node` is the node of the nomination from now on, "" for none, None to keep the
-    present one. `hold` is the number of the preemption that makes room for the pod, 0 if there is
-    none. `had_node`: a node was chosen, and a plugin rejected the pod there.
-    """
-
-    reason: str
-    message: str
-    unschedulable: frozenset[str] = NO_PLUGINS
-    pending: frozenset[str] = NO_PLUGINS
-    nominated_node: str | None = ""
-    hold: int = 0
-    had_node: bool = False
-
-    @property
-    def is_error(self) -> bool:
-        return self.reason == "SchedulerError"
 
 
 def no_node(unfit: Unfit, hold: int = 0, problem: str = "") -> Failure:
@@ -104,18 +77,6 @@ def _writable(text: str) -> str:
     if not text.isascii():
         text = text.encode(errors="backslashreplace").decode()
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - len(CUT)]}{CUT}"
-
-
-def requeue(queued: QueuedPod, failure: Failure) -> AttemptFailed:
-    """Returns the message for the queue."""
-    return AttemptFailed(
-        queued,
-        failure.unschedulable,
-        failure.pending,
-        failure.nominated_node,
-        failure.hold,
-        failure.had_node,
-    )
 
 
 def condition_and_event(pod: Pod, failure: Failure) -> tuple[SetUnschedulable, RecordEvent]:

@@ -20,14 +20,21 @@ import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
 from ..attempt.ending import Attempts
-from ..attempt.failure import Failure, Stage, failed
+from ..attempt.failure import Stage, failed
 from ..attempt.flights import FlightRecorder
 from ..client.extender.calls import Extenders
 from ..mailboxes import Mailboxes
 from ..messages.binding import BindingMessage, BindPlaced, Placement, RejectWaiting, StopBinding
 from ..messages.cache import Forget, WhereBound
 from ..messages.order import ReplyTo
-from ..messages.queue import Activate, ClusterChanged, Done, PauseNamespace, ResumeNamespace
+from ..messages.queue import (
+    Activate,
+    ClusterChanged,
+    Done,
+    Failure,
+    PauseNamespace,
+    ResumeNamespace,
+)
 from ..messages.recorder import PodBound, SetNominatedNode
 from ..runtime.actor import Actor
 from ..runtime.ask import ask

@@ -19,14 +19,14 @@ from anyio.abc import TaskStatus
 
 from ..attempt import pod_events
 from ..attempt.ending import Attempts
-from ..attempt.failure import Failure, Stage, failed, no_node
+from ..attempt.failure import Stage, failed, no_node
 from ..attempt.flights import FlightRecorder
 from ..client.extender.calls import Extenders
 from ..mailboxes import Mailboxes
 from ..messages.binding import BindPlaced, Placement
 from ..messages.cache import Assume, Forget, ReturnSnapshot, TakeSnapshot
 from ..messages.preemption import Preempt, PreemptionMessage, PreemptNow, SendPatches
-from ..messages.queue import Activate, Done, NextPod, PodNoLongerPending, QueuedPod
+from ..messages.queue import Activate, Done, Failure, NextPod, PodNoLongerPending, QueuedPod
 from ..runtime.ask import Reply, ask
 from ..runtime.clock import Clock
 from ..scheduling.decision.outcome import Choice, DecisionFailure, Unfit

@@ -14,6 +14,8 @@ from ..scheduling.model.pod_info import PodInfo
 from .comparison import Difference
 from .order import Order
 
+NO_PLUGINS: frozenset[str] = frozenset()
+
 
 class QueuedPod(msgspec.Struct, frozen=True):
     """A pod that the queue hands out. `attempts` includes this one; times are monotonic seconds.
@@ -113,22 +115,36 @@ class ResumeNamespace(msgspec.Struct, frozen=True):
     namespace: str
 
 
-class AttemptFailed(msgspec.Struct, frozen=True):
-    """The attempt for a pod in flight failed: park the pod or let it back off.
+class Failure(msgspec.Struct, frozen=True):
+    """The consequences of a failed attempt.
 
-    `unschedulable` are the plugins that rejected it, `pending` those that wait for something to
-    happen. If there are none, the attempt ended with an error. `nominated_node` is the node that
-    the pod is nominated to from now on: "" for none, None for the one in its status. A `hold` above
-    0 means that room is being made for the pod: it is not tried again before the PreemptionEnded
-    with that number. `had_node`: a node was chosen, and a plugin rejected the pod there.
+    `reason` and `message` belong to the condition; the message is also the note of the event.
+    `unschedulable` are the plugins that rejected the pod, `pending` the plugins that wait for
+    something to happen: the pod is parked for them. If there are none, it backs off as after an
+    error. `nominated_node` is the node of the nomination from now on, "" for none, None to keep the
+    present one. `hold` is the number of the preemption that makes room for the pod, 0 if there is
+    none: the pod is not tried again before the PreemptionEnded with that number. `had_node`: a node
+    was chosen, and a plugin rejected the pod there.
     """
 
-    pod: QueuedPod
-    unschedulable: frozenset[str] = frozenset()
-    pending: frozenset[str] = frozenset()
-    nominated_node: str | None = None
+    reason: str
+    message: str
+    unschedulable: frozenset[str] = NO_PLUGINS
+    pending: frozenset[str] = NO_PLUGINS
+    nominated_node: str | None = ""
     hold: int = 0
     had_node: bool = False
+
+    @property
+    def is_error(self) -> bool:
+        return self.reason == "SchedulerError"
+
+
+class AttemptFailed(msgspec.Struct, frozen=True):
+    """The attempt for a pod in flight failed: park the pod or let it back off."""
+
+    pod: QueuedPod
+    failure: Failure
 
 
 class PreemptionEnded(msgspec.Struct, frozen=True):

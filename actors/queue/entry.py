@@ -6,12 +6,10 @@ from __future__ import annotations
 
 import msgspec
 
-from ..messages.queue import Place
+from ..messages.queue import NO_PLUGINS, Place
 from ..scheduling.framework.status import SUCCESS, Status
 from ..scheduling.model.pod_info import PodInfo
 from .places import OUTSIDE
-
-NO_PLUGINS: frozenset[str] = frozenset()
 
 
 class Entry(msgspec.Struct, eq=False):

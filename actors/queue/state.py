@@ -16,6 +16,7 @@ from typing import assert_never
 
 from ..messages.comparison import Healed
 from ..messages.queue import (
+    NO_PLUGINS,
     Activate,
     AttemptFailed,
     ClusterChanged,
@@ -25,6 +26,7 @@ from ..messages.queue import (
     Done,
     DumpQueued,
     Examined,
+    Failure,
     FlushBackoff,
     FlushUnschedulable,
     IsHeld,
@@ -53,7 +55,7 @@ from ..scheduling.kube.core import Pod
 from ..scheduling.kube.meta import key
 from ..scheduling.model.pod_info import PodInfo, PodInfos
 from .effects import Effect, HandOut
-from .entry import NO_PLUGINS, Entry
+from .entry import Entry
 from .forgotten import Forgotten
 from .hints import Worth
 from .look import differences, dump, measures, statistics
@@ -111,7 +113,7 @@ class QueueState:
             case PendingPodUpdated(old, new):
                 effects = self._update(old, new, now)
             case AttemptFailed():
-                effects = self._failed(message, now)
+                effects = self._failed(message.pod, message.failure, now)
             case PreemptionEnded():
                 effects = self._waking.end_hold(message, now)
             case Displace(info, node):
@@ -244,8 +246,8 @@ class QueueState:
             effects.append(HandOut(self._waiting.popleft(), pod))
         return effects
 
-    def _failed(self, failure: AttemptFailed, now: float) -> Sequence[Effect]:
-        landed = self._in_flight.land(failure.pod.info.uid)
+    def _failed(self, queued: QueuedPod, failure: Failure, now: float) -> Sequence[Effect]:
+        landed = self._in_flight.land(queued.info.uid)
         if landed is None:
             return ()  # It was deleted, or bound by another scheduler, during the attempt.
         entry, latest, missed = landed
@@ -260,7 +262,7 @@ class QueueState:
         entry.hold, entry.had_node = failure.hold, failure.had_node
         node = failure.nominated_node
         if node is None:
-            node = nomination_after(entry, failure.pod.info.pod, entry.info.pod)
+            node = nomination_after(entry, queued.info.pod, entry.info.pod)
         nominated = nominate(entry, node)
         worth = self._waking.after_attempt(entry, missed, now)
         if worth is None:

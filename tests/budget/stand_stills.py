@@ -20,7 +20,6 @@ import msgspec
 from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import AssignedPodAdded, ListCached, NodeAdded, ObjectPut
 from berth.actors.messages.queue import (
-    AttemptFailed,
     ClusterChanged,
     FlushBackoff,
     FlushUnschedulable,
@@ -43,6 +42,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of, rules_of
 from berth.config.types import KubeSchedulerConfiguration
 from tests.kit.handle import NoApi, Nowhere
+from tests.kit.queue import rejected
 
 HOST = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -111,9 +111,7 @@ class Scene:
             for effect in self.queue.handle(NextPod(Nowhere()), now):
                 assert isinstance(effect, HandOut) or number
                 if isinstance(effect, HandOut):
-                    plugins = frozenset({"InterPodAffinity"})
-                    failure = AttemptFailed(effect.pod, plugins, frozenset(), None, 0, False)
-                    self.queue.handle(failure, now)
+                    self.queue.handle(rejected(effect.pod, "InterPodAffinity"), now)
 
 
 def budgets(objects: int) -> Iterator[object]:

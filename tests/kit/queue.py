@@ -13,6 +13,7 @@ from berth.actors.messages.queue import (
     AttemptFailed,
     ClusterChanged,
     DumpQueued,
+    Failure,
     FlushBackoff,
     FlushUnschedulable,
     ListQueued,
@@ -158,6 +159,13 @@ def in_order(info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
     return (-info.priority, enqueued_at)
 
 
+def rejected(
+    queued: QueuedPod, *plugins: str, node: str | None = None, **more: Any
+) -> AttemptFailed:
+    """Returns the failure of an attempt by these plugins; by an error if there are none."""
+    return AttemptFailed(queued, Failure("", "", frozenset(plugins), nominated_node=node, **more))
+
+
 class Harness:
     """A queue whose plugins are those of REGISTERED. Door rejects every pod while it is `shut`."""
 
@@ -193,7 +201,7 @@ class Harness:
     ) -> Sequence[Effect]:
         assert error != bool(plugins or pending)
         return self.send(
-            AttemptFailed(queued, frozenset(plugins), frozenset([pending] if pending else []))
+            rejected(queued, *plugins, pending=frozenset([pending] if pending else []))
         )
 
     def park(self, name: str, *plugins: str, priority: int = 0) -> None:

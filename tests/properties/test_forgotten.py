@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from berth.actors.messages.order import Answer
 from berth.actors.messages.queue import (
-    AttemptFailed,
     ClusterChanged,
     CountQueued,
     Examined,
@@ -30,7 +29,7 @@ from berth.actors.queue.state import QueueState
 from berth.plugin import SUCCESS, Action, ClusterEvent, Hint, Node, Pod, Registration, Resource
 from tests.kit.examples import examples
 from tests.kit.handle import Nowhere
-from tests.kit.queue import answer, in_order, make_pod
+from tests.kit.queue import answer, in_order, make_pod, rejected
 
 CHANGED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_ALLOCATABLE)
 ROOMS = st.integers(0, 6)
@@ -116,7 +115,7 @@ class Cluster:
             self.room = max(0, self.room - need_of(pod))
             self.send(PodNoLongerPending(pod))
         else:
-            self.send(AttemptFailed(queued, frozenset({"Room"})))
+            self.send(rejected(queued, "Room"))
 
     def wait(self, seconds: float) -> None:
         self.deliver()

@@ -15,7 +15,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from berth.actors.messages.order import Answer
 from berth.actors.messages.queue import (
     Activate,
-    AttemptFailed,
     ClusterChanged,
     ComparePending,
     Done,
@@ -54,7 +53,7 @@ from berth.plugin import (
 )
 from tests.kit.examples import examples
 from tests.kit.handle import Nowhere
-from tests.kit.queue import LARGE, handle_and_follow, place_of
+from tests.kit.queue import LARGE, handle_and_follow, place_of, rejected
 from tests.kit.queue_model import QueueModel
 
 PLACES = ("active", "backoff", "unschedulable", "gated", "in_flight")
@@ -282,8 +281,9 @@ class QueueHistory(RuleBasedStateMachine):
     ) -> None:
         queued = self.flying.pop(uid)
         self.model.fail(uid, unschedulable, pending, error=error)
-        rejected_by = (frozenset[str](), frozenset[str]()) if error else (unschedulable, pending)
-        self.send(AttemptFailed(queued, *rejected_by))
+        if error:
+            unschedulable = pending = frozenset()
+        self.send(rejected(queued, *unschedulable, pending=pending))
 
     def try_one(self, unschedulable: frozenset[str], pending: frozenset[str]) -> None:
         before = set(self.flying)

@@ -17,6 +17,7 @@ from berth.actors.messages.queue import (
     AttemptFailed,
     ClusterChanged,
     Done,
+    Failure,
     FlushUnschedulable,
     NextPod,
     PendingPodAdded,
@@ -95,11 +96,15 @@ def pop(queue: QueueState, now: float) -> QueuedPod:
     return queued
 
 
+def rejected(queued: QueuedPod, plugin: str) -> AttemptFailed:
+    return AttemptFailed(queued, Failure("Unschedulable", "", frozenset((plugin,))))
+
+
 def park(queue: QueueState, pods: Sequence[Pod], plugin: str) -> None:
     for pod in pods:
         handle(queue, PendingPodAdded(pod), 0.0)
     for _ in pods:
-        handle(queue, AttemptFailed(pop(queue, 0.0), frozenset((plugin,))), 0.0)
+        handle(queue, rejected(pop(queue, 0.0), plugin), 0.0)
 
 
 def measure(size: int) -> Figures:
@@ -132,7 +137,7 @@ def measure(size: int) -> Figures:
         start = perf_counter()
         handle(parked, ClusterChanged(LABELLED), now)
         one_woken += perf_counter() - start
-        handle(parked, AttemptFailed(pop(parked, now), frozenset(("Label",))), now)
+        handle(parked, rejected(pop(parked, now), "Label"), now)
     one_woken *= 1e6 / OPERATIONS
     node = Node()
     everybody = microseconds(lambda _: handle(parked, ClusterChanged(LARGER, node, node), 40.0), 1)

@@ -11,10 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from berth.actors.attempt.ending import Attempts
-from berth.actors.attempt.failure import Failure
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.binding import Placement
-from berth.actors.messages.queue import QueuedPod
+from berth.actors.messages.queue import Failure, QueuedPod
 from berth.actors.scheduling.decision.scheduler import NO_NODES
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.options import LoggingOptions

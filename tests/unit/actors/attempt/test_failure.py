@@ -8,15 +8,12 @@ import msgspec
 import pytest
 
 from berth.actors.attempt.failure import (
-    NO_PLUGINS,
-    Failure,
     Stage,
     condition_and_event,
     failed,
     no_node,
-    requeue,
 )
-from berth.actors.messages.queue import AttemptFailed, QueuedPod
+from berth.actors.messages.queue import Failure, QueuedPod
 from berth.actors.messages.recorder import EventType, SetUnschedulable
 from berth.actors.scheduling.decision.outcome import Unfit
 from berth.plugin import (
@@ -38,7 +35,7 @@ PLUGIN = frozenset(("P",))
 def parked(
     message: str, nominated_node: str | None = "", hold: int = 0, *, had_node: bool = False
 ) -> Failure:
-    return Failure("Unschedulable", message, PLUGIN, NO_PLUGINS, nominated_node, hold, had_node)
+    return Failure("Unschedulable", message, PLUGIN, frozenset(), nominated_node, hold, had_node)
 
 
 @pytest.mark.parametrize(
@@ -112,10 +109,9 @@ def test_a_plugin_that_waits_counts_as_pending_alone() -> None:
     assert (failure.unschedulable, failure.pending) == (PLUGIN, frozenset("Q"))
 
 
-def test_the_queue_and_the_user_get_the_same() -> None:
+def test_the_condition_and_the_event_say_the_same() -> None:
     queued = QueuedPod(PodInfo(pod("p", schedulerName="s")), 2, 1.0)
     after = parked("no room", nominated_node="n", hold=3, had_node=True)
-    assert requeue(queued, after) == AttemptFailed(queued, PLUGIN, NO_PLUGINS, "n", 3, True)
     condition, event = condition_and_event(queued.info.pod, after)
     assert condition == SetUnschedulable(queued.info.pod, "Unschedulable", "no room", "n")
     told = (event.regarding.name, event.type, event.reason, event.note, event.reporting_controller)

@@ -21,7 +21,6 @@ from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.cache import CacheMessage, Unnominate
 from berth.actors.messages.preemption import Preempt, PreemptionMessage, SendPatches
 from berth.actors.messages.queue import (
-    AttemptFailed,
     IsHeld,
     NextPod,
     PendingPodAdded,
@@ -44,7 +43,7 @@ from berth.tools.apiserver.app import serve
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 from tests.kit.instruments import unread
-from tests.kit.queue import place_of
+from tests.kit.queue import place_of, rejected
 
 Document = dict[str, Any]
 T = TypeVar("T")
@@ -125,8 +124,7 @@ class Room:
             pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=-1))
         self.queue.tell(PendingPodAdded(pod))
         queued = await ask(self.queue, NextPod)
-        rejected_by = frozenset({"NodeResourcesFit"})
-        self.queue.tell(AttemptFailed(queued, rejected_by, nominated_node=node, hold=hold))
+        self.queue.tell(rejected(queued, "NodeResourcesFit", node=node, hold=hold))
         return queued.info
 
     async def ended(self, info: PodInfo) -> str:

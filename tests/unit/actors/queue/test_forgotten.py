@@ -11,7 +11,6 @@ import pytest
 from berth.actors.messages.order import Answer
 from berth.actors.messages.queue import (
     Activate,
-    AttemptFailed,
     CountQueued,
     Examined,
     NextParked,
@@ -21,7 +20,7 @@ from berth.actors.messages.queue import (
 from berth.actors.queue.effects import Effect, PodForgotten
 from berth.actors.queue.forgotten import APART, PATIENCE
 from tests.kit.handle import Nowhere
-from tests.kit.queue import Harness, answer, make_pod
+from tests.kit.queue import Harness, answer, make_pod, rejected
 
 
 def parked(*names: str) -> Harness:
@@ -101,12 +100,12 @@ def in_flight(queue: Harness) -> None:
 
 def held(queue: Harness) -> None:
     queue.add(make_pod("p"))
-    queue.send(AttemptFailed(queue.pop(), frozenset({"Deaf"}), hold=1))
+    queue.send(rejected(queue.pop(), "Deaf", hold=1))
 
 
 def rejected_on_its_node(queue: Harness) -> None:
     queue.add(make_pod("p"))
-    queue.send(AttemptFailed(queue.pop(), frozenset({"Deaf"}), had_node=True))
+    queue.send(rejected(queue.pop(), "Deaf", had_node=True))
 
 
 def large(queue: Harness) -> None:

@@ -6,13 +6,12 @@ import pytest
 
 from berth.actors.messages.order import Answer
 from berth.actors.messages.queue import (
-    AttemptFailed,
     FlushUnschedulable,
     IsHeld,
     PreemptionEnded,
 )
 from tests.kit.handle import Nowhere
-from tests.kit.queue import POD_GONE, Harness, make_pod, place_of
+from tests.kit.queue import POD_GONE, Harness, make_pod, place_of, rejected
 
 
 @pytest.fixture
@@ -20,7 +19,7 @@ def held() -> Harness:
     """One pod, ns/p, parked by `Pods` and held."""
     queue = Harness()
     queue.add(make_pod("p"))
-    queue.send(AttemptFailed(queue.pop(), frozenset({"Pods"}), hold=1))
+    queue.send(rejected(queue.pop(), "Pods", hold=1))
     assert place_of(queue.state, "ns/p") == "unschedulable"
     return queue
 
@@ -46,7 +45,7 @@ def test_an_event_in_flight_wakes_the_pod_when_the_hold_ends() -> None:
     queue.add(make_pod("p"))
     flying = queue.pop()
     queue.send(POD_GONE)
-    queue.send(AttemptFailed(flying, frozenset({"Pods"}), hold=1))
+    queue.send(rejected(flying, "Pods", hold=1))
     assert place_of(queue.state, "ns/p") == "gated"
     queue.send(PreemptionEnded("ns/p", "p", 1))
     assert place_of(queue.state, "ns/p") == "backoff"
@@ -106,7 +105,7 @@ def test_new_profiles_do_not_end_the_hold(held: Harness, event_came: bool) -> No
 
 def test_a_hold_ends_with_its_own_preemption_and_not_with_an_older_one(held: Harness) -> None:
     held.send(PreemptionEnded("ns/p", "p", 1, failed=True))
-    held.send(AttemptFailed(held.pop(), frozenset({"Pods"}), hold=2))
+    held.send(rejected(held.pop(), "Pods", hold=2))
     assert not is_held(held, 1)
     assert is_held(held, 2)
     held.send(PreemptionEnded("ns/p", "p", 1, failed=True))

@@ -10,7 +10,6 @@ import pytest
 from berth.actors.messages.cache import Nominate, Unnominate
 from berth.actors.messages.queue import (
     Activate,
-    AttemptFailed,
     ClusterChanged,
     Displace,
     PendingPodAdded,
@@ -22,7 +21,7 @@ from berth.actors.messages.queue import (
 from berth.actors.messages.recorder import SetNominatedNode
 from berth.actors.scheduling.framework.events import ASSIGNED_POD_DELETE
 from berth.actors.scheduling.kube.core import Pod
-from tests.kit.queue import Harness, make_pod
+from tests.kit.queue import Harness, make_pod, rejected
 
 PODS = frozenset({"Pods"})
 
@@ -59,7 +58,7 @@ class Nominated:
         return next(iter(self.counted.values()), "")
 
     def fail(self, queued: QueuedPod, node: str | None) -> str:
-        return self.send(AttemptFailed(queued, PODS, nominated_node=node))
+        return self.send(rejected(queued, *PODS, node=node))
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from itertools import product
 
 from berth.actors.messages.queue import (
     Activate,
-    AttemptFailed,
     FlushBackoff,
     FlushUnschedulable,
     NextPod,
@@ -22,7 +21,15 @@ from berth.actors.queue.activations import MOST_IN_A_ROW
 from berth.actors.queue.effects import Effect, HandOut
 from berth.actors.queue.places import TRANSITIONS, Transition
 from tests.kit.handle import Nowhere
-from tests.kit.queue import POD_GONE, REGISTERED, Harness, handle_and_follow, in_order, make_pod
+from tests.kit.queue import (
+    POD_GONE,
+    REGISTERED,
+    Harness,
+    handle_and_follow,
+    in_order,
+    make_pod,
+    rejected,
+)
 
 PODS = frozenset({"Pods"})
 OURS = frozenset({"s"})
@@ -66,7 +73,7 @@ class Watched(Harness):
     ) -> None:
         """Lets the attempt for the pod in flight fail, if there is one."""
         if self.flying is not None:
-            self.send(AttemptFailed(self.flying, unschedulable, pending, hold=hold))
+            self.send(rejected(self.flying, *unschedulable, pending=pending, hold=hold))
             self.flying = None
 
 
