@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.decision.rules import Rules
+from berth.actors.scheduling.decision.rules import Rules, rule_hooks
 from berth.actors.scheduling.framework.interface import Plugin
 from berth.actors.scheduling.framework.status import SKIP, SUCCESS, Status
 from berth.actors.scheduling.kube.kinds import LOOKED_UP
@@ -77,7 +77,9 @@ def answered(
 
     Without `pre_filter`, only its Filter is asked.
     """
-    rules = Rules({"preFilter": [(plugin, 1)] if pre_filter else [], "filter": [(plugin, 1)]})
+    rules = Rules(
+        rule_hooks({"preFilter": [(plugin, 1)] if pre_filter else [], "filter": [(plugin, 1)]})
+    )
     state, info = CycleState(), PodInfo(as_pod(document))
     prefiltered = rules.pre_filter(state, info, snapshot)
     if not prefiltered.status.ok:

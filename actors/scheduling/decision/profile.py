@@ -52,7 +52,7 @@ from .failures import (
     signed,
 )
 from .guard import Hook, IsCancelled, Points, harmless, hooks
-from .rules import KEPT, Rules
+from .rules import KEPT, Rules, rule_hooks
 from .statuses import as_binding, as_permitted, as_pre_flight, as_success, unchecked
 
 PreBindStep = Callable[[], Awaitable[Status]]
@@ -90,7 +90,7 @@ class Profile(Rules):
         percentage_of_nodes_to_score: int | None = None,
         gate: Record = UNMEASURED,
     ) -> None:
-        super().__init__(points)
+        super().__init__(rule_hooks(points))
         self._gate = CycleState()
         self._gate.record = gate
         self.parts: Mapping[DependsOn, Rules] = {

@@ -131,27 +131,18 @@ def dependence_of(plugin: Plugin) -> DependsOn:
     return plugin.depends_on
 
 
-class Rules:
-    def __init__(self, points: Points) -> None:
-        self._pre_filter = hooks(
-            points, "preFilter", PRE_FILTER, "pre_filter", as_pre_filtered, SUCCESS, SKIP
-        )
-        self._filter = [
-            _filter_hooks(p)
-            for p, _ in points.get("filter", ())
-            if isinstance(p, FilterPlugin | NodeFilterPlugin)
-        ]
-        self._pre_score = hooks(
-            points, "preScore", PRE_SCORE, "pre_score", as_unskipped, SUCCESS, SKIP
-        )
-        self._score = [
-            _score_hooks(p, weight)
-            for p, weight in points.get("score", ())
-            if isinstance(p, ScorePlugin | NodeScorePlugin)
-        ]
-        self._note_names()
+class RuleHooks(NamedTuple):
+    """The hooks of some plugins from PreFilter to Score, in order."""
 
-    def _note_names(self) -> None:
+    pre_filter: list[Hook[PreFilterResult | Status]]
+    filter: list[FilterHooks]
+    pre_score: list[Hook[Status]]
+    score: list[ScoreHooks]
+
+
+class Rules:
+    def __init__(self, by_point: RuleHooks) -> None:
+        self._pre_filter, self._filter, self._pre_score, self._score = by_point
         filters = [hooks.verdicts for hooks in self._filter]
         self._filter_names = [hook.name for hook in filters]
         self._filter_beyond_rows = [
@@ -176,13 +167,14 @@ class Rules:
         def depends(hook: Hook[Any]) -> bool:
             return dependence_of(hook.plugin) in parts
 
-        part = Rules({})
-        part._pre_filter = [hook for hook in self._pre_filter if depends(hook)]
-        part._filter = [hooks for hooks in self._filter if depends(hooks.verdicts)]
-        part._pre_score = [hook for hook in self._pre_score if depends(hook)]
-        part._score = [hooks for hooks in self._score if depends(hooks.score)]
-        part._note_names()
-        return part
+        return Rules(
+            RuleHooks(
+                [hook for hook in self._pre_filter if depends(hook)],
+                [hooks for hooks in self._filter if depends(hooks.verdicts)],
+                [hook for hook in self._pre_score if depends(hook)],
+                [hooks for hooks in self._score if depends(hooks.score)],
+            )
+        )
 
     @property
     def _hooks(self) -> list[Hook[Any]]:
@@ -434,6 +426,23 @@ def _nominated_ahead(info: PodInfo, nodes: NodeView) -> dict[int, list[PodInfo]]
 
 
 # --------------------------------------------------------------------------------------- one plugin
+
+
+def rule_hooks(points: Points) -> RuleHooks:
+    return RuleHooks(
+        hooks(points, "preFilter", PRE_FILTER, "pre_filter", as_pre_filtered, SUCCESS, SKIP),
+        [
+            _filter_hooks(plugin)
+            for plugin, _ in points.get("filter", ())
+            if isinstance(plugin, FilterPlugin | NodeFilterPlugin)
+        ],
+        hooks(points, "preScore", PRE_SCORE, "pre_score", as_unskipped, SUCCESS, SKIP),
+        [
+            _score_hooks(plugin, weight)
+            for plugin, weight in points.get("score", ())
+            if isinstance(plugin, ScorePlugin | NodeScorePlugin)
+        ],
+    )
 
 
 def _filter_hooks(plugin: FilterPlugin | NodeFilterPlugin) -> FilterHooks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.actors.scheduling.decision.rules import Rules
+from berth.actors.scheduling.decision.rules import Rules, rule_hooks
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.plugins.node_resources_balanced_allocation import (
     NodeResourcesBalancedAllocation,
@@ -27,7 +27,7 @@ GPUS = device_class("gpus", extendedResourceName=GPU)
 def scores(snapshot: Snapshot, document: Document, **gates: bool) -> dict[str, int]:
     """Returns the score of each node; nothing if PreScore skips the pod."""
     plugin = NodeResourcesBalancedAllocation(ARGS, handle(**gates))
-    rules = Rules({"preScore": [(plugin, 1)], "score": [(plugin, 1)]})
+    rules = Rules(rule_hooks({"preScore": [(plugin, 1)], "score": [(plugin, 1)]}))
     state, waiting = CycleState(), decode(document)
     assert isinstance(waiting, Pod)
     info = PodInfo(waiting)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from berth.actors.scheduling.decision.failures import PluginError
-from berth.actors.scheduling.decision.rules import Rules
+from berth.actors.scheduling.decision.rules import Rules, rule_hooks
 from berth.actors.scheduling.framework.events import Action, Resource
 from berth.actors.scheduling.kube.devices import DEVICE_CLASS_PREFIX
 from berth.actors.scheduling.kube.kinds import decode
@@ -254,7 +254,7 @@ def scoring(*resources: str, strategy: str = "LeastAllocated") -> dict[str, Any]
 def scores(
     args: dict[str, Any], document: Document, *objects: Document, **gates: bool
 ) -> dict[str, int]:
-    rules = Rules({"score": [(NodeResourcesFit(args, handle(**gates)), 1)]})
+    rules = Rules(rule_hooks({"score": [(NodeResourcesFit(args, handle(**gates)), 1)]}))
     waiting, snapshot = decode(document), cluster(*objects)
     assert isinstance(waiting, Pod)
     (ranking,) = rules.score(CycleState(), PodInfo(waiting), snapshot.all())

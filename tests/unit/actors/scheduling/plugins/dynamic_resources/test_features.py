@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from berth.actors.scheduling.decision.failures import PluginError
-from berth.actors.scheduling.decision.rules import Rules
+from berth.actors.scheduling.decision.rules import Rules, rule_hooks
 from berth.actors.scheduling.framework.status import SKIP
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
 from berth.plugin import ArgsError, CycleState, PodInfo
@@ -80,7 +80,7 @@ def test_lists_score_only_with_the_gate(gate: bool, score: int) -> None:
     snapshot = cluster(node(), device_class(), resource_slice("n", "a", "b"), before, claim("d"))
     plugin = DynamicResources({}, handle(DRAPrioritizedList=gate))
     state, info = CycleState(), PodInfo(as_pod(using(pod({}), "c", "d")))
-    rules = Rules({"preFilter": [(plugin, 1)], "filter": [(plugin, 1)]})
+    rules = Rules(rule_hooks({"preFilter": [(plugin, 1)], "filter": [(plugin, 1)]}))
     assert rules.pre_filter(state, info, snapshot).status.ok
     assert rules.filter(state, info, snapshot.all()).feasible().all()
     assert plugin.score(state, info, snapshot.all()).tolist() == [score]

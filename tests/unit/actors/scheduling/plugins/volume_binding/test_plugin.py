@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from berth.actors.scheduling.decision.failures import PluginError
-from berth.actors.scheduling.decision.rules import Rules
+from berth.actors.scheduling.decision.rules import Rules, rule_hooks
 from berth.actors.scheduling.framework.events import Action, Resource
 from berth.actors.scheduling.framework.status import SKIP, Code, Status
 from berth.actors.scheduling.kube.kinds import decode
@@ -539,7 +539,7 @@ def test_scores(objects: list[Document], shape: list[Document] | None, expected:
     plugin = VolumeBinding({} if shape is None else {"shape": shape}, Gated())
     snapshot = cluster(*NODES, DYNAMIC, *objects)
     points = ("preFilter", "filter", "preScore", "score")
-    rules = Rules({point: [(plugin, 1)] for point in points})
+    rules = Rules(rule_hooks({point: [(plugin, 1)] for point in points}))
     state, info = CycleState(), PodInfo(as_pod(WITH_CLAIM))
     assert rules.pre_filter(state, info, snapshot).status.ok
     nodes = snapshot.all()
