@@ -16,6 +16,7 @@ from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration
 
 from .attempt.decision_log import decision_log
+from .attempt.ending import Attempts
 from .attempt.flight_file import FlightFile
 from .attempt.flights import FlightRecorder
 from .binding.actor import BindingActor
@@ -185,8 +186,9 @@ class Daemon:
             self._server = ServerActor(options.serving, options, shown, Random(rng.random()))
 
         # The actors that decide and write, which only a leader may do.
+        attempts = Attempts(mailboxes, clock, instruments, flights)
         self._preemption = PreemptionActor(
-            mailboxes, noted.calls, api, clock, rng, configuration.parallelism, instruments, flights
+            mailboxes, noted.calls, api, clock, rng, configuration.parallelism, attempts
         )
         self._binding = BindingActor(
             mailboxes,
@@ -194,9 +196,8 @@ class Daemon:
             api,
             clock,
             in_binding,
-            instruments,
+            attempts,
             nominates=gates["NominatedNodeNameForExpectation"],
-            flights=flights,
         )
         scheduler = Scheduler(
             rng,
@@ -211,9 +212,8 @@ class Daemon:
             scheduler,
             extenders,
             clock,
-            instruments,
+            attempts,
             preempts_aside=gates["SchedulerAsyncPreemption"],
-            flights=flights,
         )
         self._doctor = Doctor(mailboxes, profiles, extenders, clock)
         self._leader: LeaderActor | None = None

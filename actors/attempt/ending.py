@@ -1,8 +1,9 @@
-"""The ends of attempts: each has a line in the log, and messages to the queue and the recorder.
+"""The attempts as they are observed: by the log, the instruments and the flight recorder; and their
+ends, of which the queue and the recorder are told.
 
-The scheduling cycle and the binding cycle both end attempts, and do it here. The lines of the steps
-before the end are here too: they need verbosity STEPS. The lines of the ends have kube-scheduler's
-messages, and the results of its metric `schedule_attempts_total`.
+The scheduling cycle, the binding cycle and the preemption all note here what becomes of an attempt.
+The lines of the steps before the end need verbosity STEPS. The lines of the ends have
+kube-scheduler's messages, and the results of its metric `schedule_attempts_total`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from ..messages.binding import Placement
 from ..messages.queue import AttemptFailed, Failure, QueuedPod
 from ..runtime.clock import Clock
 from ..runtime.logger import get_logger
+from ..scheduling.decision.outcome import Outcome
 from ..scheduling.decision.scheduler import NO_NODES
 from ..scheduling.framework.measuring import Record
+from ..scheduling.model.pod_info import PodInfo
 from ..telemetry.instruments import Instruments
 from . import pod_events
 from .failure import condition_and_event
@@ -28,7 +31,9 @@ SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"  # the r
 
 
 class Attempts:
-    """The end of attempts. `started` is when an attempt began, in monotonic seconds."""
+    """The attempts of all pods. Times are monotonic seconds. `flights` is an observer of the
+    scheduler too.
+    """
 
     def __init__(
         self,
@@ -40,21 +45,33 @@ class Attempts:
         self._queue = mailboxes.queue
         self._recorder = mailboxes.recorder
         self._clock = clock
-        self._instruments = instruments
+        self.instruments = instruments
         self._flights = flights
         self._log = log.bind()  # once, and not for each pod
         self._level = self._log.level()
 
-    def begun(self, queued: QueuedPod) -> None:
-        """Notes that the queue has handed the pod out."""
+    def begun(self, queued: QueuedPod, started: float) -> Record:
+        """Notes that the queue has handed the pod out, and returns the record of the attempt."""
+        info = queued.info
+        profile = info.pod.spec.scheduler_name
         if self._level.verbosity >= BEGUN:
             self._log.at(
                 BEGUN,
                 "Attempting to schedule pod",
-                pod=queued.info.key,
-                profile=queued.info.pod.spec.scheduler_name,
+                pod=info.key,
+                profile=profile,
                 attempt=queued.attempts,
             )
+        return self.instruments.attempt(info, profile, started)
+
+    def decided(self, queued: QueuedPod, outcome: Outcome, started: float, began: float) -> None:
+        """Notes the outcome of a decision that began at `began`, with the snapshot; must be called
+        before the snapshot is given back.
+        """
+        now = self._clock.now()
+        self.instruments.decided(started, began, now)
+        if self._flights is not None:
+            self._flights.add(queued, outcome, started, now)
 
     @property
     def tells_steps(self) -> bool:
@@ -82,8 +99,8 @@ class Attempts:
         """Notes that the pod is bound to the node."""
         queued, node, now = placement.pod, placement.node, self._clock.now()
         info, seconds = queued.info, now - placement.started
-        self._instruments.attempt_ended(info.pod.spec.scheduler_name, SCHEDULED, seconds)
-        self._instruments.scheduled(queued, now)
+        self.instruments.attempt_ended(info.pod.spec.scheduler_name, SCHEDULED, seconds)
+        self.instruments.scheduled(queued, now)
         if self._level.verbosity >= ENDED:
             self._log.at(
                 ENDED,
@@ -111,16 +128,21 @@ class Attempts:
         """
         result = ERROR if failure.is_error else UNSCHEDULABLE
         profile, seconds = queued.info.pod.spec.scheduler_name, self._clock.now() - started
-        self._instruments.attempt_ended(profile, result, seconds)
+        self.instruments.attempt_ended(profile, result, seconds)
         record.end(result, node)
-        if node and self._flights is not None:
-            self._flights.failed(queued.info, queued.attempts, node, failure.message)
+        if node:
+            self.failed_later(queued.info, queued.attempts, node, failure.message)
         if failure.is_error or self._level.verbosity >= ENDED:
             self._log_failure(queued, failure, node, _end(result, queued, seconds))
         self._queue.tell(AttemptFailed(queued, failure))
         if not bound_elsewhere:
             for order in condition_and_event(queued.info.pod, failure):
                 self._recorder.tell(order)
+
+    def failed_later(self, info: PodInfo, attempt: int, node: str, message: str) -> None:
+        """Notes that an attempt of this number failed on the chosen node after the decision."""
+        if self._flights is not None:
+            self._flights.failed(info, attempt, node, message)
 
     def _log_failure(
         self, queued: QueuedPod, failure: Failure, node: str, end: Mapping[str, object]

@@ -21,7 +21,6 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from ..attempt.ending import Attempts
 from ..attempt.failure import Stage, failed
-from ..attempt.flights import FlightRecorder
 from ..client.extender.calls import Extenders
 from ..mailboxes import Mailboxes
 from ..messages.binding import BindingMessage, BindPlaced, Placement, RejectWaiting, StopBinding
@@ -47,7 +46,6 @@ from ..scheduling.framework.measuring import PRE_BIND
 from ..scheduling.framework.status import SUCCESS, Code, NotFound, Status
 from ..scheduling.kube.core import Pod
 from ..scheduling.model.pod_info import PodInfo
-from ..telemetry.instruments import Instruments
 from .state import PodsInBinding
 from .writes import Writes
 
@@ -66,10 +64,9 @@ class BindingActor(Actor[BindingMessage]):
         api: ApiHandle,
         clock: Clock,
         pods: PodsInBinding,
-        instruments: Instruments,
+        attempts: Attempts,
         *,
         nominates: bool = True,
-        flights: FlightRecorder | None = None,
     ) -> None:
         """Makes the actor. Without `nominates`, the node is not announced before PreBind, and no
         PreBind plugin is asked first whether it has anything to do.
@@ -82,9 +79,9 @@ class BindingActor(Actor[BindingMessage]):
         self._api = api
         self._clock = clock
         self._pods = pods
-        self._instruments = instruments
+        self._attempts = attempts
+        self._instruments = attempts.instruments
         self._nominates = nominates
-        self._attempts = Attempts(mailboxes, clock, instruments, flights)
         self._placed: Line[Placement] = Line()
         self._workers: Workers[Placement] | None = None
         self._writes = Writes()

@@ -20,7 +20,6 @@ from anyio.abc import TaskStatus
 from ..attempt import pod_events
 from ..attempt.ending import Attempts
 from ..attempt.failure import Stage, failed, no_node
-from ..attempt.flights import FlightRecorder
 from ..client.extender.calls import Extenders
 from ..mailboxes import Mailboxes
 from ..messages.binding import BindPlaced, Placement
@@ -33,7 +32,6 @@ from ..scheduling.decision.outcome import Choice, DecisionFailure, Unfit
 from ..scheduling.decision.profile import Profile
 from ..scheduling.decision.scheduler import Scheduler
 from ..scheduling.framework.status import SUCCESS, Code, Status
-from ..telemetry.instruments import Instruments
 
 
 class CycleActor:
@@ -44,14 +42,11 @@ class CycleActor:
         scheduler: Scheduler,
         extenders: Extenders,
         clock: Clock,
-        instruments: Instruments,
+        attempts: Attempts,
         *,
         preempts_aside: bool = True,
-        flights: FlightRecorder | None = None,
     ) -> None:
-        """Creates the actor. Without `preempts_aside`, it waits for each preemption. `flights` is
-        an observer of the scheduler too.
-        """
+        """Creates the actor. Without `preempts_aside`, it waits for each preemption."""
         self._queue = mailboxes.queue
         self._cache = mailboxes.cache
         self._binding = mailboxes.binding
@@ -61,10 +56,8 @@ class CycleActor:
         self._scheduler = scheduler
         self._extenders = extenders
         self._clock = clock
-        self._instruments = instruments
+        self._attempts = attempts
         self._preempts_aside = preempts_aside
-        self._flights = flights
-        self._attempts = Attempts(mailboxes, clock, instruments, flights)
         self._holds = count(1)  # the numbers of the preemptions
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -86,12 +79,11 @@ class CycleActor:
             )
             return
         started = self._clock.now()
-        self._attempts.begun(queued)
         profile = self._profiles.get(info.pod.spec.scheduler_name)
         if profile is None:  # The profile vanished while the queue handed out the pod.
             self._queue.tell(PodNoLongerPending(info.pod))
             return
-        record = self._instruments.attempt(info, profile.scheduler_name, started)
+        record = self._attempts.begun(queued, started)
         placed: Assume | None = None
         status = SUCCESS
         try:
@@ -100,10 +92,7 @@ class CycleActor:
             extended = self._extenders.decide_on(info.pod)
             steps = self._scheduler.steps(profile, info, snapshot, record, extended=extended)
             outcome = await self._extenders.drive(info.pod, steps)
-            decided = self._clock.now()
-            self._instruments.decided(started, began, decided)
-            if self._flights is not None:
-                self._flights.add(queued, outcome, started, decided)
+            self._attempts.decided(queued, outcome, started, began)
             if isinstance(outcome, Choice):
                 status = profile.reserve(outcome.state, info, outcome.node)
                 placed = Assume(info, outcome.node) if status.ok else None

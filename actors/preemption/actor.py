@@ -23,8 +23,7 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from ..attempt import pod_events
-from ..attempt.ending import ENDED
-from ..attempt.flights import FlightRecorder
+from ..attempt.ending import ENDED, Attempts
 from ..client.access import Calls
 from ..client.rate_limit import counted_for
 from ..client.rest import ApiError, ConnectionFailedError, IgnoredAnswer
@@ -45,7 +44,6 @@ from ..scheduling.framework.interface import ApiHandle
 from ..scheduling.framework.post_filter import Deletion, Patch
 from ..scheduling.framework.status import Status, error
 from ..scheduling.model.pod_info import PodInfo
-from ..telemetry.instruments import Instruments
 from .state import deletion, disruption_patch, victims_to_evict
 
 log = get_logger(__name__)
@@ -78,8 +76,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
         clock: Clock,
         rng: Rng,
         parallelism: int,
-        instruments: Instruments,
-        flights: FlightRecorder | None = None,
+        attempts: Attempts,
     ) -> None:
         super().__init__(mailboxes.preemption)
         self._queue = mailboxes.queue
@@ -90,8 +87,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
         self._clock = clock
         self._rng = rng
         self._parallelism = parallelism
-        self._instruments = instruments
-        self._flights = flights
+        self._attempts = attempts
+        self._instruments = attempts.instruments
         self._jobs: Lines[Callable[[], Awaitable[None]]] = Lines()
         self._workers: Workers[Callable[[], Awaitable[None]]] | None = None
         self._log = log.bind()
@@ -230,9 +227,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
 
     def _failed(self, order: Preempt, victim: PodInfo, failure: Exception) -> None:
         self._warn(order, victim, failure)
-        if self._flights is not None:
-            message = f"preempting {victim.key}: {failure}"
-            self._flights.failed(order.preemptor, order.attempt, order.node, message)
+        message = f"preempting {victim.key}: {failure}"
+        self._attempts.failed_later(order.preemptor, order.attempt, order.node, message)
 
     def _warn(self, order: Preempt, victim: PodInfo, failure: Exception) -> None:
         self._log.warning(

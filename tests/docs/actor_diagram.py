@@ -1,7 +1,7 @@
 """The diagram of the actors on docs/architecture.md, drawn from who makes which message.
 
-An actor sends what the modules of its folder make, or functions of `attempt` that they call. What
-an actor sends to itself is left out.
+An actor sends what the modules of its folder make, or functions of `attempt` that they call, or
+methods of what they are given. What an actor sends to itself is left out.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ def drawn() -> str:
 
 @cache
 def made(path: Path, name: str = "") -> frozenset[str]:
-    """Returns the messages that a module makes: all of it, or its function or class of a name."""
+    """Returns the messages that a module makes: all of it, or its function, class or method of a
+    name.
+    """
     tree = ast.parse(path.read_text())
-    within: ast.AST | None = tree
-    if name:
-        within = next((part for part in tree.body if getattr(part, "name", "") == name), None)
-    if within is None:
-        return frozenset()
+    within: ast.AST = tree
+    for wanted in filter(None, name.split(".")):
+        body = getattr(within, "body", [])
+        within = next((part for part in body if getattr(part, "name", "") == wanted), ast.Pass())
     imported = {
         alias.asname or alias.name: (node.module or "", alias.name)
         for node in ast.walk(tree)
@@ -62,6 +63,7 @@ def made(path: Path, name: str = "") -> frozenset[str]:
             messages.add(original)
         elif attribute:
             messages |= _made_by_shared(original, attribute)
+            messages |= _made_by_shared(module.split(".")[-1], f"{original}.{attribute}")
         elif name and not module and used != name:
             messages |= made(path, used)
         elif module:
@@ -75,9 +77,20 @@ def _made_by_shared(module: str, name: str) -> frozenset[str]:
 
 
 def _used(tree: ast.AST) -> Iterator[str]:
-    """Yields the names that are called, or given to a call."""
+    """Yields the names that are called, or given to a call. A method of a field that has the name
+    of a parameter is named with the class of the parameter.
+    """
+    classes = {
+        f"self._{node.arg}": ast.unparse(node.annotation)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.arg) and node.annotation is not None
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute):
+                owner = ast.unparse(node.func.value)
+                if owner in classes:
+                    yield f"{classes[owner]}.{node.func.attr}"
             for part in (node.func, *node.args):
                 if isinstance(part, ast.Name) or (
                     isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name)

@@ -12,6 +12,7 @@ from typing import TypeVar
 import anyio
 import msgspec
 
+from berth.actors.attempt.ending import Attempts
 from berth.actors.attempt.flights import FlightRecorder
 from berth.actors.binding.actor import BindingActor
 from berth.actors.binding.state import PodsInBinding
@@ -153,6 +154,7 @@ class Pipeline:
         mailboxes, clock, instruments, rng = self.mailboxes, self.clock, self.instruments, Random(1)
         extenders, gates = Extenders(), options.feature_gates
         queue = QueueActor(mailboxes, self.queue_state, clock, instruments)
+        attempts = Attempts(mailboxes, clock, instruments, self.flights)
         preemption = PreemptionActor(
             mailboxes,
             self.store,
@@ -160,8 +162,7 @@ class Pipeline:
             clock,
             rng,
             configuration.parallelism,
-            instruments,
-            self.flights,
+            attempts,
         )
         binding = BindingActor(
             mailboxes,
@@ -169,9 +170,8 @@ class Pipeline:
             api,
             clock,
             self.in_binding,
-            instruments,
+            attempts,
             nominates=gates["NominatedNodeNameForExpectation"],
-            flights=self.flights,
         )
         cycle = CycleActor(
             mailboxes,
@@ -179,9 +179,8 @@ class Pipeline:
             Scheduler(Random(1), observer=self.flights),
             extenders,
             clock,
-            instruments,
+            attempts,
             preempts_aside=gates["SchedulerAsyncPreemption"],
-            flights=self.flights,
         )
         self.children = (
             Child("cache", CacheActor(mailboxes, self.cache_state).run),

@@ -8,6 +8,7 @@ from typing import TypeVar
 import anyio
 import msgspec
 
+from berth.actors.attempt.ending import Attempts
 from berth.actors.cache.actor import CacheActor
 from berth.actors.cache.state import CacheState
 from berth.actors.client.extender.calls import Extenders
@@ -47,7 +48,8 @@ async def test_a_cancelled_decision_returns_the_snapshot() -> None:
     queue: Inbox[QueueMessage] = Inbox("queue")
     mailboxes = Mailboxes(queue=queue)
     profiles = profiles_of(from_mapping(None), ReadOnlyHandle())
-    cycle = CycleActor(mailboxes, profiles, Scheduler(Random(0)), Hanging(), clock, unread(clock))
+    attempts = Attempts(mailboxes, clock, unread(clock))
+    cycle = CycleActor(mailboxes, profiles, Scheduler(Random(0)), Hanging(), clock, attempts)
     async with anyio.create_task_group() as group:
         await group.start(CacheActor(mailboxes, CacheState()).run)
         async with anyio.create_task_group() as gated:

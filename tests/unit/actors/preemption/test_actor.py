@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from berth.actors.attempt.ending import Attempts
 from berth.actors.binding.actor import BindingActor
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.extender.calls import Extenders
@@ -162,8 +163,9 @@ async def room() -> AsyncIterator[Room]:
         clock = parts.clock
         boxes = parts.mailboxes
         api = ApiObjects(client, clock, Random(1))
-        binding = BindingActor(boxes, Extenders(), api, clock, parts.in_binding, unread(clock))
-        actor = PreemptionActor(boxes, client, api, clock, Random(1), 16, unread(clock))
+        attempts = Attempts(boxes, clock, unread(clock))
+        binding = BindingActor(boxes, Extenders(), api, clock, parts.in_binding, attempts)
+        actor = PreemptionActor(boxes, client, api, clock, Random(1), 16, attempts)
         await group.start(QueueActor(boxes, parts.queue_state, clock, unread(clock)).run)
         await group.start(binding.run)
         await group.start(actor.run)
@@ -466,7 +468,8 @@ async def test_a_lost_lease_ends_a_preemption_in_the_middle() -> None:
         parts.client.hangs = True
         clock = VirtualClock()
         api = ApiObjects(parts.client, clock, Random(1))
-        lost = PreemptionActor(boxes, parts.client, api, clock, Random(1), 16, unread(clock))
+        attempts = Attempts(boxes, clock, unread(clock))
+        lost = PreemptionActor(boxes, parts.client, api, clock, Random(1), 16, attempts)
         async with anyio.create_task_group() as gated:
             await gated.start(lost.run)
             orders.tell(Preempt(preemptor, "n", HOLD, tuple(victims), ()))
