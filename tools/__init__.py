@@ -1,1 +1,50 @@
-"""The workshop: the task runner, the embedded API server, hollow nodes and the commands on top."""
+"""The workshop: the rest of the world around the scheduler. This is the map of the tree.
+
+The five rooms.
+
+    kubernetes/   what Kubernetes' other programs decide, in upstream's words: pure, without event
+                  loop, I/O or chance; the counterpart of actors/scheduling
+    cluster/      what plays them: an API server over HTTP, the runner of the controllers, hollow
+                  kubelets and drivers
+    answers/      what answers people, about any cluster: explain, whatif, debug, doctor, shadow
+    views/        what people look at: the commands, the page in a browser, `berth top`
+    demo/ bench/  a toy cluster with a workload; measurements
+
+Beside them: docs/ makes the pictures of the documentation, dev.py runs the project's own tasks.
+
+Who may import whom; import-linter checks it in pyproject.toml.
+
+    {demo | bench | docs} > {cluster | views > answers} > kubernetes > actors.scheduling.kube, cel
+
+So answers know nothing of a toy cluster, and the embedded API server shares no rule of decisions
+with the scheduler.
+
+Inside kubernetes/.
+
+    api/           the API server: what is served, and what becomes of a write
+    workloads/     Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs
+    nodes/         nodes that fail, and the pods on them
+    storage/       claims, volumes, attachments
+    devices/       claims and slices of dynamic resource allocation
+    disruption/    disruption budgets
+    autoscaling/   the horizontal pod autoscaler
+    kubelet/       containers, images, pressure/, resizing/, stages/
+    objects/       the structs of objects, what is read from them and written to them
+
+Where to find what.
+
+    a write is admitted                kubernetes/api/writes/registry.py: Api.create, Api.update
+    an eviction asks the budgets       kubernetes/api/writes/evictions.py
+    `kubectl get` gets its columns     kubernetes/api/tables/, *_columns.py
+    a rollout is decided               kubernetes/workloads/deployment/rollout.py
+    an eviction is ranked              kubernetes/kubelet/pressure/eviction_ranking.py
+    a kubelet kills for memory         kubernetes/kubelet/pressure/oom.py
+    a write waits for HTTP             cluster/apiserver/app.py
+    the controllers run                cluster/controllers/controller_manager.py
+    explain decides about a pod        answers/explain/decider.py
+    explain's suggestion is proven     answers/explain/changes/proof_search.py, in tried_cluster.py
+    a what-if is tried                 answers/whatif/trial.py
+    a what-if's drain asks the budgets answers/whatif/tried_budgets.py
+    the page's feed is made            answers/feed/feed.py
+    the page is served                 views/page/page_server.py
+"""

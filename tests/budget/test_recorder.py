@@ -19,8 +19,8 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from berth.tools.bench.decision import make_cache, pending
-from berth.tools.explain.handle import ReadOnlyHandle
 from tests.kit.clock import VirtualClock
 from tests.kit.work import OpcodeCounter, Watched
 

@@ -17,9 +17,9 @@ import pytest
 from berth.actors.cli.run import run
 from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.kube.yaml_documents import documents
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Store
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.resources import BY_KIND
+from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.programs import needs
 from tests.kit.rbac import Authorizer, attributes_of
 from tests.kit.rights import ACCOUNT, DEPLOY, NAMESPACE

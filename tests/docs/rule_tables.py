@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-from berth.tools.apiserver.schema import TYPES
-from berth.tools.apiserver.validation import ACROSS
+from berth.tools.kubernetes.api.rules.validation import ACROSS
+from berth.tools.kubernetes.api.types.schema import TYPES
 from tests.docs.blocks import ROOT
 
 PAGE = ROOT / "docs/validation.md"

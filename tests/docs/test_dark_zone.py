@@ -16,11 +16,11 @@ from typing import Any
 import anyio
 import pytest
 
-from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.kubeconfig import kubeconfig
-from berth.tools.apiserver.store import Store
-from berth.tools.hollow.embedded import Embedded
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.cluster.apiserver.app import serve
+from berth.tools.cluster.apiserver.kubeconfig import kubeconfig
+from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.docs.blocks import ROOT, write_files
 from tests.docs.consoles import follow
 from tests.kit.embedded import run_virtually, running
@@ -39,7 +39,7 @@ PODS = "/api/v1/namespaces/default/pods"
 async def _story(folder: Path) -> None:
     write_files(EVICTION, folder)
     store, clock = Store(), LoopClock()
-    access = Embedded(store)
+    access = EmbeddedAccess(store)
     async with serve(store=store) as url:
         (folder / "config").write_text(kubeconfig(url))
         kubectl = Kubectl(folder / "config", folder)

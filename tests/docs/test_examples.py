@@ -18,9 +18,9 @@ from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.config.load import from_mapping
 from berth.plugin import Plugin, Pod, PodInfo
+from berth.tools.answers.explain.decision import Decision, decide
 from berth.tools.bench.command import bench
 from berth.tools.bench.measure import Result
-from berth.tools.explain.decision import Decision, decide
 from tests.docs.blocks import (
     BENCH,
     EXPLAIN,

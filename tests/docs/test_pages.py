@@ -23,10 +23,10 @@ from berth.config.load import from_mapping
 from berth.config.profiles import DEFAULT_MULTI_POINT
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import DependsOn, Plugin
+from berth.tools.answers.explain.decision import Decision, Preemption
 from berth.tools.bench.measure import Result
-from berth.tools.explain.decision import Decision, Preemption
-from berth.tools.whatif.serve import serve
-from berth.tools.whatif.sweep.command import sweep
+from berth.tools.views.commands.serve import serve
+from berth.tools.views.commands.sweep import sweep
 from tests.docs import flag_tables, rule_tables
 from tests.docs.blocks import BENCH, EXPLAIN, PAGES, PREEMPTION, ROOT, Block, blocks
 from tests.kit.handle import NoApi

@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import yaml
 
-from berth.tools.hollow.kubelet.kubelets import run_kubelets
-from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.hollow.kubelet.stages.reading import STEPS, read_stages
+from berth.tools.cluster.kubelets.kubelets import run_kubelets
+from berth.tools.cluster.kubelets.stage_files import STEPS, read_stages
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.docs.blocks import ROOT, blocks
 from tests.kit.cluster import cluster
 from tests.kit.virtual_loop import in_virtual_time
@@ -32,7 +32,7 @@ def test_the_table_has_every_python_step() -> None:
 
 
 def test_the_annotations_are_those_of_the_stages_and_steps() -> None:
-    folder = ROOT / "tools/hollow/kubelet"
+    folder = ROOT / "tools/kubernetes/kubelet"
     texts = "".join(
         path.read_text() for path in folder.rglob("*.*") if path.suffix in (".py", ".yaml")
     )

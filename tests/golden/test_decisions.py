@@ -12,7 +12,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
-from berth.tools.explain.decision import decide
+from berth.tools.answers.explain.decision import decide
 from tests.golden.scenarios import difference, faults, load, overruled
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of

@@ -12,7 +12,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
-from berth.tools.explain.devices import DeviceSupply, supply
+from berth.tools.answers.explain.device_words import DeviceSupply, supply
 from tests.golden.scenarios import load
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of

@@ -19,7 +19,7 @@ from typing import Any
 import anyio
 
 from berth.actors.client.watch import ObjectChanged, ObjectDeleted, Reflector
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.pod_lives import BRIEF_SECONDS, event, version
 from tests.kit.virtual_loop import LoopClock, in_virtual_time

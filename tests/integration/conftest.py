@@ -11,7 +11,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
 from berth.actors import system
-from berth.tools.apiserver.app import Server
+from berth.tools.cluster.apiserver.app import Server
 from tests.kit.rights import as_service_account, authorized
 
 

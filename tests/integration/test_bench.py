@@ -16,10 +16,10 @@ from berth.actors.runtime.clock import SystemClock
 from berth.actors.system import run_scheduler
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.types import KubeSchedulerConfiguration, LeaderElectionConfiguration
-from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.kubeconfig import kubeconfig
 from berth.tools.bench.command import SAMPLE, bench
 from berth.tools.bench.workload import load, select
+from berth.tools.cluster.apiserver.app import serve
+from berth.tools.cluster.apiserver.kubeconfig import kubeconfig
 
 pytestmark = pytest.mark.full
 

@@ -13,11 +13,11 @@ import anyio
 from berth.actors.client.rest import Connection
 from berth.actors.system import run_scheduler
 from berth.config.load import from_mapping
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.app import Server
-from berth.tools.apiserver.http import Follow, Response, Stream
-from berth.tools.apiserver.http_reader import Request
-from berth.tools.apiserver.store import Store
+from berth.tools.cluster.apiserver.app import Server
+from berth.tools.cluster.apiserver.http import Follow, Response, Stream
+from berth.tools.kubernetes.api.requests.request import HttpRequest
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cluster import cluster
 from tests.kit.messages import no_room
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
@@ -45,7 +45,7 @@ class Absent:
         self.unanswered: list[str] = []
         self.deleted: list[str] = []
 
-    def answer(self, request: Request) -> Response | Follow:
+    def answer(self, request: HttpRequest) -> Response | Follow:
         if request.method == "DELETE":
             self.deleted.append(request.path.rpartition("/")[2])
         recorded = request.path.startswith("/apis/events.k8s.io") or b"PodScheduled" in request.body

@@ -40,7 +40,7 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.actors.telemetry.measures import Registry
 from berth.config.options import Options
 from berth.plugin import SUCCESS, Node, Pod, PodInfo
-from berth.tools.debug.command import debug
+from berth.tools.views.commands.debug import debug
 from tests.kit.clock import VirtualClock
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.instruments import unread

@@ -17,9 +17,9 @@ import anyio
 import pytest
 from click.testing import CliRunner
 
+from berth.tools.answers.feed.feed import GLANCE_SECONDS
 from berth.tools.demo.command import demo
-from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.page.feed import GLANCE_SECONDS
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.processes import POLL_SECONDS, berth, free_port
 
 pytestmark = pytest.mark.full

@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
+from berth.tools.cluster.drivers.device_driver import run_driver
+from berth.tools.cluster.drivers.inventory_file import read_objects
 from berth.tools.demo.command import DEVICES
-from berth.tools.hollow.devices.driver import run_driver
-from berth.tools.hollow.devices.inventory import read_objects
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.virtual_loop import in_virtual_time
 

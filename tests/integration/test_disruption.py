@@ -8,7 +8,7 @@ import aiohttp
 import anyio
 import pytest
 
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster, toy_cluster
 from tests.kit.virtual_loop import in_virtual_time
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from berth.actors.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from berth.actors.telemetry.logs import configure_logs
-from berth.tools.doctor.command import doctor
+from berth.tools.views.commands.doctor import doctor
 from tests.kit.cluster import cluster
 from tests.kit.serving import open_to_all, url_of
 

@@ -17,7 +17,7 @@ import yaml
 from berth.actors.client.rest import ApiError
 from berth.config.feature_gates import with_defaults
 from berth.config.options import Options
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.virtual_loop import in_virtual_time
 

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from berth.tools.hollow.kubelet.housekeeping import Setup
-from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.hollow.kubelet.pressure.configuration import read_configurations
+from berth.tools.cluster.kubelets.configuration_files import read_configurations
+from berth.tools.cluster.kubelets.housekeeping import Setup
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import cluster
 from tests.kit.kubectl import Daemon, Kubectl
 from tests.kit.programs import needs

@@ -13,18 +13,18 @@ from aiohttp import web
 from berth.actors.client.rest import Connection
 from berth.config.load import from_mapping
 from berth.plugin import ObjectMeta, WatchedKind
-from berth.tools.explain.answering import answer
-from berth.tools.explain.decision import Decision
-from berth.tools.explain.source import (
+from berth.tools.answers.explain.cluster_source import (
+    ClusterQuestion,
     Document,
-    Question,
     SourceError,
     from_cluster,
     from_manifests,
     kinds_besides,
     question_about,
 )
-from berth.tools.explain.subject import Subject
+from berth.tools.answers.explain.decider import answer
+from berth.tools.answers.explain.decision import Decision
+from berth.tools.answers.explain.subject import Subject
 from tests.integration.test_client import served
 from tests.kit.daemon import node, pod
 from tests.kit.devices import allocated, claim, device_class, resource_slice, using
@@ -46,7 +46,7 @@ VOLUME = {
 }
 
 
-def asked_in(documents: list[Document]) -> Question:
+def asked_in(documents: list[Document]) -> ClusterQuestion:
     return question_about(Subject.parse("asked"), documents, from_mapping(None))
 
 

@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from berth.config.types import API_VERSION, KIND
-from berth.tools.explain.command import explain
+from berth.tools.views.commands.explain import explain
 from tests.kit.cluster import Cluster, cluster, configured
 from tests.kit.extender import (
     FAILURES,

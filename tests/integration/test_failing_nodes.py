@@ -15,9 +15,9 @@ from typing import Any
 import anyio
 import pytest
 
-from berth.tools.hollow.access import OverHttp
-from berth.tools.hollow.controllers import run_controllers
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.cluster.controllers.cluster_access import OverHttp
+from berth.tools.cluster.controllers.controller_manager import run_controllers
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster, path_of
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 

@@ -32,12 +32,12 @@ from berth.plugin import (
     Resource,
     Status,
 )
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.app import Server
-from berth.tools.apiserver.http import Follow, Response, Stream
-from berth.tools.apiserver.http_reader import Request
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Store
+from berth.tools.cluster.apiserver.app import Server
+from berth.tools.cluster.apiserver.http import Follow, Response, Stream
+from berth.tools.kubernetes.api.requests.request import HttpRequest
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.resources import BY_KIND
+from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cluster import cluster, configured
 from tests.kit.virtual_loop import in_virtual_time
 
@@ -76,7 +76,7 @@ class Faults:
         self.written: Counter[str] = Counter()
         self.injected: Counter[str] = Counter()
 
-    def answer(self, request: Request) -> Response | Follow:
+    def answer(self, request: HttpRequest) -> Response | Follow:
         if request.method != "POST" or not request.path.endswith("/binding"):
             return self._inner.answer(request)
         uid = msgspec.json.decode(request.body)["metadata"]["uid"]

@@ -15,12 +15,12 @@ from berth.actors.messages.recorder import SetUnschedulable
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.config.feature_gates import with_defaults
 from berth.config.options import Options
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.app import Server
-from berth.tools.apiserver.http import Follow, Response
-from berth.tools.apiserver.http_reader import Request
-from berth.tools.apiserver.store import Store
-from berth.tools.explain.command import explain
+from berth.tools.cluster.apiserver.app import Server
+from berth.tools.cluster.apiserver.http import Follow, Response
+from berth.tools.kubernetes.api.requests.request import HttpRequest
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.views.commands.explain import explain
 from tests.kit.cluster import cluster
 from tests.kit.daemon import daemon
 from tests.kit.pipeline import Pipeline, pipeline
@@ -236,7 +236,7 @@ async def test_the_kinds_are_listed_as_the_gate_says(streams: bool) -> None:
     server = Server(store)
     requests: set[str] = set()
 
-    def answer(request: Request) -> Response | Follow:
+    def answer(request: HttpRequest) -> Response | Follow:
         if request.method == "GET" and request.path in ("/api/v1/pods", "/api/v1/nodes"):
             how = "watch" if "watch" in request.query else "list"
             requests.add("stream" if "sendInitialEvents" in request.query else how)

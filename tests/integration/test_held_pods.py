@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from berth.actors.telemetry.logs import configure_logs
-from berth.tools.debug.command import debug
-from berth.tools.debug.why import why
-from berth.tools.doctor.command import doctor
+from berth.tools.views.commands.debug import debug
+from berth.tools.views.commands.doctor import doctor
+from berth.tools.views.commands.why import why
 from tests.integration.test_doctor import kubeconfig
 from tests.kit.cluster import cluster, configured
 from tests.kit.daemon import node, pod

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from berth.actors.client.rest import ApiError
-from berth.tools.hollow.controllers import OF_CLAIMS, run_controllers
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.cluster.controllers.controller_manager import OF_CLAIMS, run_controllers
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import cluster, toy_cluster
 from tests.kit.virtual_loop import in_virtual_time
 

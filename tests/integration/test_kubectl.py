@@ -17,7 +17,7 @@ import pytest
 
 from berth.actors.client.rest import Client, Connection
 from berth.actors.scheduling.kube.yaml_documents import documents
-from berth.tools.apiserver.app import serve
+from berth.tools.cluster.apiserver.app import serve
 from tests.kit.cases import texts
 
 Document = dict[str, Any]

@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
-from berth.tools.hollow.access import OverHttp
-from berth.tools.hollow.kubelet.kubelets import run_kubelets
-from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.hollow.kubelet.stages.reading import read_stages
+from berth.tools.cluster.controllers.cluster_access import OverHttp
+from berth.tools.cluster.kubelets.kubelets import run_kubelets
+from berth.tools.cluster.kubelets.stage_files import read_stages
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 

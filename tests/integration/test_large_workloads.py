@@ -11,14 +11,15 @@ from typing import Any
 import anyio
 import pytest
 
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Store
-from berth.tools.hollow import controllers, replica_set
-from berth.tools.hollow.controllers import run_controllers
-from berth.tools.hollow.embedded import Embedded
-from berth.tools.hollow.kubelet.kubelets import run_kubelets
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.cluster.controllers import controller_manager
+from berth.tools.cluster.controllers.controller_manager import run_controllers
+from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
+from berth.tools.cluster.kubelets.kubelets import run_kubelets
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.resources import BY_KIND
+from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.kubernetes.workloads import replica_set
 from tests.kit.virtual_loop import LoopClock, VirtualLoop
 
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
@@ -53,7 +54,7 @@ def test_the_decisions_on_a_workload_do_not_grow_with_its_pods(
     async def play() -> None:
         store = Store()
         Api(store).seed()
-        access, clock = Embedded(store), LoopClock()
+        access, clock = EmbeddedAccess(store), LoopClock()
         async with anyio.create_task_group() as group:
             await group.start(run_controllers, access, clock, Random(1))
             Api(store).create(REPLICA_SETS, "default", replicas(REPLICAS))
@@ -78,19 +79,19 @@ def test_a_cluster_at_rest_writes_leases_and_heartbeats_alone(
 ) -> None:
     """Nothing is decided for a renewed lease, nor for a node that gives signs of life."""
     touched: Counter[str] = Counter()
-    decide = controllers._Runner._decide
+    decide = controller_manager._Runner._decide
 
-    def counted(self: controllers._Runner, item: Any) -> Any:
+    def counted(self: controller_manager._Runner, item: Any) -> Any:
         touched[item.controller] += 1
         return decide(self, item)
 
-    monkeypatch.setattr(controllers._Runner, "_decide", counted)
+    monkeypatch.setattr(controller_manager._Runner, "_decide", counted)
     written: Counter[str] = Counter()
 
     async def play() -> None:
         store = Store(journal=lambda kind, event: written.update([kind.plural]))
         Api(store).seed()
-        access, clock, rng = Embedded(store), LoopClock(), Random(1)
+        access, clock, rng = EmbeddedAccess(store), LoopClock(), Random(1)
         async with anyio.create_task_group() as group:
             for number in range(1, 21):
                 Api(store).create(NODES, "", hollow_node(number))

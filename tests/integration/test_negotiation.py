@@ -14,12 +14,12 @@ import pytest
 
 from berth.actors.client.rest import ApiError
 from berth.actors.configuration.file import load_file
-from berth.tools.apiserver.app import Server
-from berth.tools.apiserver.http import Follow, Response
-from berth.tools.apiserver.http_reader import Request
+from berth.tools.cluster.apiserver.app import Server
+from berth.tools.cluster.apiserver.http import Follow, Response
+from berth.tools.cluster.drivers.negotiation_driver import run_negotiating_driver
 from berth.tools.demo.command import NEGOTIATION
-from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.hollow.negotiation.driver import run_negotiating_driver
+from berth.tools.kubernetes.api.requests.request import HttpRequest
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import UNLIMITED, Cluster, cluster
 from tests.kit.devices import claim as claim_of_v1
 from tests.kit.devices import device_class, request, resource_slice
@@ -140,9 +140,9 @@ async def test_a_context_that_was_created_before_is_changed(
 ) -> None:
     """The scheduler learns it from the API server, if the informer does not have it yet."""
     answer = Server.answer
-    created: list[Request] = []
+    created: list[HttpRequest] = []
 
-    def first_is_lost(server: Server, request: Request) -> Response | Follow:
+    def first_is_lost(server: Server, request: HttpRequest) -> Response | Follow:
         answered = answer(server, request)
         is_first = request.path.endswith("/podschedulingcontexts") and not created
         if request.method != "POST" or not is_first:

@@ -8,11 +8,11 @@ import anyio
 import msgspec
 import pytest
 
-from berth.tools.explain.eviction import eviction
-from berth.tools.hollow.kubelet.housekeeping import Setup
-from berth.tools.hollow.kubelet.kubelets import run_kubelets
-from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.hollow.kubelet.pressure.configuration import DEFAULTS, Configuration
+from berth.tools.answers.explain.eviction_story import eviction
+from berth.tools.cluster.kubelets.housekeeping import Setup
+from berth.tools.cluster.kubelets.kubelets import run_kubelets
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.kubernetes.kubelet.pressure.kubelet_settings import DEFAULTS, Configuration
 from tests.kit.cluster import Cluster, cluster, toy_cluster
 from tests.kit.virtual_loop import in_virtual_time
 

@@ -17,7 +17,7 @@ from berth.actors.client.tenure import ALWAYS
 from berth.actors.scheduling.kube.kinds import NODES
 from berth.actors.system import Daemon
 from berth.config.load import from_mapping
-from berth.tools.apiserver.app import serve
+from berth.tools.cluster.apiserver.app import serve
 from tests.integration.test_client import served
 from tests.kit.daemon import Document, node, pod
 from tests.kit.virtual_loop import LoopClock, in_virtual_time

@@ -21,15 +21,22 @@ from berth.actors.telemetry.problems import LoggedProblem
 from berth.actors.wiring.glance import Glance, QueuedPod, Rejections
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
-from berth.tools.apiserver.store import Store
-from berth.tools.explain.decision import Decision, Verdict
-from berth.tools.hollow.embedded import Embedded
-from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.page.acting import act
-from berth.tools.page.embedded import EmbeddedSource
-from berth.tools.page.server import Acts, Asks, Handler, serve_page
-from berth.tools.page.source import Source
-from berth.tools.page.story import Change, Condition, Happening, PastAttempt, Reason, Story
+from berth.tools.answers.explain.decision import Decision, NodeVerdict
+from berth.tools.answers.feed.feed_source import Source
+from berth.tools.answers.feed.node_actions import act
+from berth.tools.answers.feed.story import (
+    Happening,
+    PastAttempt,
+    Reason,
+    Story,
+    StoryChange,
+    StoryCondition,
+)
+from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
+from berth.tools.demo.page_source import EmbeddedSource
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.views.page.page_server import Acts, Asks, Handler, serve_page
 from tests.kit.page import FilledSource, node_of, pod_of
 from tests.kit.processes import free_port
 from tests.kit.programs import needs
@@ -66,8 +73,8 @@ def filled(nodes: int, pods: int) -> FilledSource:
         ),
         pod_of("shop/big", message=MESSAGE),
     )
-    verdict = Verdict("Unschedulable", "NodeResourcesFit", ["Insufficient cpu"])
-    fits = Verdict("Success", "", [])
+    verdict = NodeVerdict("Unschedulable", "NodeResourcesFit", ["Insufficient cpu"])
+    fits = NodeVerdict("Success", "", [])
     decision = Decision(
         filter={f"node-{i}": fits if i < 3 else verdict for i in range(nodes)},
         score={"ImageLocality": {f"node-{i}": i for i in range(3)}},
@@ -83,7 +90,7 @@ def filled(nodes: int, pods: int) -> FilledSource:
         0,
         "2026-01-01T00:00:00Z",
         {},
-        [Condition("PodScheduled", "False", "Unschedulable", MESSAGE, "2026-01-01T00:00:00Z")],
+        [StoryCondition("PodScheduled", "False", "Unschedulable", MESSAGE, "2026-01-01T00:00:00Z")],
         [Happening("2026-01-01T00:00:00Z", "Warning", "FailedScheduling", MESSAGE, 3)],
         decision,
         attempts=[
@@ -102,7 +109,7 @@ def filled(nodes: int, pods: int) -> FilledSource:
                 (),
             )
         ],
-        changes=[Change("owner", "Request at most 4 cpu: it fits on node-1.")],
+        changes=[StoryChange("owner", "Request at most 4 cpu: it fits on node-1.")],
         sentence=SENTENCE,
     )
     queued = QueuedPod("shop/big", "unschedulable", 3, 0, 0.0, ("NodeResourcesFit",))
@@ -185,13 +192,13 @@ async def test_hostile_texts_are_shown_as_they_are(browser: Browser) -> None:
         pod_of(hostile, HOSTILE, workload=HOSTILE, message=HOSTILE),
         pod_of(f"{hostile}2", message=HOSTILE),
     )
-    conditions = [Condition(HOSTILE, HOSTILE, HOSTILE, HOSTILE, "")]
+    conditions = [StoryCondition(HOSTILE, HOSTILE, HOSTILE, HOSTILE, "")]
     events = [Happening("", HOSTILE, HOSTILE, HOSTILE, 1)]
     reasons = [Reason(HOSTILE, (HOSTILE,), 1)]
     attempt = PastAttempt(
         1, 0.0, 0.0, 0.0, HOSTILE, HOSTILE, HOSTILE, (), reasons, "", HOSTILE, (HOSTILE,)
     )
-    verdict = Verdict(HOSTILE, HOSTILE, [HOSTILE])
+    verdict = NodeVerdict(HOSTILE, HOSTILE, [HOSTILE])
     decision = Decision(filter={HOSTILE: verdict}, message=HOSTILE)
     source.stories[hostile] = Story(
         hostile,
@@ -205,7 +212,7 @@ async def test_hostile_texts_are_shown_as_they_are(browser: Browser) -> None:
         events,
         decision,
         attempts=[attempt],
-        changes=[Change(HOSTILE, HOSTILE)],
+        changes=[StoryChange(HOSTILE, HOSTILE)],
     )
     async with served(source) as url, browsing(browser) as page:
         await page.goto(f"{url}#/cluster")
@@ -254,7 +261,7 @@ async def test_the_keyboard_alone_is_enough(browser: Browser) -> None:
 
 
 async def test_nodes_of_a_toy_cluster_are_changed_with_the_keyboard(browser: Browser) -> None:
-    access = Embedded(Store())
+    access = EmbeddedAccess(Store())
     for path, document in (
         ("/api/v1/namespaces", {"metadata": {"name": "shop"}}),
         ("/api/v1/nodes", hollow_node(1)),

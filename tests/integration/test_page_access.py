@@ -16,9 +16,9 @@ import pytest
 from aiohttp import web
 from playwright.async_api import Browser, expect
 
-from berth.tools.whatif.fullness import Fullness, NodeChange
-from berth.tools.whatif.placing import Deleted, Evicted, Lost, Placed
-from berth.tools.whatif.result import Kept, Pending, Result, Returned, WithoutPods
+from berth.tools.answers.whatif.conclusion import Kept, Pending, Result, Returned, WithoutPods
+from berth.tools.answers.whatif.fullness import Fullness, NodeChange
+from berth.tools.answers.whatif.placement import Deleted, Evicted, Lost, Placed
 from tests.integration.test_page import MESSAGE, browsing, filled, served
 from tests.kit.programs import needs
 

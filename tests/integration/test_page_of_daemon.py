@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
-FILES = Path(__file__).parents[2] / "tools/page/static"
+FILES = Path(__file__).parents[2] / "tools/views/page/static"
 POD = "pods/default/p"
 
 

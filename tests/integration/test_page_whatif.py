@@ -12,15 +12,15 @@ from playwright.async_api import Browser, Page, expect
 
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
-from berth.tools.apiserver.store import Store
-from berth.tools.hollow.embedded import Embedded
-from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.page.acting import act
-from berth.tools.page.embedded import EmbeddedSource
-from berth.tools.whatif.acting import Doing
-from berth.tools.whatif.listed import Listed
-from berth.tools.whatif.service import Service
-from berth.tools.whatif.weights import weights_of
+from berth.tools.answers.feed.node_actions import act
+from berth.tools.answers.whatif.http_service import Service
+from berth.tools.answers.whatif.listed_cluster import ListedCluster
+from berth.tools.answers.whatif.real_steps import RealSteps
+from berth.tools.answers.whatif.weights import weights_of
+from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
+from berth.tools.demo.page_source import EmbeddedSource
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.integration.test_page import (
     GROUND,
     HOSTILE,
@@ -70,7 +70,7 @@ spec: {containers: [{name: c, image: nginx}]}
 @asynccontextmanager
 async def toy() -> AsyncIterator[str]:
     """Serves the page of a toy cluster of three nodes, with one pod."""
-    access, configuration = Embedded(Store()), from_mapping(None)
+    access, configuration = EmbeddedAccess(Store()), from_mapping(None)
     for path, document in (
         ("/api/v1/namespaces", {"metadata": {"name": "shop"}}),
         ("/api/v1/namespaces", {"metadata": {"name": "default"}}),
@@ -81,8 +81,10 @@ async def toy() -> AsyncIterator[str]:
     source = EmbeddedSource(
         access, FilledSource().glance, nothing_recorded, configuration, DEFAULTS
     )
-    asks = Service(Listed(access, configuration, DEFAULTS), weights_of(configuration, DEFAULTS))
-    acts, does = partial(act, access), Doing(access).respond
+    asks = Service(
+        ListedCluster(access, configuration, DEFAULTS), weights_of(configuration, DEFAULTS)
+    )
+    acts, does = partial(act, access), RealSteps(access).respond
     async with served(source, acts=acts, asks=asks, does=does) as url:
         yield url
 

@@ -12,7 +12,7 @@ import anyio
 import yaml
 from click.testing import CliRunner
 
-from berth.tools.explain.command import explain
+from berth.tools.views.commands.explain import explain
 from tests.integration.test_extenders import document, entry, extended, node, pod, refused
 from tests.kit.cluster import Cluster
 from tests.kit.extender import Answer, Body, small_extender

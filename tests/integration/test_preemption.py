@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster, configured
 from tests.kit.virtual_loop import in_virtual_time
 

@@ -26,7 +26,7 @@ from berth.plugin import (
     Status,
     unschedulable,
 )
-from berth.tools.debug.why import lines_of
+from berth.tools.views.commands.why import lines_of
 from tests.kit.pipeline import Pipeline, pipeline
 
 NODE = {

@@ -29,8 +29,8 @@ from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.kube.meta import ObjectReference
 from berth.plugin import Pod
-from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.store import Store
+from berth.tools.cluster.apiserver.app import serve
+from berth.tools.kubernetes.api.store import Store
 
 Document = dict[str, Any]
 T = TypeVar("T")

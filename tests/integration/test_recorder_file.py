@@ -15,7 +15,7 @@ import anyio
 import pytest
 from click.testing import CliRunner
 
-from berth.tools.debug.why import why
+from berth.tools.views.commands.why import why
 from tests.kit.cluster import ClusterClient, cluster
 from tests.kit.daemon import node, pod
 from tests.kit.processes import Berth, berth

@@ -8,8 +8,8 @@ import anyio
 import msgspec
 import pytest
 
-from berth.tools.hollow.kubelet.housekeeping import Setup
-from berth.tools.hollow.kubelet.pressure.configuration import DEFAULTS, Configuration
+from berth.tools.cluster.kubelets.housekeeping import Setup
+from berth.tools.kubernetes.kubelet.pressure.kubelet_settings import DEFAULTS, Configuration
 from tests.kit.cluster import Cluster, toy_cluster
 from tests.kit.virtual_loop import in_virtual_time
 

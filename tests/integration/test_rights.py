@@ -17,8 +17,8 @@ from berth.actors.runtime.clock import SystemClock
 from berth.actors.system import run_scheduler
 from berth.config.options import Options, SecureServing
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.resources import BY_KIND
+from berth.tools.cluster.apiserver.app import serve
+from berth.tools.kubernetes.api.types.resources import BY_KIND
 from tests.kit.daemon import node, pod
 from tests.kit.processes import free_port
 from tests.kit.rights import ACCOUNT, NAMESPACE, RIGHTS, shipped

@@ -17,7 +17,7 @@ from berth.actors.system import Daemon
 from berth.actors.telemetry.instruments import Instruments
 from berth.actors.telemetry.measures import Registry
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.apiserver.app import serve
+from berth.tools.cluster.apiserver.app import serve
 from tests.kit.cluster import cluster
 from tests.kit.instruments import Reader
 from tests.kit.messages import no_room

@@ -25,8 +25,8 @@ from berth.actors.server.actor import delegates
 from berth.actors.server.lookup import LookupFailedError
 from berth.actors.server.tls import ServingError
 from berth.config.options import Authentication, Authorization, Options, SecureServing
-from berth.tools.apiserver.http import Response, listen
-from berth.tools.apiserver.http_reader import Request
+from berth.tools.cluster.apiserver.http import Response, listen
+from berth.tools.kubernetes.api.requests.request import HttpRequest
 from tests.kit.daemon import daemon
 from tests.kit.processes import free_port
 from tests.kit.reviewer import Reviewer
@@ -132,7 +132,7 @@ async def test_every_page_is_served() -> None:
 async def delegating(folder: Path, reviewer: Reviewer) -> AsyncIterator[Options]:
     """Yields options that delegate to an API server."""
 
-    def answer(request: Request) -> Response:
+    def answer(request: HttpRequest) -> Response:
         try:
             return Response(
                 msgspec.json.encode(reviewer.answered(request.method, request.path, request.body))

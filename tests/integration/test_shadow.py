@@ -16,16 +16,16 @@ from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.app import Server
-from berth.tools.apiserver.http import Follow, Response
-from berth.tools.apiserver.http_reader import Request
-from berth.tools.apiserver.store import Store
-from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.shadow.command import shadow
-from berth.tools.shadow.judging import Agreement
-from berth.tools.shadow.report import Report
-from berth.tools.shadow.watching import Watching
+from berth.tools.answers.shadow.placement_judge import Agreement
+from berth.tools.answers.shadow.shadow_report import Report
+from berth.tools.answers.shadow.shadow_watch import Watching
+from berth.tools.cluster.apiserver.app import Server
+from berth.tools.cluster.apiserver.http import Follow, Response
+from berth.tools.kubernetes.api.requests.request import HttpRequest
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.views.commands.shadow import shadow
 from tests.kit.cluster import Cluster, cluster, configured, toy_cluster
 from tests.kit.daemon import pod
 from tests.kit.processes import free_port
@@ -113,9 +113,9 @@ async def test_it_needs_the_shipped_rights_and_writes_nothing() -> None:
     store = Store()
     Api(store).seed()
     server = Server(store)
-    shown: list[Request] = []
+    shown: list[HttpRequest] = []
 
-    def answer(request: Request) -> Response | Follow:
+    def answer(request: HttpRequest) -> Response | Follow:
         if "scheduler" in request.headers.get("user-agent", ""):
             shown.append(request)
         return server.answer(request)

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from berth.tools.hollow.kubelet.housekeeping import Setup
-from berth.tools.hollow.kubelet.pressure.configuration import read_configurations
+from berth.tools.cluster.kubelets.configuration_files import read_configurations
+from berth.tools.cluster.kubelets.housekeeping import Setup
 from tests.kit.cluster import toy_cluster
 from tests.kit.virtual_loop import in_virtual_time
 

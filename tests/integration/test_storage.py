@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from berth.tools.hollow.controllers import run_controllers
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.cluster.controllers.controller_manager import run_controllers
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.virtual_loop import in_virtual_time
 

@@ -15,11 +15,11 @@ import anyio
 import msgspec
 import pytest
 
-from berth.tools.explain.source import Live
-from berth.tools.feature_gates import gates_from
-from berth.tools.whatif.sweep.cell import WhatIfs
-from berth.tools.whatif.sweep.definition import definition_of
-from berth.tools.whatif.sweep.plan import plan_of
+from berth.tools.answers.explain.cluster_source import Live
+from berth.tools.answers.terminal.feature_gates import gates_from
+from berth.tools.answers.whatif.sweep.cell import WhatIfs
+from berth.tools.answers.whatif.sweep.definition import definition_of
+from berth.tools.answers.whatif.sweep.plan import plan_of
 from tests.kit.processes import berth, free_port, install
 
 pytestmark = pytest.mark.full

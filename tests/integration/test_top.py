@@ -14,14 +14,14 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.config.options import Authorization
-from berth.tools import recording
-from berth.tools.apiserver.kubeconfig import kubeconfig
-from berth.tools.debug.asking import Target
-from berth.tools.top.app import Top
-from berth.tools.top.command import top
-from berth.tools.top.live import Live
-from berth.tools.top.model import Cluster
-from berth.tools.top.watched import LostError
+from berth.tools.answers.debug.debug_client import DebugTarget
+from berth.tools.cluster.apiserver.kubeconfig import kubeconfig
+from berth.tools.docs import recording
+from berth.tools.views.commands.top import top
+from berth.tools.views.top.app import Top
+from berth.tools.views.top.cluster_model import ClusterModel
+from berth.tools.views.top.live_cluster import Live
+from berth.tools.views.top.view_source import LostError
 from tests.kit.cluster import cluster
 from tests.kit.daemon import node, pod
 from tests.kit.processes import free_port
@@ -110,8 +110,8 @@ def test_another_terminal_looks_at_a_demo_until_and_after_it_ends() -> None:
             assert looking.ends() == 0
 
 
-def target(server: str, kubeconfig: Path) -> Target:
-    return Target(
+def target(server: str, kubeconfig: Path) -> DebugTarget:
+    return DebugTarget(
         server=server,
         leader=False,
         lease="",
@@ -132,7 +132,7 @@ async def test_a_scheduler_is_looked_at(tmp_path: Path) -> None:
         await running.create("Node", node("small", "2"))
         await running.create("Pod", pod("big", "4"))
         live = Live(target(url_of(options), file), from_mapping(None), DEFAULTS)
-        async with Top(live, Cluster()).run_test(size=(100, 30)) as pilot:
+        async with Top(live, ClusterModel()).run_test(size=(100, 30)) as pilot:
             await shows(pilot, lambda text: "1 pending" in text and ">small" in text)
             await pilot.press("2")
             await shows(pilot, lambda text: "parked 1" in text and "NodeResourcesFit 1" in text)

@@ -10,11 +10,11 @@ from structlog.testing import capture_logs
 
 from berth.actors.client.rest import Client, Connection
 from berth.actors.runtime.clock import SystemClock
-from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Store
-from berth.tools.hollow.access import OverHttp
-from berth.tools.hollow.controllers import run_controllers
+from berth.tools.cluster.apiserver.app import serve
+from berth.tools.cluster.controllers.cluster_access import OverHttp
+from berth.tools.cluster.controllers.controller_manager import run_controllers
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.resources import BY_KIND
 
 Document = dict[str, Any]
 REPLICA_SETS, PODS = BY_KIND["apps/v1", "ReplicaSet"], BY_KIND["v1", "Pod"]

@@ -9,11 +9,11 @@ from typing import Any
 import anyio
 
 from berth.actors.client.wire import MAX_CONNECTIONS
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.app import Server
-from berth.tools.apiserver.http import Follow, Response, Stream
-from berth.tools.apiserver.http_reader import Request
-from berth.tools.apiserver.store import Store
+from berth.tools.cluster.apiserver.app import Server
+from berth.tools.cluster.apiserver.http import Follow, Response, Stream
+from berth.tools.kubernetes.api.requests.request import HttpRequest
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cluster import cluster
 from tests.kit.virtual_loop import in_virtual_time
 
@@ -27,10 +27,10 @@ class Faulty:
         store = Store()
         Api(store).seed()
         self._server = Server(store)
-        self.hangs: Callable[[Request], bool] = lambda _: False
+        self.hangs: Callable[[HttpRequest], bool] = lambda _: False
         self.unanswered = 0
 
-    def answer(self, request: Request) -> Response | Follow:
+    def answer(self, request: HttpRequest) -> Response | Follow:
         if self.hangs(request):
             self.unanswered += 1
             return self._never

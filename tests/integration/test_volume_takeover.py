@@ -18,10 +18,10 @@ import anyio
 import pytest
 
 from berth.actors.runtime.clock import SystemClock
-from berth.tools.hollow.access import OverHttp
-from berth.tools.hollow.controllers import run_controllers
-from berth.tools.hollow.kubelet.kubelets import run_kubelets
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.cluster.controllers.cluster_access import OverHttp
+from berth.tools.cluster.controllers.controller_manager import run_controllers
+from berth.tools.cluster.kubelets.kubelets import run_kubelets
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.daemons import LEADS, LEASE, Daemons, daemons
 
 pytestmark = pytest.mark.full

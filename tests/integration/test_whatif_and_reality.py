@@ -24,15 +24,15 @@ from berth.actors.scheduling.decision.observer import DecisionObserver
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Ints
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Store
-from berth.tools.feature_gates import gates_from
-from berth.tools.hollow.embedded import Embedded
-from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.whatif.documents import Documents
-from berth.tools.whatif.steps import Content, Written, steps_of
-from berth.tools.whatif.trying import result_of
+from berth.tools.answers.terminal.feature_gates import gates_from
+from berth.tools.answers.whatif.steps import Content, Written, steps_of
+from berth.tools.answers.whatif.trial import result_of
+from berth.tools.answers.whatif.tried_documents import Documents
+from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.resources import BY_KIND
+from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import configured
 from tests.kit.embedded import run_virtually, running
 from tests.kit.examples import examples
@@ -220,7 +220,7 @@ class Reality:
     def __init__(self) -> None:
         self._store = Store()
         self._api = Api(self._store)
-        self._access = Embedded(self._store)
+        self._access = EmbeddedAccess(self._store)
         self.seen = TieSeen()
         self.races = False  # pods of several workloads waited: their backoff decided who came first
 

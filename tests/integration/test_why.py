@@ -15,7 +15,7 @@ from berth.actors.client.rest import Connection
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.system import run_scheduler
 from berth.actors.telemetry.logs import configure_logs
-from berth.tools.debug.why import why
+from berth.tools.views.commands.why import why
 from tests.kit.cluster import UNLIMITED, cluster
 from tests.kit.daemon import node, pod
 from tests.kit.serving import open_to_all, url_of

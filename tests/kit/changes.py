@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from berth.config.load import from_mapping
-from berth.tools.explain.answering import Explainer, decided
-from berth.tools.explain.changes.change import Suggestion
-from berth.tools.explain.changes.search import is_pending, search
-from berth.tools.explain.changes.world import edited
-from berth.tools.explain.decision import Decision, Failure
-from berth.tools.explain.source import Question
+from berth.tools.answers.explain.changes.change import Suggestion
+from berth.tools.answers.explain.changes.proof_search import is_pending, search
+from berth.tools.answers.explain.changes.tried_cluster import edited
+from berth.tools.answers.explain.cluster_source import ClusterQuestion
+from berth.tools.answers.explain.decider import Explainer, decided
+from berth.tools.answers.explain.decision import Decision, Failure
 
 Document = dict[str, Any]
 CONFIGURATION = from_mapping(None)
@@ -25,7 +25,7 @@ def suggested(objects: Sequence[Document], pod: Document) -> list[Suggestion] | 
     """Returns what would change the decision, None if the pod is not pending. The search has to
     leave the cluster as it was.
     """
-    question = Question(pod, list(objects), CONFIGURATION)
+    question = ClusterQuestion(pod, list(objects), CONFIGURATION)
     attempt = EXPLAINER.attempt(question)
     explained = decided(attempt)
     if not is_pending(question, attempt, explained.decision):
@@ -54,7 +54,7 @@ def fits_after(
     changed = documents.pop(_place(pending))
     if changed["spec"].get("schedulingGates"):
         return []
-    question = Question(changed, list(documents.values()), CONFIGURATION)
+    question = ClusterQuestion(changed, list(documents.values()), CONFIGURATION)
     decision = decided((explainer or Explainer(CONFIGURATION)).attempt(question)).decision
     assert not isinstance(decision, Failure), decision
     assert bool(decision.hosts) == bool(decision.total)

@@ -18,14 +18,14 @@ from berth.actors.system import DEFAULT_OPTIONS, run_scheduler
 from berth.config.load import from_mapping
 from berth.config.options import Options
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
-from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.http import Answer, listen
-from berth.tools.apiserver.resources import BY_KIND, KINDS
-from berth.tools.hollow.access import OverHttp
-from berth.tools.hollow.controllers import run_controllers
-from berth.tools.hollow.kubelet.housekeeping import NO_SETUP, Setup
-from berth.tools.hollow.kubelet.kubelets import run_kubelets
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.cluster.apiserver.app import serve
+from berth.tools.cluster.apiserver.http import Answer, listen
+from berth.tools.cluster.controllers.cluster_access import OverHttp
+from berth.tools.cluster.controllers.controller_manager import run_controllers
+from berth.tools.cluster.kubelets.housekeeping import NO_SETUP, Setup
+from berth.tools.cluster.kubelets.kubelets import run_kubelets
+from berth.tools.kubernetes.api.types.resources import BY_KIND, KINDS
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.virtual_loop import LoopClock
 
 Document = dict[str, Any]

@@ -18,8 +18,8 @@ from berth.actors.client.rest import Client, Connection
 from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed, Reflector
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
-from berth.tools.apiserver.app import serve
-from berth.tools.apiserver.store import Store
+from berth.tools.cluster.apiserver.app import serve
+from berth.tools.kubernetes.api.store import Store
 from tests.kit.cluster import ClusterClient, Document, path_of
 from tests.kit.processes import POLL_SECONDS, Berth, berth
 from tests.kit.proxy import Proxy, proxy

@@ -20,12 +20,12 @@ from typing import Any
 import anyio
 
 from berth.actors.process.collector import tune_collector
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.resources import BY_KIND, Kind
-from berth.tools.apiserver.store import Event, Store
-from berth.tools.hollow.access import LEASES
-from berth.tools.hollow.embedded import Embedded
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.cluster.controllers.cluster_access import LEASES
+from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
+from berth.tools.kubernetes.api.store import Store, StoreEvent
+from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
+from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.embedded import run_virtually, running
 from tests.kit.virtual_loop import BEGAN, VirtualLoop
 
@@ -62,7 +62,7 @@ class History:
         self.writes: Counter[tuple[Kind, str]] = Counter()
         self.evicted = 0
 
-    def note(self, kind: Kind, event: Event) -> None:
+    def note(self, kind: Kind, event: StoreEvent) -> None:
         if (now := self._clock.now()) != self._time:
             self.settle()
             self._time, self._text = now, b"%f" % now
@@ -128,7 +128,7 @@ async def _play(nodes: int, pods: int, hours: float, seed: int) -> History:
         api.create(NODES, "", hollow_node(number))
     for document in deployments(pods):
         api.create(DEPLOYMENTS, "default", document)
-    access = Embedded(store)
+    access = EmbeddedAccess(store)
     async with running(access, clock, rng):
         await anyio.sleep(hours * 3600)
     history.settle()

@@ -19,9 +19,9 @@ from berth.actors.runtime.supervisor import Child, Supervisor
 from berth.actors.scheduling.decision.observer import DecisionObserver
 from berth.actors.system import Daemon
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.hollow.controllers import run_controllers
-from berth.tools.hollow.embedded import Embedded
-from berth.tools.hollow.kubelet.kubelets import run_kubelets
+from berth.tools.cluster.controllers.controller_manager import run_controllers
+from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
+from berth.tools.cluster.kubelets.kubelets import run_kubelets
 from tests.kit.cluster import UNLIMITED
 from tests.kit.virtual_loop import BEGAN, VirtualLoop
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def running(
-    access: Embedded,
+    access: EmbeddedAccess,
     clock: Clock,
     rng: Random,
     configuration: KubeSchedulerConfiguration = UNLIMITED,
@@ -70,5 +70,5 @@ def run_virtually(
     random.seed(seed)
     with asyncio.Runner(loop_factory=loop) as runner:
         now, began = runner.get_loop().time, BEGAN.timestamp()
-        with patch("berth.tools.apiserver.clock.seconds", lambda: began + now()):
+        with patch("berth.tools.kubernetes.api.clock.seconds", lambda: began + now()):
             return runner.run(story())

@@ -11,7 +11,7 @@ from berth.actors.client.objects import ApiObjects
 from berth.actors.scheduling.framework.measuring import NO_MEASURES
 from berth.actors.scheduling.framework.status import Status
 from berth.config.feature_gates import DEFAULTS
-from berth.tools.explain.handle import HeldObjects
+from berth.tools.answers.explain.plugin_handle import HeldObjects
 from tests.kit.clock import VirtualClock
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import anyio
 
 from berth.actors.cli import main
 from berth.actors.runtime.clock import SystemClock
-from berth.tools.apiserver import clock
+from berth.tools.kubernetes.api import clock
 from tests.kit.paced_loop import PacedLoop
 
 FASTER = 10.0

@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 
 from berth.actors.wiring.glance import Glance
-from berth.tools.page.rows import NodeRow, PodRow
-from berth.tools.page.source import Change
-from berth.tools.page.story import Story
+from berth.tools.answers.feed.feed_source import Change
+from berth.tools.answers.feed.rows import NodeRow, PodRow
+from berth.tools.answers.feed.story import Story
 
 QUIET = Glance(0, 0, 0, 0, 0, 0, 0, (), (), leads=True, problems=(), still_seconds=0.0)
 

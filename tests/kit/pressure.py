@@ -13,14 +13,14 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from berth.tools.hollow.documents import stamp
-from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.hollow.kubelet.pressure.configuration import DEFAULTS, Settings
-from berth.tools.hollow.kubelet.pressure.node import NEVER, NodePressure
-from berth.tools.hollow.kubelet.usage import NO_SCENARIO, Scenario
-from berth.tools.hollow.kubelet.writes import KubeletWrite, StatusPatch
-from berth.tools.hollow.objects import Node, Pod, read
-from berth.tools.hollow.writes import Create
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.kubernetes.kubelet.kubelet_writes import KubeletWrite, StatusPatch
+from berth.tools.kubernetes.kubelet.pressure.kubelet_settings import DEFAULTS, Settings
+from berth.tools.kubernetes.kubelet.pressure.node_pressure import NEVER, NodePressure
+from berth.tools.kubernetes.kubelet.usage_models import NO_SCENARIO, Scenario
+from berth.tools.kubernetes.objects.documents import stamp
+from berth.tools.kubernetes.objects.structs import Node, Pod, read
+from berth.tools.kubernetes.objects.writes import Create
 
 Document = dict[str, Any]
 START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()

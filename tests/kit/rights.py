@@ -17,9 +17,9 @@ from berth.actors.client.access import Remote, remote
 from berth.actors.client.credentials import ANONYMOUS, FixedCredentials, Proof
 from berth.actors.client.rest import ApiError, Connection
 from berth.actors.scheduling.kube.yaml_documents import documents
-from berth.tools.apiserver.app import Server
-from berth.tools.apiserver.http import Follow, Response
-from berth.tools.apiserver.http_reader import Request
+from berth.tools.cluster.apiserver.app import Server
+from berth.tools.cluster.apiserver.http import Follow, Response
+from berth.tools.kubernetes.api.requests.request import HttpRequest
 from tests.kit.processes import ROOT
 from tests.kit.rbac import Attributes, Authorizer, Document, Right, attributes_of, implied
 
@@ -109,14 +109,14 @@ async def as_service_account(
 _answer = Server.answer
 
 
-def authorized(server: Server, request: Request) -> Response | Follow:
+def authorized(server: Server, request: HttpRequest) -> Response | Follow:
     """Returns the embedded API server's answer, if the service account may ask for it. Other
     clients may do everything.
     """
     return refusal(request) or _answer(server, request)
 
 
-def refusal(request: Request) -> Response | None:
+def refusal(request: HttpRequest) -> Response | None:
     """Returns the answer to a request that the service account may not make. None if it may, or if
     another client asks.
     """

@@ -18,11 +18,11 @@ from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.actors.system import run_scheduler
 from berth.config.options import Authentication, Authorization, Options, SecureServing
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.app import Server
-from berth.tools.apiserver.http import Follow, Response, listen
-from berth.tools.apiserver.http_reader import Request
-from berth.tools.apiserver.store import Store
+from berth.tools.cluster.apiserver.app import Server
+from berth.tools.cluster.apiserver.http import Follow, Response, listen
+from berth.tools.kubernetes.api.requests.request import HttpRequest
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.processes import free_port
 from tests.kit.rbac import Authorizer, attributes_of
 from tests.kit.reviewer import Reviewer
@@ -49,7 +49,7 @@ class Secured:
         may = Authorizer(roles, *account).granting
         self._reviewer.rights |= {(name, path) for path in PATHS if may(attributes_of("GET", path))}
 
-    def answer(self, request: Request) -> Response | Follow:
+    def answer(self, request: HttpRequest) -> Response | Follow:
         if not request.path.startswith(REVIEWS):
             return self._server.answer(request)
         try:

@@ -8,7 +8,7 @@ from typing import Any
 from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.tools.explain.cluster import Cluster
+from berth.tools.answers.explain.document_cluster import DocumentCluster
 
 
 def snapshot_of(
@@ -20,7 +20,7 @@ def snapshot_of(
     """Returns the cluster of these objects, for a decision about the pod `info`; the rest is as in
     Cluster. Raises msgspec.ValidationError for an object of the wrong shape.
     """
-    cluster = Cluster(schedulers, kinds)
+    cluster = DocumentCluster(schedulers, kinds)
     for document in objects:
         cluster.put(document)
     if info is not None and info.pod.status.nominated_node_name:

@@ -9,9 +9,9 @@ import anyio
 import pytest
 from textual.pilot import Pilot
 
-from berth.tools.top.model import Event
-from berth.tools.top.told import Told
-from berth.tools.top.watched import LostError
+from berth.tools.views.top.cluster_model import Event
+from berth.tools.views.top.story_lines import PodStory
+from berth.tools.views.top.view_source import LostError
 
 
 class Filled:
@@ -21,7 +21,7 @@ class Filled:
 
     def __init__(self, *events: Event) -> None:
         self.fault = ""
-        self.stories: dict[str, Told] = {}
+        self.stories: dict[str, PodStory] = {}
         self._events = list(events)
         self._news = anyio.Event()
 
@@ -44,7 +44,7 @@ class Filled:
             self._news = anyio.Event()
             await self._news.wait()
 
-    async def story(self, key: str) -> Told | None:
+    async def story(self, key: str) -> PodStory | None:
         if self.fault:
             raise LostError(self.fault)
         return self.stories.get(key)

@@ -36,10 +36,10 @@ from berth.actors.server.debug import Debug
 from berth.actors.system import Daemon
 from berth.config.load import from_mapping
 from berth.config.options import Options
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.targets import target_of
 from berth.tools.bench.inproc import InProcess
-from berth.tools.bench.pods import PodTracker
+from berth.tools.bench.pod_counts import PodTracker
+from berth.tools.kubernetes.api.requests.request_targets import target_of
+from berth.tools.kubernetes.api.types.resources import BY_KIND
 from tests.kit.clock import VirtualClock
 from tests.kit.instruments import unread
 from tests.kit.rights import RIGHTS

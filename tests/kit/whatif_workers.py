@@ -6,8 +6,8 @@ import os
 import resource
 from pathlib import Path
 
-from berth.tools.whatif.memory import data_bytes
-from berth.tools.whatif.worker import MOST_MORE
+from berth.tools.answers.whatif.answer_worker import MOST_MORE
+from berth.tools.answers.whatif.memory import data_bytes
 
 
 def workers() -> list[int]:
@@ -19,7 +19,7 @@ def workers() -> list[int]:
             parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
         except OSError:  # It has ended.
             continue
-        if b"berth.tools.whatif.worker" in words and int(parent) == os.getpid():
+        if b"berth.tools.answers.whatif.answer_worker" in words and int(parent) == os.getpid():
             found.append(int(path.name))
     return found
 

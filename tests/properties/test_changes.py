@@ -13,11 +13,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from berth.tools.apiserver.eviction import PODS
-from berth.tools.apiserver.store import Store
-from berth.tools.explain.answering import Explainer
-from berth.tools.explain.changes.world import edited
-from berth.tools.explain.source import completed_object
+from berth.tools.answers.explain.changes.tried_cluster import edited
+from berth.tools.answers.explain.cluster_source import completed_object
+from berth.tools.answers.explain.decider import Explainer
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.writes.evictions import PODS
 from tests.kit.changes import CONFIGURATION, fits_after, suggested
 from tests.kit.daemon import node, pod
 from tests.kit.examples import examples

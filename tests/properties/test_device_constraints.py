@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.kit.devices import DRIVER, claim, request
 from tests.kit.examples import examples
-from tests.unit.tools.explain.test_devices import at, in_words, on, selecting
+from tests.unit.tools.answers.explain.test_device_words import at, in_words, on, selecting
 
 Document = dict[str, Any]
 Device = tuple[str, int | None]

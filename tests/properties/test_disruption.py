@@ -13,15 +13,17 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.patch import MERGE
-from berth.tools.apiserver.requests import DeleteOptions
-from berth.tools.apiserver.resources import BY_KIND, Kind
-from berth.tools.apiserver.store import RefusedError, Store
-from berth.tools.hollow import disruption, disruption_routing
-from berth.tools.hollow.cluster import Cluster
-from berth.tools.hollow.objects import Pod, PodDisruptionBudget, ReplicaSet, T, read
-from berth.tools.hollow.writes import Create, Patch
+from berth.tools.cluster.controllers import disruption_routes
+from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.api_documents import RefusedError
+from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
+from berth.tools.kubernetes.api.writes.patch import MERGE
+from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.kubernetes.disruption import budgets
+from berth.tools.kubernetes.object_index import ObjectIndex
+from berth.tools.kubernetes.objects.structs import Pod, PodDisruptionBudget, ReplicaSet, T, read
+from berth.tools.kubernetes.objects.writes import Create, Patch
 
 PODS, SETS = BY_KIND["v1", "Pod"], BY_KIND["apps/v1", "ReplicaSet"]
 BUDGETS = BY_KIND["policy/v1", "PodDisruptionBudget"]
@@ -41,7 +43,7 @@ class Controller:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._cluster = Cluster()
+        self._cluster = ObjectIndex()
         self._seen = api.store.revision, api.store.revision
         for kind, type_ in ((SETS, ReplicaSet), (PODS, Pod), (BUDGETS, PodDisruptionBudget)):
             for stored in api.store.list(kind):
@@ -55,8 +57,8 @@ class Controller:
 
     def decide(self, now: datetime) -> None:
         for budget in self._cluster.all(PodDisruptionBudget):
-            pods = disruption_routing.candidates(self._cluster, budget)
-            for write in disruption.reconcile(budget, pods, self._find, now):
+            pods = disruption_routes.candidates(self._cluster, budget)
+            for write in budgets.reconcile(budget, pods, self._find, now):
                 assert not isinstance(write, Create) or write.document["type"] == "Normal"
                 if isinstance(write, Patch):
                     self._write(write)

@@ -7,10 +7,10 @@ from functools import cmp_to_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.tools.hollow.kubelet.pressure.ranking import Layout, ranked
-from berth.tools.hollow.kubelet.pressure.thresholds import CONDITIONS, PIDS
-from berth.tools.hollow.kubelet.usage import ContainerUsage, PodUsage, VolumeUsage
-from berth.tools.hollow.objects import Pod, read
+from berth.tools.kubernetes.kubelet.pressure.eviction_ranking import Layout, ranked
+from berth.tools.kubernetes.kubelet.pressure.thresholds import CONDITIONS, PIDS
+from berth.tools.kubernetes.kubelet.usage_models import ContainerUsage, PodUsage, VolumeUsage
+from berth.tools.kubernetes.objects.structs import Pod, read
 
 AMOUNTS = st.integers(0, 4)
 SIGNALS = [signal for signal in CONDITIONS if signal.endswith("available")]

@@ -34,7 +34,7 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
-from berth.tools.explain.decision import Decision, decide
+from berth.tools.answers.explain.decision import Decision, decide
 from tests.kit.examples import examples
 from tests.kit.handle import NoApi, Nowhere
 

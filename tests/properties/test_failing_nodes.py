@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.tools.hollow.nodes import zones
-from berth.tools.hollow.nodes.eviction import TaintEviction
-from berth.tools.hollow.objects import Document, Node
-from berth.tools.hollow.writes import Again
-from tests.unit.tools.hollow.nodes.objects import at, deleted, node, patched, pod, tolerates
+from berth.tools.kubernetes.nodes import zones
+from berth.tools.kubernetes.nodes.taint_eviction import TaintEviction
+from berth.tools.kubernetes.objects.structs import Document, Node
+from berth.tools.kubernetes.objects.writes import Again
+from tests.unit.tools.kubernetes.nodes.objects import at, deleted, node, patched, pod, tolerates
 
 ZONE = "topology.kubernetes.io/zone"
 FAILURE = {

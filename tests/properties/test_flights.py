@@ -14,7 +14,7 @@ from berth.actors.messages.cache import NodeAdded, NodeDeleted, ReturnSnapshot
 from berth.actors.messages.queue import QueuedPod
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.plugin import PodInfo
-from berth.tools.explain.decision import Decision, decide
+from berth.tools.answers.explain.decision import Decision, decide
 from tests.kit.clock import VirtualClock
 from tests.kit.examples import examples
 

@@ -32,7 +32,7 @@ from berth.plugin import (
     Status,
     unschedulable,
 )
-from berth.tools.explain.decision import Decision, decide
+from berth.tools.answers.explain.decision import Decision, decide
 from tests.kit.examples import examples
 from tests.kit.handle import NoApi
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.tools.apiserver.http_reader import BadRequestError, Request, RequestReader
+from berth.tools.cluster.apiserver.http_reader import BadRequestError, RequestReader
+from berth.tools.kubernetes.api.requests.request import HttpRequest
 from tests.kit.examples import examples
 
 BODIES = st.binary(max_size=30)
@@ -47,10 +48,10 @@ def streams(draw: st.DrawFn) -> bytes:
     return bytes(sent)
 
 
-def read(pieces: list[bytes]) -> tuple[list[Request], int, int]:
+def read(pieces: list[bytes]) -> tuple[list[HttpRequest], int, int]:
     """Returns the requests, the status of the refusal that ended them, and the unread bytes."""
     reader = RequestReader()
-    complete: list[Request] = []
+    complete: list[HttpRequest] = []
     for piece in pieces:
         reader.feed(piece)
         try:

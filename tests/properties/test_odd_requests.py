@@ -12,16 +12,16 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.app import APPLY, JSON, YAML, Server
-from berth.tools.apiserver.http import Response
-from berth.tools.apiserver.http_reader import Request
-from berth.tools.apiserver.patch import JSON_PATCH, MERGE, STRATEGIC
-from berth.tools.apiserver.protobuf import CONTENT_TYPE as PROTOBUF
-from berth.tools.apiserver.protobuf import MAGIC
-from berth.tools.apiserver.resources import KINDS, Kind
-from berth.tools.apiserver.schema import TYPES, Shape
-from berth.tools.apiserver.store import Store
+from berth.tools.cluster.apiserver.app import APPLY, JSON, YAML, Server
+from berth.tools.cluster.apiserver.http import Response
+from berth.tools.kubernetes.api.requests.request import HttpRequest
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.protobuf import CONTENT_TYPE as PROTOBUF
+from berth.tools.kubernetes.api.types.protobuf import MAGIC
+from berth.tools.kubernetes.api.types.resources import KINDS, Kind
+from berth.tools.kubernetes.api.types.schema import TYPES, Shape
+from berth.tools.kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC
+from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.examples import examples
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -380,7 +380,7 @@ class Odd:
             raw = b"{}"
         return raw if rng.random() < 0.97 else raw[: rng.randrange(len(raw) + 1)]
 
-    def request(self, kind: Kind) -> Request:
+    def request(self, kind: Kind) -> HttpRequest:
         rng = self.rng
         (method,) = rng.choices(list(METHODS), list(METHODS.values()))
         named = rng.random() < 0.95 if method in ("PUT", "PATCH", "DELETE") else rng.random() < 0.15
@@ -400,11 +400,13 @@ class Odd:
             "accept": rng.choice(("", TABLE, METADATA)),
         }
         body = b"" if method in ("GET", "HEAD") else self.body(kind, how)
-        return Request(method, path, query, headers, body)
+        return HttpRequest(method, path, query, headers, body)
 
 
 def read(server: Server, path: str, accept: str = "") -> Any:
-    answer = server.answer(Request("GET", path, {}, {"host": "localhost", "accept": accept}, b""))
+    answer = server.answer(
+        HttpRequest("GET", path, {}, {"host": "localhost", "accept": accept}, b"")
+    )
     assert isinstance(answer, Response)
     assert answer.status == 200, answer.body
     return msgspec.json.decode(answer.body)

@@ -20,7 +20,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import Pod, PodInfo
-from berth.tools.explain.handle import HeldObjects
+from berth.tools.answers.explain.plugin_handle import HeldObjects
 from tests.kit.examples import examples
 from tests.kit.handle import NoApi
 from tests.properties.test_reuse import FEW, HOST, NODES, ZONE, ReuseHistory, make_node

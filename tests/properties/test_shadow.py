@@ -23,9 +23,9 @@ from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
-from berth.tools.explain.handle import ReadOnlyHandle
-from berth.tools.shadow.judging import Agreement
-from berth.tools.shadow.state import MOMENT, Placement, ShadowState
+from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
+from berth.tools.answers.shadow.placement_judge import Agreement
+from berth.tools.answers.shadow.shadow_state import MOMENT, Placement, ShadowState
 from tests.kit.daemon import node, pod
 from tests.kit.examples import examples
 

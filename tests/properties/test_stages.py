@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from berth.tools.hollow.kubelet.containers import Backoffs, Exit, after_exits, progress
-from berth.tools.hollow.kubelet.stages.lives import Due, Lives
-from berth.tools.hollow.kubelet.stages.stage import API_VERSION, Stage, read, selecting
+from berth.tools.kubernetes.kubelet.containers import Backoffs, Exit, after_exits, progress
+from berth.tools.kubernetes.kubelet.stages.lives import Due, Lives
+from berth.tools.kubernetes.kubelet.stages.stage import API_VERSION, Stage, read, selecting
 
 Document = dict[str, Any]
 PHASES = ("Pending", "Running", "Failed")

@@ -26,21 +26,27 @@ from berth.actors.scheduling.kube.storage import (
     VolumeAttachment,
 )
 from berth.actors.scheduling.kube.volumes import size_of
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.patch import MERGE
-from berth.tools.apiserver.requests import DeleteOptions, Preconditions
-from berth.tools.apiserver.resources import KINDS
-from berth.tools.apiserver.store import RefusedError, Store
-from berth.tools.hollow.cluster import Change, Cluster
-from berth.tools.hollow.items import Item
-from berth.tools.hollow.kubelet.nodes import hollow_node
-from berth.tools.hollow.objects import TYPES, Document, Pod, S, read
-from berth.tools.hollow.routing import FOLLOWED, Controllers, touched
-from berth.tools.hollow.storage import attachment, binder
-from berth.tools.hollow.storage.capacity import quantity_of
-from berth.tools.hollow.storage.topology import segment_in
-from berth.tools.hollow.volumes import PodClaim, claim_reference, driver_in, pod_claims
-from berth.tools.hollow.writes import Again, Create, Delete, Look, Patch, Write
+from berth.tools.cluster.controllers.workload_routes import FOLLOWED, Controllers, touched
+from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions, Preconditions
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.api_documents import RefusedError
+from berth.tools.kubernetes.api.types.resources import KINDS
+from berth.tools.kubernetes.api.writes.patch import MERGE
+from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.kubernetes.object_index import ObjectChange, ObjectIndex
+from berth.tools.kubernetes.objects.structs import TYPES, Document, Pod, S, read
+from berth.tools.kubernetes.objects.writes import Again, Create, Delete, Look, Patch, Write
+from berth.tools.kubernetes.storage import attachment, volume_binder
+from berth.tools.kubernetes.storage.capacity import quantity_of
+from berth.tools.kubernetes.storage.pod_volumes import (
+    PodClaim,
+    claim_reference,
+    driver_in,
+    pod_claims,
+)
+from berth.tools.kubernetes.storage.topology import segment_in
+from berth.tools.kubernetes.work_items import Item
 from tests.kit.examples import examples
 
 NS = "default"
@@ -64,7 +70,7 @@ class Toy:
         self.restart()
 
     def restart(self) -> None:
-        self.cluster, self.controllers = Cluster(), Controllers()
+        self.cluster, self.controllers = ObjectIndex(), Controllers()
         self.dirty: dict[Item, None] = {}
         self.under_way: dict[Item, list[Write]] = {}
         self.due: list[tuple[datetime, Item]] = []
@@ -73,13 +79,13 @@ class Toy:
             self.cluster.replace(TYPES[kind], self.all(TYPES[kind]))
         for kind in FOLLOWED:
             for obj in list(self.cluster.all(TYPES[kind])):
-                self.touch([Change(None, obj)])
+                self.touch([ObjectChange(None, obj)])
 
     def all(self, kind: type[S]) -> list[S]:
         stored = self.store.list(KIND[kind.__name__])
         return [read(item.document, kind) for item in stored]
 
-    def touch(self, changes: Iterable[Change | None]) -> None:
+    def touch(self, changes: Iterable[ObjectChange | None]) -> None:
         for change in changes:
             if change is not None:
                 self.dirty.update(dict.fromkeys(touched(self.cluster, change)))
@@ -304,7 +310,7 @@ class Users:
         if claim is None or claim.spec.volume_name:
             return
         free = [v for v in self.toy.all(PersistentVolume) if not v.spec.claim_ref]
-        volume = binder.find_free(claim, free)
+        volume = volume_binder.find_free(claim, free)
         if volume is not None:
             metadata = claim.metadata
             reference = {"namespace": NS, "name": metadata.name, "uid": metadata.uid}
@@ -378,7 +384,7 @@ def check(toy: Toy, users: Users) -> None:
     for claim in claims.values():
         storage_class, waits = claim.spec.storage_class_name, not claim.spec.volume_name
         if waits and storage_class in ("none", ""):
-            assert binder.find_free(claim, free) is None, "the claim could be bound"
+            assert volume_binder.find_free(claim, free) is None, "the claim could be bound"
         if waits and storage_class == "now" and not users.take_volumes:
             # a volume deleted halfway stays with its claim
             assert claim.metadata.deletion_timestamp, "the claim could be provisioned"

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.journal import Journal
-from berth.tools.apiserver.patch import MERGE
-from berth.tools.apiserver.requests import DeleteOptions
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import RefusedError, Store
+from berth.tools.cluster.apiserver.journal import Journal
+from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.api_documents import RefusedError
+from berth.tools.kubernetes.api.types.resources import BY_KIND
+from berth.tools.kubernetes.api.writes.patch import MERGE
+from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.examples import examples
 
 MAPS, PODS = BY_KIND["v1", "ConfigMap"], BY_KIND["v1", "Pod"]

@@ -8,13 +8,15 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.tools.whatif.sweep.cell import Result, Waiting
-from berth.tools.whatif.sweep.results import Header, opened
+from berth.tools.answers.whatif.sweep.cell import CellResult, CellWaiting
+from berth.tools.answers.whatif.sweep.results_file import Header, opened
 from tests.kit.examples import examples
 
 TEXTS = ("", "small", "two\nlines", "\u2028 ü")
 RESULTS = [
-    Result(cell, {text: cell}, text, 0, 0.1 * cell, 1, 2, 3, 4, 5, [Waiting(text, cell, text)])
+    CellResult(
+        cell, {text: cell}, text, 0, 0.1 * cell, 1, 2, 3, 4, 5, [CellWaiting(text, cell, text)]
+    )
     for cell, text in enumerate(TEXTS)
 ]
 HEADER = Header("0123abcd", len(RESULTS))
@@ -23,7 +25,7 @@ HEADER = Header("0123abcd", len(RESULTS))
 @given(every=st.permutations(RESULTS), cuts=st.lists(st.floats(0, 1), max_size=3))
 @examples(1.0)
 def test_any_prefix_of_the_file_leads_to_the_same_results(
-    every: list[Result], cuts: list[float]
+    every: list[CellResult], cuts: list[float]
 ) -> None:
     whole = {result.cell: result for result in every}
     with tempfile.TemporaryDirectory() as folder:

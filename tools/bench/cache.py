@@ -48,7 +48,7 @@ SIZES = (1_000, 10_000, 100_000)
 PODS_A_NODE = 50
 
 
-class Figures(msgspec.Struct, frozen=True):
+class CacheFigures(msgspec.Struct, frozen=True):
     """Microseconds per operation, for a cache of `pods`.
 
     `compare` is a whole comparison, `compare_stall` the longest time in it during which nothing
@@ -81,7 +81,7 @@ def make_node(number: int, turn: int = 0) -> Node:
     return programs.make_node(number, labels, turn, cpu=32, memory="128Gi", pods=110)
 
 
-def measure(size: int) -> Figures:
+def measure(size: int) -> CacheFigures:
     cache = CacheState()
     nodes = size // PODS_A_NODE
     pods = [make_pod(number, f"n{number % nodes}") for number in range(size)]
@@ -128,7 +128,7 @@ def measure(size: int) -> Figures:
     nodes_by_name = {f"n{number}": make_node(number) for number in range(nodes)}
     compare, stall = min(anyio.run(comparison, cache, nodes_by_name, objects) for _ in range(3))
     cache.validate()
-    return Figures(
+    return CacheFigures(
         size,
         assume,
         confirm,
@@ -190,7 +190,7 @@ def main(output: str) -> None:
     columns = ["microseconds per operation", *(f"{figures.pods:,} pods" for figures in measured)]
     rows = [
         (field.replace("_", " "), *(getattr(figures, field) for figures in measured))
-        for field in Figures.__struct_fields__[1:]
+        for field in CacheFigures.__struct_fields__[1:]
     ]
     show(output, measured, table(columns, rows, "{:,.1f}"))
 

@@ -4,8 +4,8 @@ A running scheduler remembers much: columns, counts, the verdicts of plugins abo
 Before a sampled decision, its input is recorded as the objects that the cache holds (they are
 frozen, so references are enough): nodes with their pods, assumed ones included, nominations, and
 the other objects that plugins look up. Later a cluster is built from these objects alone, and
-tools/explain decides on the pod there, with the same start of the search and the same state of the
-random generator.
+tools/answers/explain decides on the pod there, with the same start of the search and the same state
+of the random generator.
 
 If the pod was placed, the node and the number of nodes scored must be the same. If it was not, the
 message, the plugins that rejected it, the nomination and the victims must be the same.
@@ -46,8 +46,8 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..explain.decision import Decision, steps
-from ..explain.handle import ReadOnlyHandle
+from ..answers.explain.decision import Decision, steps
+from ..answers.explain.plugin_handle import ReadOnlyHandle
 from .measure import CheckResult, Difference, Effort, Meter
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load as load_connection
 from berth.actors.telemetry.logs import configure_logs
 
-from ..sheet import Sheet
+from ..answers.terminal.sheet import Sheet
 from .compare import CompareError, compare, read
 from .compare import table as ratios_table
 from .measure import Result, median
@@ -25,9 +25,9 @@ from .opcodes import WorkloadError
 from .operations import Report
 from .plots import plots
 from .programs import show
-from .report import WIDE, differences_table, profile_tables, results_table
+from .result_tables import WIDE, differences_table, profile_tables, results_table
 from .session import NotRunError, Settings, Where, measure
-from .workload import Run, load, plan, select
+from .workload import WorkloadRun, load, plan, select
 
 SAMPLE = Path(__file__).parent / "sample/workloads.yaml"
 
@@ -235,7 +235,7 @@ def _compare(first: Path, second: Path, output: str) -> None:
 
 
 def _run_all(
-    file: Path, chosen: Sequence[Run], settings: Settings, runs: int
+    file: Path, chosen: Sequence[WorkloadRun], settings: Settings, runs: int
 ) -> tuple[list[Result], bool]:
     """Returns the results, and True if a workload failed. Prints on stderr which did not run."""
     results: list[Result] = []

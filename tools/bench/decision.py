@@ -33,7 +33,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..explain.handle import ReadOnlyHandle
+from ..answers.explain.plugin_handle import ReadOnlyHandle
 from . import programs
 from .programs import nodes_option, output_option, show, table
 
@@ -90,7 +90,7 @@ SPECS: Mapping[str, dict[str, Any]] = {
 MILLICORES = {"unfit": 9_000, "preemption": 3_000}
 
 
-class Figures(msgspec.Struct, frozen=True):
+class DecisionFigures(msgspec.Struct, frozen=True):
     """The microseconds of a decision."""
 
     pods: str
@@ -131,7 +131,7 @@ def pending(name: str, times: int) -> Sequence[Pod]:
     return [make_pod(number, SPECS[name], millicores) for number in range(times)]
 
 
-def measure(name: str, times: int, nodes: int = NODES) -> Figures:
+def measure(name: str, times: int, nodes: int = NODES) -> DecisionFigures:
     cache, scheduler = make_cache(nodes), Scheduler(Random(1))
     profile = profiles_of(KubeSchedulerConfiguration(), ReadOnlyHandle())["default-scheduler"]
     if name == "preemption":
@@ -154,7 +154,7 @@ def measure(name: str, times: int, nodes: int = NODES) -> Figures:
                 case DecisionFailure(status):
                     raise AssertionError(status.message)
     figures = np.array(durations[WARMING:]) * 1e6
-    return Figures(
+    return DecisionFigures(
         name, float(np.median(figures)), float(np.percentile(figures, 99)), float(figures.mean())
     )
 

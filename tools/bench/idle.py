@@ -23,14 +23,15 @@ from berth.actors.client.watch import ObjectChanged
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
 
-from ..apiserver.api import Api
-from ..apiserver.app import serve
-from ..apiserver.resources import BY_KIND, Kind
-from ..apiserver.store import Document, Event, Store
-from ..hollow.controllers import run_controllers
-from ..hollow.embedded import Embedded
-from ..hollow.kubelet.kubelets import run_kubelets
-from ..hollow.kubelet.nodes import hollow_node
+from ..cluster.apiserver.app import serve
+from ..cluster.controllers.controller_manager import run_controllers
+from ..cluster.controllers.embedded_access import EmbeddedAccess
+from ..cluster.kubelets.kubelets import run_kubelets
+from ..kubernetes.api.store import Store, StoreEvent
+from ..kubernetes.api.types.api_documents import Document
+from ..kubernetes.api.types.resources import BY_KIND, Kind
+from ..kubernetes.api.writes.registry import Api
+from ..kubernetes.kubelet.hollow_nodes import hollow_node
 from .objects import NODES, PODS
 from .programs import nodes_option, output_option, pods_option, show, table
 
@@ -41,7 +42,7 @@ SETTLED_SECONDS = 15.0  # longer than the interval of leases
 _ALIVE = (LEASES, NODES)  # the kinds that are written even if nothing changes
 
 
-class Figures(msgspec.Struct, frozen=True):
+class IdleFigures(msgspec.Struct, frozen=True):
     """`cores` is the CPU time of the process divided by the time, once nothing changes."""
 
     nodes: int
@@ -60,7 +61,7 @@ class _Writes:
         self.counts = dict.fromkeys(_ALIVE, 0)
         self.changed = time.monotonic()
 
-    def note(self, kind: Kind, _: Event) -> None:
+    def note(self, kind: Kind, _: StoreEvent) -> None:
         if kind in self.counts:
             self.counts[kind] += 1
         else:
@@ -75,10 +76,10 @@ def deployment(name: str, replicas: int) -> Document:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-async def measure(nodes: int, pods: int, seconds: float) -> Figures:
+async def measure(nodes: int, pods: int, seconds: float) -> IdleFigures:
     writes, clock, rng = _Writes(), SystemClock(), Random(0)
     store = Store(journal=writes.note)
-    access, began = Embedded(store), time.monotonic()
+    access, began = EmbeddedAccess(store), time.monotonic()
     async with serve(store=store), anyio.create_task_group() as group:
         for number in range(1, nodes + 1):
             Api(store).create(NODES, "", hollow_node(number))
@@ -99,7 +100,7 @@ async def measure(nodes: int, pods: int, seconds: float) -> Figures:
         before, cpu, since = dict(writes.counts), time.process_time(), time.monotonic()
         await anyio.sleep(seconds)
         lasted = time.monotonic() - since
-        figures = Figures(
+        figures = IdleFigures(
             nodes,
             running,
             start,
@@ -112,7 +113,7 @@ async def measure(nodes: int, pods: int, seconds: float) -> Figures:
     return figures
 
 
-async def _bind(access: Embedded, nodes: int) -> None:
+async def _bind(access: EmbeddedAccess, nodes: int) -> None:
     """Binds pods to all nodes in turn, as a scheduler without a choice."""
     names = cycle(f"node-{number}" for number in range(1, nodes + 1))
     async for change in access.follow(PODS.path(), Pod, "fieldSelector=spec.nodeName=").changes():

@@ -46,19 +46,20 @@ from berth.actors.scheduling.kube.meta import (
 )
 from berth.actors.scheduling.kube.reading import Reader
 
-from ..apiserver.admission import admitted_pod
-from ..apiserver.api import Api
-from ..apiserver.clock import now
-from ..apiserver.defaults import defaulted
-from ..apiserver.patch import patched
-from ..apiserver.requests import DeleteOptions
-from ..apiserver.resources import BY_KIND, Kind
-from ..apiserver.store import RefusedError, Store
-from ..apiserver.targets import target_of
-from .claims import ClaimTemplates, released, shared_claims, with_claims
-from .cluster import ClusterError, ExistsError
-from .pods import PodTracker
+from ..kubernetes.api.clock import now
+from ..kubernetes.api.requests.request_bodies import DeleteOptions
+from ..kubernetes.api.requests.request_targets import target_of
+from ..kubernetes.api.store import Store
+from ..kubernetes.api.types.api_documents import RefusedError
+from ..kubernetes.api.types.defaults import defaulted
+from ..kubernetes.api.types.resources import BY_KIND, Kind
+from ..kubernetes.api.writes.admission import admitted_pod
+from ..kubernetes.api.writes.patch import patched
+from ..kubernetes.api.writes.registry import Api
+from .claim_objects import ClaimTemplates, released, shared_claims, with_claims
+from .pod_counts import PodTracker
 from .templates import Document
+from .workload_cluster import ClusterError, ExistsError
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)

@@ -20,7 +20,7 @@ import msgspec
 from berth.actors.telemetry.instruments import Instruments
 from berth.actors.telemetry.measures import Registry
 
-from .sampling import Sampler, Stacks
+from .stack_samples import Sampler, Stacks
 
 INTERVAL = 1.0
 MOST_STEPS = 100

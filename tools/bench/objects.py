@@ -6,10 +6,10 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..apiserver.resources import BY_KIND, Kind
+from ..kubernetes.api.types.resources import BY_KIND, Kind
 from .opcodes import CreateNodes
+from .pod_waits import UnsupportedError
 from .templates import Document, Template, Value
-from .waiting import UnsupportedError
 
 NAMESPACES = BY_KIND["v1", "Namespace"]
 NODES = BY_KIND["v1", "Node"]

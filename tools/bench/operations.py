@@ -20,9 +20,8 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.config.feature_gates import DEFAULTS as KNOWN_GATES
 from berth.config.feature_gates import NOT_IMPLEMENTED
 
-from ..apiserver.resources import Kind
-from . import devices, objects
-from .cluster import Cluster, ClusterError, ExistsError
+from ..kubernetes.api.types.resources import Kind
+from . import device_objects, objects
 from .measure import Meter, Result
 from .opcodes import (
     AllocResourceClaims,
@@ -45,11 +44,12 @@ from .opcodes import (
     UpdateAny,
     seconds,
 )
-from .pods import PodTracker
+from .pod_counts import PodTracker
+from .pod_waits import POLL_SECONDS, StalledError, UnsupportedError, Waiting, ticks
 from .templates import Document, Template, Value
-from .waiting import POLL_SECONDS, StalledError, UnsupportedError, Waiting, ticks
 from .window import Window
-from .workload import Run
+from .workload import WorkloadRun
+from .workload_cluster import ClusterError, ExistsError, WorkloadCluster
 
 # The gates that a workload may turn on.
 ACCEPTED = KNOWN_GATES.keys() - NOT_IMPLEMENTED
@@ -66,8 +66,8 @@ class Executor:
 
     def __init__(
         self,
-        run: Run,
-        cluster: Cluster,
+        run: WorkloadRun,
+        cluster: WorkloadCluster,
         pods: PodTracker,
         meter: Meter,
         stall: float,
@@ -244,14 +244,14 @@ class Executor:
     ) -> None:
         match operation:
             case CreateResourceDriver():
-                await devices.publish(self._cluster, operation)
+                await device_objects.publish(self._cluster, operation)
                 await self._cluster.delivered()
             case CreateResourceClaims(namespace=namespace, template_path=path, count=total):
                 await self._namespace(namespace)
                 document = self._template(path).document({})  # a pod set has no parameters
                 await self._each(range(total), lambda _: self._create(document, namespace))
             case AllocResourceClaims(namespace=namespace):
-                await devices.allocate(self._cluster, namespace, self._rng)
+                await device_objects.allocate(self._cluster, namespace, self._rng)
 
     # ----------------------------------------------------------------------------------------- pods
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..axes import Axes
-from ..sheet import Markup, element
+from ..answers.terminal.axes import Axes
+from ..answers.terminal.sheet import Markup, element
 from .measure import Result
 
 Lines = Sequence[tuple[str, Sequence[float | None]]]  # a value or None for each step

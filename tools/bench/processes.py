@@ -21,10 +21,10 @@ from .worker import (
     MeasuringStopped,
     NotRun,
     Order,
-    Progress,
     Ready,
     StartMeasuring,
     StopMeasuring,
+    WorkerProgress,
 )
 
 LONGEST_LINE = 16 << 20
@@ -99,7 +99,7 @@ class Worker:
         await self.send(CheckDecisions())
         while True:
             match await self.answer():
-                case Progress(step, done, total):
+                case WorkerProgress(step, done, total):
                     report(step, done, total)
                 case DecisionsChecked(windows):
                     return windows
@@ -115,7 +115,7 @@ class Worker:
         match await self.answer():
             case NotRun(reason):
                 raise ProcessEndedError(reason)
-            case Progress() as other:
+            case WorkerProgress() as other:
                 raise ProcessEndedError(f"unexpected answer from the scheduler's process: {other}")
             case answer:
                 assert isinstance(answer, kind)

@@ -49,7 +49,7 @@ LABELLED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)
 TAINTED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT)
 
 
-class Figures(msgspec.Struct, frozen=True):
+class QueueFigures(msgspec.Struct, frozen=True):
     """Microseconds per operation, for a queue of `pods`.
 
     Each event is one message; `event_for_all` asks the hint of every parked pod, and wakes none.
@@ -107,7 +107,7 @@ def park(queue: QueueState, pods: Sequence[Pod], plugin: str) -> None:
         handle(queue, rejected(pop(queue, 0.0), plugin), 0.0)
 
 
-def measure(size: int) -> Figures:
+def measure(size: int) -> QueueFigures:
     pods = [make_pod(number) for number in range(size)]
     more = [make_pod(size + number) for number in range(OPERATIONS)]
     changed = [make_pod(number, "x") for number in range(OPERATIONS)]
@@ -143,7 +143,7 @@ def measure(size: int) -> Figures:
     everybody = microseconds(lambda _: handle(parked, ClusterChanged(LARGER, node, node), 40.0), 1)
     flushed = microseconds(lambda _: handle(parked, FlushUnschedulable(), 1e4), 1) / size
     assert parked.statistics().active == size + 1
-    return Figures(size, add, popped, update, delete, nobody, one_woken, everybody, flushed)
+    return QueueFigures(size, add, popped, update, delete, nobody, one_woken, everybody, flushed)
 
 
 @click.command()
@@ -158,7 +158,7 @@ def measure(size: int) -> Figures:
 def main(output: str, pods: tuple[int, ...]) -> None:
     """Measure the scheduling queue's operations, in microseconds."""
     measured = [measure(size) for size in pods]
-    columns = [field.replace("_", " ") for field in Figures.__struct_fields__]
+    columns = [field.replace("_", " ") for field in QueueFigures.__struct_fields__]
     show(output, measured, table(columns, map(msgspec.structs.astuple, measured), "{:,.1f}"))
 
 

@@ -31,11 +31,11 @@ from berth.actors.scheduling.kube.kinds import PODS as FOLLOWED_PODS
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.reading import Reader
 
-from ..apiserver.resources import Kind
-from .cluster import ClusterError, ExistsError
+from ..kubernetes.api.types.resources import Kind
 from .objects import NODES, PODS
-from .pods import PodTracker
+from .pod_counts import PodTracker
 from .templates import Document
+from .workload_cluster import ClusterError, ExistsError
 
 T = TypeVar("T", bound=HasMetadata)
 PARALLEL = 30  # as in scheduler_perf, which creates this many pods at once

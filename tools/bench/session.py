@@ -18,26 +18,26 @@ from berth.actors.client.rest import (
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.exceptions import first_of
 
-from ..hollow.access import OverHttp
-from ..hollow.controllers import OF_CLAIMS, run_controllers
-from .cluster import ClusterError
+from ..cluster.controllers.cluster_access import OverHttp
+from ..cluster.controllers.controller_manager import OF_CLAIMS, run_controllers
 from .measure import NoMeter, Result
 from .opcodes import WorkloadError
 from .operations import Executor, Report
-from .pods import PodTracker
+from .pod_counts import PodTracker
+from .pod_waits import StalledError, UnsupportedError
 from .processes import ProcessEndedError, Worker, api_server, worker
 from .remote import remote_cluster
 from .templates import TemplateError
-from .waiting import StalledError, UnsupportedError
 from .worker import (
     NotRun,
-    Progress,
     RunScheduler,
     RunWorkload,
+    WorkerProgress,
     WorkloadFinished,
     scheduler_config_of,
 )
-from .workload import Run
+from .workload import WorkloadRun
+from .workload_cluster import ClusterError
 
 Where = Literal["inproc", "embedded", "kubeconfig"]
 FAILURES = (ClusterError, StalledError, TemplateError, WorkloadError, ProcessEndedError)
@@ -68,7 +68,7 @@ class NotRunError(Exception):
 
 
 async def measure(
-    file: Path, run: Run, settings: Settings, report: Report, say: Callable[[str], None]
+    file: Path, run: WorkloadRun, settings: Settings, report: Report, say: Callable[[str], None]
 ) -> list[Result]:
     """Returns a result for each window of the workload. Raises NotRunError."""
     try:
@@ -84,13 +84,15 @@ async def measure(
     raise failure
 
 
-async def _in_process(file: Path, run: Run, settings: Settings, report: Report) -> list[Result]:
+async def _in_process(
+    file: Path, run: WorkloadRun, settings: Settings, report: Report
+) -> list[Result]:
     case, _, workload = run.name.partition("/")
     order = RunWorkload(str(file), case, workload, settings.stall, settings.profile, settings.check)
     async with worker(order) as running:
         while True:
             match await running.answer():
-                case Progress(step, done, total):
+                case WorkerProgress(step, done, total):
                     report(step, done, total)
                 case WorkloadFinished(results):
                     return results
@@ -101,7 +103,7 @@ async def _in_process(file: Path, run: Run, settings: Settings, report: Report) 
 
 
 async def _remotely(
-    run: Run, settings: Settings, report: Report, say: Callable[[str], None]
+    run: WorkloadRun, settings: Settings, report: Report, say: Callable[[str], None]
 ) -> list[Result]:
     pods = PodTracker()
     async with (
@@ -137,7 +139,7 @@ async def _connection(settings: Settings) -> AsyncIterator[Connection]:
 
 @asynccontextmanager
 async def _meter(
-    run: Run, settings: Settings, connection: Connection
+    run: WorkloadRun, settings: Settings, connection: Connection
 ) -> AsyncIterator[Worker | NoMeter]:
     """Yields berth's scheduler, which measures itself; or a meter that measures nothing."""
     if not settings.scheduler:
@@ -154,7 +156,7 @@ async def _meter(
 
 
 @asynccontextmanager
-async def _controllers(run: Run, connection: Connection) -> AsyncIterator[None]:
+async def _controllers(run: WorkloadRun, connection: Connection) -> AsyncIterator[None]:
     """Runs the controllers that scheduler_perf runs for a workload with dynamic resources: that of
     resource claims and the garbage collector.
     """

@@ -17,10 +17,12 @@ import anyio
 import click
 import msgspec
 
-from ..apiserver.api import Api
-from ..apiserver.app import serve
-from ..apiserver.clock import now
-from ..apiserver.store import Document, Store
+from ..cluster.apiserver.app import serve
+from ..cluster.apiserver.news import next_write
+from ..kubernetes.api.clock import now
+from ..kubernetes.api.store import Store
+from ..kubernetes.api.types.api_documents import Document
+from ..kubernetes.api.writes.registry import Api
 from .objects import HOSTNAME, NODES, PODS
 from .processes import worker
 from .programs import nodes_option, output_option, pods_option, show, table
@@ -31,7 +33,7 @@ ZONES = 3
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - the path of the token in every pod
 
 
-class Figures(msgspec.Struct, frozen=True):
+class StartFigures(msgspec.Struct, frozen=True):
     """Seconds since the start of the process; `peak_rss_bytes` is the peak of the scheduler."""
 
     pods: int
@@ -186,7 +188,7 @@ def _pod(number: int, node: str, app: str, spec: Document) -> Document:
     }
 
 
-async def measure(pods: int, nodes: int) -> Figures:
+async def measure(pods: int, nodes: int) -> StartFigures:
     store = filled(pods, nodes)
     listed = sum(len(stored.raw) for stored in store.list(PODS))
     gc.collect()
@@ -199,12 +201,14 @@ async def measure(pods: int, nodes: int) -> Figures:
             first: Any = {"containers": [{"name": "main", "image": "registry.example/first:v1"}]}
             Api(store).create(PODS, "default", {"metadata": {"name": "first"}, "spec": first})
             while not store.get(PODS, "default", "first")["spec"].get("nodeName"):
-                await store.news(PODS)
+                await next_write(store, PODS)
             bound = time.monotonic() - started
             effort = await scheduler.stop()
     assert effort.cpu_seconds is not None
     assert effort.peak_rss_bytes is not None
-    return Figures(pods, nodes, listed, synced, bound, effort.cpu_seconds, effort.peak_rss_bytes)
+    return StartFigures(
+        pods, nodes, listed, synced, bound, effort.cpu_seconds, effort.peak_rss_bytes
+    )
 
 
 @click.command()

@@ -21,12 +21,12 @@ import anyio
 import click
 import msgspec
 
-from ..apiserver.api import Api
-from ..apiserver.app import serve
-from ..apiserver.clock import now
-from ..apiserver.patch import STRATEGIC
-from ..apiserver.requests import DeleteOptions
-from ..apiserver.store import Store
+from ..cluster.apiserver.app import serve
+from ..kubernetes.api.clock import now
+from ..kubernetes.api.requests.request_bodies import DeleteOptions
+from ..kubernetes.api.store import Store
+from ..kubernetes.api.writes.patch import STRATEGIC
+from ..kubernetes.api.writes.registry import Api
 from .measure import Effort, Pauses
 from .objects import NODES, PODS
 from .processes import Worker, worker
@@ -56,7 +56,7 @@ class Phase(msgspec.Struct, frozen=True):
     pauses: Pauses
 
 
-class Figures(msgspec.Struct, frozen=True):
+class SteadyFigures(msgspec.Struct, frozen=True):
     """The phases of a run; `bound` is the number of pods created and bound after the start."""
 
     pods: int
@@ -173,7 +173,7 @@ class Life:
         )
 
 
-async def measure(pods: int, nodes: int, new: int, seconds: float) -> Figures:
+async def measure(pods: int, nodes: int, new: int, seconds: float) -> SteadyFigures:
     store = filled(pods, nodes, HISTORY)
     gc.collect()
     gc.freeze()
@@ -191,7 +191,7 @@ async def measure(pods: int, nodes: int, new: int, seconds: float) -> Figures:
             began = time.monotonic()
             await life.relist()
             phases.append(await _phase("listing anew", scheduler, began))
-    return Figures(pods, nodes, life.bound, tuple(phases))
+    return SteadyFigures(pods, nodes, life.bound, tuple(phases))
 
 
 async def _phase(name: str, scheduler: Worker, began: float) -> Phase:

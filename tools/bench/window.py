@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from berth.actors.scheduling.kube.core import Pod
 
 from .measure import Meter, Result, Throughput, throughput, timeline
-from .pods import PodTracker, selects
-from .workload import Run
+from .pod_counts import PodTracker, selects
+from .workload import WorkloadRun
 
 BUCKETS = {"Average": "average", "Perc50": "p50", "Perc90": "p90", "Perc95": "p95", "Perc99": "p99"}
 
@@ -40,7 +40,7 @@ class Window:
         ):
             self.times.append(time.monotonic())
 
-    async def close(self, run: Run, meter: Meter) -> Result:
+    async def close(self, run: WorkloadRun, meter: Meter) -> Result:
         ended = time.monotonic()
         effort = await meter.stop()
         self._pods.on_bound.remove(self._bound)
@@ -63,7 +63,7 @@ class Window:
         )
 
 
-def _reached(run: Run, rate: Throughput) -> bool:
+def _reached(run: WorkloadRun, rate: Throughput) -> bool:
     """True if the threshold is reached, or if it is for another metric than throughput."""
     if (
         not run.threshold

@@ -41,16 +41,16 @@ from berth.config.load import (
 from berth.config.types import KubeSchedulerConfiguration
 
 from .check import SampledDecisions, SamplingMeter, check
-from .cluster import ClusterError
 from .inproc import InProcess
 from .measure import CheckResult, Effort, Meter, Result, Stopwatch, TimedInstruments
 from .opcodes import WorkloadError
 from .operations import Executor
 from .pauses import PauseMeter
-from .pods import PodTracker
+from .pod_counts import PodTracker
+from .pod_waits import StalledError, UnsupportedError
 from .templates import TemplateError
-from .waiting import StalledError, UnsupportedError
-from .workload import Run, load, plan, select
+from .workload import WorkloadRun, load, plan, select
+from .workload_cluster import ClusterError
 
 REPORT_SECONDS = 0.2
 CHECKING = "checking decisions"
@@ -100,7 +100,7 @@ class CheckDecisions(msgspec.Struct, frozen=True, tag=True):
     """The order to stop scheduling and repeat the recorded decisions."""
 
 
-class Progress(msgspec.Struct, frozen=True, tag=True):
+class WorkerProgress(msgspec.Struct, frozen=True, tag=True):
     step: str
     done: int
     total: int
@@ -132,11 +132,11 @@ class NotRun(msgspec.Struct, frozen=True, tag=True):
 
 
 Order = RunWorkload | RunScheduler | StartMeasuring | StopMeasuring | CheckDecisions
-Answer = Progress | Ready | MeasuringStopped | DecisionsChecked | WorkloadFinished | NotRun
+Answer = WorkerProgress | Ready | MeasuringStopped | DecisionsChecked | WorkloadFinished | NotRun
 _ORDERS = msgspec.json.Decoder(Order)
 
 
-def find(file: str, case: str, workload: str) -> Run:
+def find(file: str, case: str, workload: str) -> WorkloadRun:
     """Returns a workload of a file, ready to run. Raises WorkloadError."""
     for test_case, candidate in select(load(Path(file)), [], []):
         if (test_case.name, candidate.name) == (case, workload):
@@ -158,7 +158,7 @@ def configuration_of(path: str) -> KubeSchedulerConfiguration:
     )
 
 
-def scheduler_config_of(run: Run) -> str:
+def scheduler_config_of(run: WorkloadRun) -> str:
     return str(run.folder / run.scheduler_config) if run.scheduler_config else ""
 
 
@@ -292,7 +292,7 @@ class _Reporter:
         now = time.monotonic()
         if now - self._reported_at > REPORT_SECONDS:
             self._reported_at = now
-            _say(Progress(step, done, total))
+            _say(WorkerProgress(step, done, total))
 
 
 async def _main() -> None:

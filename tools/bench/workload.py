@@ -65,7 +65,7 @@ class TestCase(
     workloads: list[Workload]
 
 
-class Run(msgspec.Struct, frozen=True):
+class WorkloadRun(msgspec.Struct, frozen=True):
     """A workload, ready to run: `operations` have their numbers; paths start at `folder`."""
 
     name: str
@@ -122,7 +122,7 @@ def select(
                 yield case, workload
 
 
-def plan(path: Path, case: TestCase, workload: Workload) -> Run:
+def plan(path: Path, case: TestCase, workload: Workload) -> WorkloadRun:
     """Returns a workload, ready to run. Raises WorkloadError for a parameter that is missing, of
     the wrong type, or never used.
     """
@@ -144,7 +144,7 @@ def plan(path: Path, case: TestCase, workload: Workload) -> Run:
     threshold = workload.threshold
     if isinstance(threshold, dict):  # a threshold for each topic; a topic is a folder
         threshold = threshold.get(path.resolve().parent.name, 0.0)
-    return Run(
+    return WorkloadRun(
         name,
         path.parent,
         tuple(operations),

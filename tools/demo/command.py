@@ -30,41 +30,42 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
 from berth.config.load import from_mapping
 
-from ..apiserver.app import serve
-from ..apiserver.kubeconfig import kubeconfig
-from ..apiserver.store import Store
-from ..ending import cancel_at_signal
-from ..explain.source import tell
-from ..feature_gates import feature_gates_option, gates_from
-from ..hollow.controllers import run_controllers
-from ..hollow.devices.driver import run_driver
-from ..hollow.devices.inventory import InventoryError, read_inventories, read_objects
-from ..hollow.embedded import Embedded
-from ..hollow.kubelet.housekeeping import Setup
-from ..hollow.kubelet.kubelets import run_kubelets
-from ..hollow.kubelet.metrics import KubeletMetrics
-from ..hollow.kubelet.pressure.configuration import ConfigurationError, read_configurations
-from ..hollow.kubelet.scenario import ScenarioError, read_scenario
-from ..hollow.kubelet.stages.reading import Stages, read_stages
-from ..hollow.kubelet.stages.stage import StageError
-from ..hollow.kubelet.usage import NO_SCENARIO
-from ..hollow.negotiation.driver import run_negotiating_driver
-from ..manifests import Findings, Manifest, ManifestError, Reading, kind_of
-from ..manifests import read as read_manifests
-from ..options import exit_with, manifest_options
-from ..page.acting import act
-from ..page.embedded import EmbeddedSource
-from ..page.server import serve_page
-from ..whatif.acting import Doing
-from ..whatif.listed import Listed
-from ..whatif.service import Service
-from ..whatif.weights import weights_of
+from ..answers.explain.cluster_source import tell
+from ..answers.feed.node_actions import act
+from ..answers.manifests.manifests import Findings, Manifest, ManifestError, Reading, kind_of
+from ..answers.manifests.manifests import read as read_manifests
+from ..answers.terminal.feature_gates import feature_gates_option, gates_from
+from ..answers.terminal.options import exit_with, manifest_options
+from ..answers.terminal.signal_end import cancel_at_signal
+from ..answers.whatif.http_service import Service
+from ..answers.whatif.listed_cluster import ListedCluster
+from ..answers.whatif.real_steps import RealSteps
+from ..answers.whatif.weights import weights_of
+from ..cluster.apiserver.app import serve
+from ..cluster.apiserver.kubeconfig import kubeconfig
+from ..cluster.controllers.controller_manager import run_controllers
+from ..cluster.controllers.embedded_access import EmbeddedAccess
+from ..cluster.drivers.device_driver import run_driver
+from ..cluster.drivers.inventory_file import read_inventories, read_objects
+from ..cluster.drivers.negotiation_driver import run_negotiating_driver
+from ..cluster.kubelets.configuration_files import ConfigurationError, read_configurations
+from ..cluster.kubelets.housekeeping import Setup
+from ..cluster.kubelets.kubelets import run_kubelets
+from ..cluster.kubelets.metrics_server import KubeletMetrics
+from ..cluster.kubelets.scenario_files import ScenarioError, read_scenario
+from ..cluster.kubelets.stage_files import Stages, read_stages
+from ..kubernetes.api.store import Store
+from ..kubernetes.devices.inventory import InventoryError
+from ..kubernetes.kubelet.stages.stage import StageError
+from ..kubernetes.kubelet.usage_models import NO_SCENARIO
+from ..views.page.page_server import serve_page
 from .creation import create, needs_class, standard_class
+from .page_source import EmbeddedSource
 from .placements import Summary
+from .progress import Watching
 from .reasons import with_reasons
 from .scheduler import Scheduler, SchedulerEndedError, Start
 from .tables import closing_lines, pods_table
-from .watching import Watching
 
 # The errors of a command whose files or flags cannot be used.
 UNUSABLE = (
@@ -83,7 +84,7 @@ NEGOTIATION = Path(__file__).parent / "negotiation.yaml"
 Document = dict[str, Any]
 
 
-class Settings(msgspec.Struct, frozen=True):
+class DemoSettings(msgspec.Struct, frozen=True):
     """The options of the command."""
 
     manifests: list[Manifest]
@@ -232,7 +233,7 @@ def demo(
         standard = standard_class(written)
         if standard and any(needs_class(of.document) for of in written):
             tell("claims without a class get the demo's default StorageClass, standard")
-        settings = Settings(
+        settings = DemoSettings(
             manifests=[*standard, *written],
             findings=reading.findings,
             nodes=nodes,
@@ -280,7 +281,7 @@ def _of_devices(path: Path | None) -> list[Manifest]:
     ]
 
 
-async def _demo(settings: Settings) -> Summary:
+async def _demo(settings: DemoSettings) -> Summary:
     """Raises SchedulerEndedError, ManifestError, or what else `_run` raises."""
     try:
         return await _run(settings)
@@ -290,11 +291,11 @@ async def _demo(settings: Settings) -> Summary:
         raise first_of(group) from None
 
 
-async def _run(settings: Settings) -> Summary:
+async def _run(settings: DemoSettings) -> Summary:
     """Starts the cluster, applies the manifests, and waits for all decisions or for a signal."""
     clock, rng, store = SystemClock(), Random(), Store()
     scenario = settings.kubelets.scenario
-    access = Embedded(store)
+    access = EmbeddedAccess(store)
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(
             serve(
@@ -346,11 +347,11 @@ async def _run(settings: Settings) -> Summary:
             access, scheduler.glance, scheduler.recorded, configuration, settings.gates
         )
         asks = Service(
-            Listed(access, configuration, settings.gates),
+            ListedCluster(access, configuration, settings.gates),
             weights_of(configuration, settings.gates),
         )
         hosts = settings.allowed_hosts
-        acts, does = partial(act, access), Doing(access).respond
+        acts, does = partial(act, access), RealSteps(access).respond
         page_url = await group.start(
             serve_page, page, clock, page_listener, hosts, acts, asks, does
         )
@@ -370,8 +371,8 @@ def _nothing(_: str) -> None:
 
 async def _look(group: TaskGroup, page_url: str, notes: Sequence[str]) -> None:
     """Shows the cluster on the terminal, and ends the demo when the user quits."""
-    from ..top.looking import look
-    from ..top.stream import Page
+    from ..views.top.feed_client import Page
+    from ..views.top.screen import look
 
     await look(Page(page_url), notes)
     group.cancel_scope.cancel()

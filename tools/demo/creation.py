@@ -12,11 +12,11 @@ import anyio.lowlevel
 from berth.actors.client.rest import ApiError
 from berth.actors.scheduling.kube.annotations import DEFAULT_CLASS
 
-from ..apiserver.resources import BY_KIND, Kind
-from ..hollow.embedded import Embedded
-from ..hollow.kubelet.nodes import hollow_node
-from ..hollow.volumes import HOLLOW_DRIVER
-from ..manifests import Findings, Manifest, shown_name
+from ..answers.manifests.manifests import Findings, Manifest, shown_name
+from ..cluster.controllers.embedded_access import EmbeddedAccess
+from ..kubernetes.api.types.resources import BY_KIND, Kind
+from ..kubernetes.kubelet.hollow_nodes import hollow_node
+from ..kubernetes.storage.pod_volumes import HOLLOW_DRIVER
 
 Document = dict[str, Any]
 NODES, NAMESPACES, PODS = BY_KIND["v1", "Node"], BY_KIND["v1", "Namespace"], BY_KIND["v1", "Pod"]
@@ -46,7 +46,7 @@ CONFLICT = 409
 
 
 async def create(
-    access: Embedded, nodes: int, manifests: Iterable[Manifest], findings: Findings
+    access: EmbeddedAccess, nodes: int, manifests: Iterable[Manifest], findings: Findings
 ) -> None:
     """Creates this number of hollow nodes and the objects. What the API server refuses goes to the
     findings. Raises ManifestError if they are strict.
@@ -89,7 +89,7 @@ def needs_class(document: Any) -> bool:
     return lacks_one or any(map(needs_class, document.values()))
 
 
-async def _apply(access: Embedded, kind: Kind, document: Document) -> None:
+async def _apply(access: EmbeddedAccess, kind: Kind, document: Document) -> None:
     """Creates an object and, if necessary, its namespace. One that every cluster has is changed, as
     `kubectl apply` does.
     """
@@ -109,7 +109,7 @@ async def _apply(access: Embedded, kind: Kind, document: Document) -> None:
         await access.call("PUT", path, dict, {**document, "metadata": {**metadata, **version}})
 
 
-async def _ensure_namespace(access: Embedded, name: str) -> None:
+async def _ensure_namespace(access: EmbeddedAccess, name: str) -> None:
     try:
         await access.call("POST", NAMESPACES.path(), dict, {"metadata": {"name": name}})
     except ApiError as refused:

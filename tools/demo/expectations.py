@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..explain.pinned import node_without_volume, unchosen
+from ..answers.explain.pinned_pods import node_without_volume, unchosen
 
 Document = dict[str, Any]
 # Kinds that are only looked up.

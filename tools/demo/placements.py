@@ -17,7 +17,7 @@ from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.kube.quantity import milli_value
 from berth.actors.scheduling.kube.reading import Reader
 
-from ..hollow.device_claims import device_claims
+from ..kubernetes.devices.device_claims import device_claims
 
 Document = dict[str, Any]
 DEFAULT_SCHEDULER = "default-scheduler"

@@ -9,12 +9,12 @@ import msgspec
 
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..explain.answering import Explainer
-from ..explain.pending import pending
-from ..explain.report import sentence_of
-from ..explain.source import SourceError
-from ..hollow.embedded import Embedded
-from ..page.embedded import objects_of
+from ..answers.explain.cluster_source import SourceError
+from ..answers.explain.decider import Explainer
+from ..answers.explain.decision_report import sentence_of
+from ..answers.explain.pending_pods import pending
+from ..cluster.controllers.embedded_access import EmbeddedAccess
+from .page_source import objects_of
 from .placements import Summary
 
 MOST_PODS = 200  # each is decided
@@ -23,7 +23,7 @@ UNFIT = re.compile(r"\d+/\d+ nodes are available: ")  # the beginning of Kuberne
 
 async def with_reasons(
     summary: Summary,
-    access: Embedded,
+    access: EmbeddedAccess,
     configuration: KubeSchedulerConfiguration,
     gates: Mapping[str, bool],
 ) -> Summary:

@@ -18,7 +18,7 @@ from anyio.streams.text import TextReceiveStream
 from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.wiring.glance import Glance
 
-from ..whatif.beside import GONE
+from ..answers.whatif.answer_process import GONE
 
 LONGEST_LINE = 64 << 20
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Scheduler:
     @asynccontextmanager
     async def beside(cls) -> AsyncIterator[Scheduler]:
         """Makes the process, and ends it with the block."""
-        command = [sys.executable, "-P", "-m", "berth.tools.demo.beside"]
+        command = [sys.executable, "-P", "-m", "berth.tools.demo.scheduler_process"]
         # In a session of its own: Ctrl-C is for the demo.
         async with await anyio.open_process(command, start_new_session=True) as process:
             scheduler = cls(process)

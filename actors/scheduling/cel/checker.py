@@ -15,8 +15,8 @@ from .tree import (
     Literal,
     MapNode,
     Message,
-    Node,
     Select,
+    TreeNode,
     Walk,
     walk,
 )
@@ -81,7 +81,7 @@ _LITERALS = {
 }
 
 
-def check(root: Node, variables: Mapping[str, Type]) -> list[Problem]:
+def check(root: TreeNode, variables: Mapping[str, Type]) -> list[Problem]:
     """Writes the types and the overloads into the tree, and returns its problems.
 
     `variables` are the types of the variables; their names may have dots.
@@ -98,17 +98,17 @@ class _Checker:
         self._names = {**TYPES, **variables}
         self._inference = Inference()
         self._scopes: list[dict[str, Type]] = []
-        self._checked: list[Node] = []
+        self._checked: list[TreeNode] = []
 
     def finish(self) -> None:
         """Replaces types that are still unknown by `dyn`."""
         for node in self._checked:
             node.type = self._inference.resolved(node.type, to_dyn=True)
 
-    def _wrong(self, node: Node, message: str) -> None:
+    def _wrong(self, node: TreeNode, message: str) -> None:
         self.problems.append(Problem(node.at, message))
 
-    def check(self, node: Node) -> Walk[None]:
+    def check(self, node: TreeNode) -> Walk[None]:
         match node:
             case Literal():
                 node.type = _LITERALS[type(node.value)]
@@ -131,7 +131,7 @@ class _Checker:
                 raise AssertionError(node)
         self._checked.append(node)
 
-    def _ident(self, node: Node, name: str) -> None:
+    def _ident(self, node: TreeNode, name: str) -> None:
         if not name.startswith("."):
             for scope in reversed(self._scopes):
                 if name in scope:
@@ -154,7 +154,7 @@ class _Checker:
     def _is_local(self, name: str) -> bool:
         return any(name in scope for scope in self._scopes)
 
-    def _field(self, node: Node, operand: Node, field: str, *, optional: bool) -> Type:
+    def _field(self, node: TreeNode, operand: TreeNode, field: str, *, optional: bool) -> Type:
         """Returns the type of a field of a checked operand."""
         target, was_optional = unwrapped(self._inference.resolved(operand.type))
         result = ERROR
@@ -283,7 +283,7 @@ class _Checker:
             key_type, value_type = self._inference.fresh(), self._inference.fresh()
         node.type = map_of(key_type, value_type)
 
-    def _optional(self, node: Node) -> Type:
+    def _optional(self, node: TreeNode) -> Type:
         content, optional = unwrapped(self._inference.resolved(node.type))
         if not optional and not is_dyn(content):
             self._wrong(node, f"expected type '{optional_of(content)}' but found '{content}'")
@@ -331,7 +331,7 @@ class _Checker:
         )
         return ERROR, ERROR
 
-    def _assert(self, node: Node, expected: Type) -> None:
+    def _assert(self, node: TreeNode, expected: Type) -> None:
         if not self._inference.assignable([expected], [node.type]):
             self._wrong(node, f"expected type '{expected}' but found '{node.type}'")
 
@@ -340,7 +340,7 @@ def _undeclared(name: str) -> str:
     return f"undeclared reference to '{name}' (in container '')"
 
 
-def qualified(node: Node) -> str:
+def qualified(node: TreeNode) -> str:
     """Returns a name such as `a.b.c`, or nothing if the node is not such a name."""
     names: list[str] = []
     while isinstance(node, Select) and not node.test:

@@ -15,7 +15,7 @@ from .errors import CelError, CompileError, LimitError, shown
 from .evaluator import Program, program
 from .parser import parse
 from .run import Run, Step
-from .tree import Node
+from .tree import TreeNode
 from .types import Type
 from .validation import instantiate, patterns_of, validate
 
@@ -38,7 +38,7 @@ class Compiled(ABC):
     def __init__(self, expression: str, variables: Mapping[str, Type]) -> None:
         self.expression = expression
         self.error = ""
-        self.root: Node | None = None
+        self.root: TreeNode | None = None
         self._program: Program | None = None
         self.work = CHARACTER * len(expression)
         self.size = len(expression)

@@ -17,7 +17,18 @@ from .errors import CelError
 from .folds import Fold, appending, inserting, new_list, new_map
 from .regex import Pattern
 from .run import Run, Step
-from .tree import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Walk, walk
+from .tree import (
+    Call,
+    Comprehension,
+    Ident,
+    ListNode,
+    Literal,
+    MapNode,
+    Select,
+    TreeNode,
+    Walk,
+    walk,
+)
 from .types import DEVICE, Type
 from .values import MISSING, Optional, TypeValue, key_of
 
@@ -41,7 +52,9 @@ class _Local(NamedTuple):
     read: Step
 
 
-def program(root: Node, patterns: Mapping[str, Pattern], variables: Mapping[str, Type]) -> Program:
+def program(
+    root: TreeNode, patterns: Mapping[str, Pattern], variables: Mapping[str, Type]
+) -> Program:
     """Compiles a tree that was checked with these variables.
 
     `patterns` holds the compiled patterns of the literals.
@@ -57,7 +70,7 @@ class _Compiler:
         self._locals: list[tuple[str, _Local]] = []
         self._values: dict[Step, Any] = {}
 
-    def compile(self, node: Node) -> StepWalk:
+    def compile(self, node: TreeNode) -> StepWalk:
         match node:
             case Literal():
                 return self._constant(node.value)
@@ -250,7 +263,7 @@ class _Compiler:
         self._locals.pop()
         return fold.run
 
-    def _step(self, node: Comprehension, step: Node, fold: Fold) -> StepWalk:
+    def _step(self, node: Comprehension, step: TreeNode, fold: Fold) -> StepWalk:
         """Compiles the step; one that adds to a list or map changes the accumulator itself."""
         if isinstance(step, Call) and _accumulates(node, step):
             if step.function == "_?_:_":
@@ -289,6 +302,6 @@ def _adds(node: Comprehension, step: Call) -> bool:
     return step.function == "cel.@mapInsert"
 
 
-def _is_attribute(node: Node) -> bool:
+def _is_attribute(node: TreeNode) -> bool:
     """True for variables and their parts, which cel-go charges as one attribute."""
     return isinstance(node, _ATTRIBUTE) or (isinstance(node, Call) and node.function == "_[_]")

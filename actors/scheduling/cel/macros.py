@@ -15,15 +15,17 @@ from .tree import (
     ListNode,
     Literal,
     MapNode,
-    Node,
     Select,
+    TreeNode,
 )
 
-Expansion = Callable[[int, Node, list[Node]], Node | None]
+Expansion = Callable[[int, TreeNode, list[TreeNode]], TreeNode | None]
 SORT_INPUT = "@__sortBy_input__"
 
 
-def expand(at: int, function: str, args: list[Node], target: Node | None) -> Node | None:
+def expand(
+    at: int, function: str, args: list[TreeNode], target: TreeNode | None
+) -> TreeNode | None:
     """Returns the expansion of a call, or None if the call is not a macro. Raises CompileError."""
     if target is None:
         return _has(at, args[0]) if function == "has" and len(args) == 1 else None
@@ -31,11 +33,11 @@ def expand(at: int, function: str, args: list[Node], target: Node | None) -> Nod
     return macro(at, target, args) if macro else None
 
 
-def _problem(node: Node, message: str) -> CompileError:
+def _problem(node: TreeNode, message: str) -> CompileError:
     return CompileError([Problem(node.at, message)])
 
 
-def _name(node: Node, message: str) -> str:
+def _name(node: TreeNode, message: str) -> str:
     if not isinstance(node, Ident):
         raise _problem(node, message)
     if node.name in (ACCUMULATOR, "__result__"):
@@ -43,7 +45,7 @@ def _name(node: Node, message: str) -> str:
     return node.name
 
 
-def _names(args: list[Node], count: int, message: str) -> tuple[str, str]:
+def _names(args: list[TreeNode], count: int, message: str) -> tuple[str, str]:
     """Returns the variables of the loop; the second may be empty."""
     first = _name(args[0], message)
     if count == 1:
@@ -54,13 +56,13 @@ def _names(args: list[Node], count: int, message: str) -> tuple[str, str]:
     return first, second
 
 
-def _has(at: int, operand: Node) -> Node:
+def _has(at: int, operand: TreeNode) -> TreeNode:
     if not isinstance(operand, Select):
         raise _problem(operand, "invalid argument to has() macro")
     return Select(at, operand.operand, operand.field, test=True)
 
 
-def _bind(at: int, target: Node, args: list[Node]) -> Node | None:
+def _bind(at: int, target: TreeNode, args: list[TreeNode]) -> TreeNode | None:
     if not (isinstance(target, Ident) and target.name == "cel"):
         return None
     if not isinstance(args[0], Ident):
@@ -68,14 +70,16 @@ def _bind(at: int, target: Node, args: list[Node]) -> Node | None:
     return bound(at, args[0].name, args[1], args[2])
 
 
-def bound(at: int, name: str, value: Node, result: Node) -> Comprehension:
+def bound(at: int, name: str, value: TreeNode, result: TreeNode) -> Comprehension:
     """Returns the node that gives a name to a value."""
     return Comprehension(
         at, ListNode(at, []), (UNUSED, ""), name, value, Literal(at, False), Ident(at, name), result
     )
 
 
-def _quantified(count: int, at: int, target: Node, args: list[Node], *, stop: bool) -> Node:
+def _quantified(
+    count: int, at: int, target: TreeNode, args: list[TreeNode], *, stop: bool
+) -> TreeNode:
     """Expands `all` and `exists`, which end with the first element whose predicate is `stop`."""
     names = _names(args, count, "argument must be a simple name")
     accu = Ident(at, ACCUMULATOR)
@@ -85,7 +89,7 @@ def _quantified(count: int, at: int, target: Node, args: list[Node], *, stop: bo
     return Comprehension(at, target, names, ACCUMULATOR, init, condition, step, accu)
 
 
-def _exists_one(count: int, at: int, target: Node, args: list[Node]) -> Node:
+def _exists_one(count: int, at: int, target: TreeNode, args: list[TreeNode]) -> TreeNode:
     names = _names(args, count, "argument must be a simple name")
     accu, unit = Ident(at, ACCUMULATOR), Literal(at, 1)
     step = Call(at, "_?_:_", [args[-1], Call(at, "_+_", [accu, unit]), accu])
@@ -96,15 +100,20 @@ def _exists_one(count: int, at: int, target: Node, args: list[Node]) -> Node:
 
 
 def _collected(
-    at: int, target: Node, names: tuple[str, str], init: Node, step: Node, predicate: Node | None
-) -> Node:
+    at: int,
+    target: TreeNode,
+    names: tuple[str, str],
+    init: TreeNode,
+    step: TreeNode,
+    predicate: TreeNode | None,
+) -> TreeNode:
     accu = Ident(at, ACCUMULATOR)
     if predicate is not None:
         step = Call(at, "_?_:_", [predicate, step, accu])
     return Comprehension(at, target, names, ACCUMULATOR, init, Literal(at, True), step, accu)
 
 
-def _list(count: int, at: int, target: Node, args: list[Node]) -> Node:
+def _list(count: int, at: int, target: TreeNode, args: list[TreeNode]) -> TreeNode:
     """Expands `map` and `transformList`, with or without a predicate."""
     message = "argument is not an identifier" if count == 1 else "argument must be a simple name"
     names = _names(args, count, message)
@@ -113,13 +122,13 @@ def _list(count: int, at: int, target: Node, args: list[Node]) -> Node:
     return _collected(at, target, names, ListNode(at, []), step, predicate)
 
 
-def _filter(at: int, target: Node, args: list[Node]) -> Node:
+def _filter(at: int, target: TreeNode, args: list[TreeNode]) -> TreeNode:
     names = _names(args, 1, "argument is not an identifier")
     step = Call(at, "_+_", [Ident(at, ACCUMULATOR), ListNode(at, [args[0]])])
     return _collected(at, target, names, ListNode(at, []), step, args[1])
 
 
-def _map(at: int, target: Node, args: list[Node], *, entries: bool) -> Node:
+def _map(at: int, target: TreeNode, args: list[TreeNode], *, entries: bool) -> TreeNode:
     """Expands `transformMap` and `transformMapEntry`."""
     names = _names(args, 2, "argument must be a simple name")
     predicate = args[2] if len(args) == 4 else None
@@ -128,18 +137,18 @@ def _map(at: int, target: Node, args: list[Node], *, entries: bool) -> Node:
     return _collected(at, target, names, MapNode(at, []), step, predicate)
 
 
-def _opt_map(at: int, target: Node, args: list[Node], *, flat: bool) -> Node:
+def _opt_map(at: int, target: TreeNode, args: list[TreeNode], *, flat: bool) -> TreeNode:
     if not isinstance(args[0], Ident):
         name = "optFlatMap" if flat else "optMap"
         raise _problem(args[0], f"{name}() variable name must be a simple identifier")
-    value: Node = bound(at, args[0].name, Call(at, "value", [], target), args[1])
+    value: TreeNode = bound(at, args[0].name, Call(at, "value", [], target), args[1])
     if not flat:
         value = Call(at, "optional.of", [value])
     none = Call(at, "optional.none", [])
     return Call(at, "_?_:_", [Call(at, "hasValue", [], target), value, none])
 
 
-def _sort_by(at: int, target: Node, args: list[Node]) -> Node:
+def _sort_by(at: int, target: TreeNode, args: list[TreeNode]) -> TreeNode:
     if not isinstance(target, ListNode | Select | Ident | Comprehension | Call):
         raise _problem(
             target,

@@ -13,7 +13,7 @@ from typing import Any
 from .errors import CompileError, Problem
 from .lexer import Token, tokens
 from .macros import expand
-from .tree import Call, Ident, ListNode, Literal, MapNode, Message, Node, Select, Walk, walk
+from .tree import Call, Ident, ListNode, Literal, MapNode, Message, Select, TreeNode, Walk, walk
 from .values import MAX_INT64
 
 NodeWalk = Walk[Any]  # a walk that returns a node
@@ -54,13 +54,13 @@ _LEVELS = (
 _LEVEL = {operator: level for level, operators in enumerate(_LEVELS) for operator in operators}
 
 
-def parse(source: str) -> Node:
+def parse(source: str) -> TreeNode:
     """Returns the tree of the expression. Raises CompileError."""
     if len(source) > LONGEST:
         size = f"size: {len(source)}, limit {LONGEST}"
         raise CompileError([Problem(0, f"expression code point size exceeds limit: {size}")])
     parser = _Parser(tokens(source))
-    root: Node = walk(parser.whole())
+    root: TreeNode = walk(parser.whole())
     return root
 
 
@@ -99,7 +99,7 @@ class _Parser:
         message = f"Syntax error: mismatched input '{text}'{more}"
         return CompileError([Problem(token.at, message)])
 
-    def _checked(self, node: Node) -> Node:
+    def _checked(self, node: TreeNode) -> TreeNode:
         """Returns the node. Raises CompileError if the tree has grown too large."""
         if node.depth > DEEPEST:
             raise CompileError(
@@ -122,7 +122,7 @@ class _Parser:
         if self._nested > DEEPEST:
             message = f"expression recursion limit exceeded: {DEEPEST}"
             raise CompileError([Problem(self._next.at, message)])
-        choices: list[tuple[int, Node, Node]] = []
+        choices: list[tuple[int, TreeNode, TreeNode]] = []
         node = yield self._binary()
         while self._next.kind == "?":
             at = self._take().at
@@ -149,7 +149,7 @@ class _Parser:
             operators.append(self._take())
             operands.append((yield self._unary()))
 
-    def _reduce(self, operands: list[Node], operators: list[Token]) -> None:
+    def _reduce(self, operands: list[TreeNode], operators: list[Token]) -> None:
         """Joins the operands of the last operator, or of the last chain of && or ||."""
         kind, joined = operators[-1].kind, [operators.pop()]
         while kind in ("&&", "||") and operators and operators[-1].kind == kind:
@@ -161,8 +161,8 @@ class _Parser:
         operands.append(self._balanced(name, terms, joined, 0, len(joined) - 1))
 
     def _balanced(
-        self, name: str, terms: list[Node], ops: list[Token], low: int, high: int
-    ) -> Node:
+        self, name: str, terms: list[TreeNode], ops: list[Token], low: int, high: int
+    ) -> TreeNode:
         mid = (low + high + 1) // 2
         left = terms[mid] if mid == low else self._balanced(name, terms, ops, low, mid - 1)
         right = terms[mid + 1] if mid == high else self._balanced(name, terms, ops, mid + 1, high)
@@ -208,13 +208,15 @@ class _Parser:
                 node = self._checked(Select(dot.at, node, field.value))
         return node
 
-    def _called(self, at: int, function: str, args: list[Node], target: Node | None) -> Node:
+    def _called(
+        self, at: int, function: str, args: list[TreeNode], target: TreeNode | None
+    ) -> TreeNode:
         node = expand(at, function, args, target) or Call(at, function, args, target)
         return self._checked(node)
 
-    def _arguments(self) -> Walk[list[Node]]:
+    def _arguments(self) -> Walk[list[TreeNode]]:
         """Parses the arguments of a call after its parenthesis."""
-        args: list[Node] = []
+        args: list[TreeNode] = []
         if not self._accepts(")"):
             args.append((yield self._expression()))
             while self._accepts(","):
@@ -245,13 +247,13 @@ class _Parser:
             case _:
                 raise self._mismatch()
 
-    def _literal(self) -> Node:
+    def _literal(self) -> TreeNode:
         token = self._take()
         if token.number == "int" and token.value > MAX_INT64:
             raise CompileError([Problem(token.at, "invalid int literal")])
         return self._checked(Literal(token.at, token.value))
 
-    def _negative(self) -> Node:
+    def _negative(self) -> TreeNode:
         minus, token = self._take(), self._next
         if not token.number:
             raise self._mismatch()
@@ -269,7 +271,7 @@ class _Parser:
 
     def _list(self) -> NodeWalk:
         at = self._take().at
-        elements: list[Node] = []
+        elements: list[TreeNode] = []
         optional: set[int] = set()
         for _ in self._items("]"):
             if self._accepts("?"):
@@ -279,7 +281,7 @@ class _Parser:
 
     def _map(self) -> NodeWalk:
         at = self._take().at
-        entries: list[tuple[Node, Node, bool]] = []
+        entries: list[tuple[TreeNode, TreeNode, bool]] = []
         for _ in self._items("}"):
             optional = self._accepts("?")
             key = yield self._expression()
@@ -316,7 +318,7 @@ class _Parser:
         return name
 
     def _message(self, at: int, name: str) -> NodeWalk:
-        values: list[Node] = []
+        values: list[TreeNode] = []
         for _ in self._items("}"):
             self._accepts("?")
             self._expects("ident")

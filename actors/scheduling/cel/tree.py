@@ -19,12 +19,12 @@ ACCUMULATOR = "@result"
 UNUSED = "#unused"
 
 
-class Node:
+class TreeNode:
     """A node. `at` is the offset in the source; `depth` and `size` include the node itself."""
 
     __slots__ = ("at", "children", "depth", "size", "type")
 
-    def __init__(self, at: int, *children: Node) -> None:
+    def __init__(self, at: int, *children: TreeNode) -> None:
         self.at = at
         self.children = children
         self.type: Type = DYN
@@ -32,7 +32,7 @@ class Node:
         self.size: int = 1 + sum(child.size for child in children)
 
 
-class Literal(Node):
+class Literal(TreeNode):
     __slots__ = ("value",)
 
     def __init__(self, at: int, value: Any) -> None:
@@ -40,7 +40,7 @@ class Literal(Node):
         self.value = value
 
 
-class Ident(Node):
+class Ident(TreeNode):
     __slots__ = ("name",)
 
     def __init__(self, at: int, name: str) -> None:
@@ -48,63 +48,63 @@ class Ident(Node):
         self.name = name
 
 
-class Select(Node):
+class Select(TreeNode):
     """A field, `operand.field`, or the test `has(operand.field)`."""
 
     __slots__ = ("field", "operand", "test")
 
-    def __init__(self, at: int, operand: Node, field: str, *, test: bool = False) -> None:
+    def __init__(self, at: int, operand: TreeNode, field: str, *, test: bool = False) -> None:
         super().__init__(at, operand)
         self.operand, self.field, self.test = operand, field, test
 
 
-class Call(Node):
+class Call(TreeNode):
     """A call of a function or an operator, with cel-go's name: `_+_`, `_?_:_`, `_[_]`."""
 
     __slots__ = ("args", "function", "overloads", "target")
 
     def __init__(
-        self, at: int, function: str, args: list[Node], target: Node | None = None
+        self, at: int, function: str, args: list[TreeNode], target: TreeNode | None = None
     ) -> None:
         super().__init__(at, *(() if target is None else (target,)), *args)
         self.function, self.args, self.target = function, args, target
         self.overloads: list[Any] = []
 
     @property
-    def operands(self) -> list[Node]:
+    def operands(self) -> list[TreeNode]:
         """The target, if there is one, and the arguments."""
         return self.args if self.target is None else [self.target, *self.args]
 
 
-class ListNode(Node):
+class ListNode(TreeNode):
     __slots__ = ("elements", "optional")
 
     def __init__(
-        self, at: int, elements: list[Node], optional: frozenset[int] = frozenset()
+        self, at: int, elements: list[TreeNode], optional: frozenset[int] = frozenset()
     ) -> None:
         super().__init__(at, *elements)
         self.elements, self.optional = elements, optional
 
 
-class MapNode(Node):
+class MapNode(TreeNode):
     __slots__ = ("entries",)
 
-    def __init__(self, at: int, entries: list[tuple[Node, Node, bool]]) -> None:
+    def __init__(self, at: int, entries: list[tuple[TreeNode, TreeNode, bool]]) -> None:
         super().__init__(at, *(node for key, value, _ in entries for node in (key, value)))
         self.entries = entries
 
 
-class Message(Node):
+class Message(TreeNode):
     """A message such as `Name{field: value}`. The environment of selectors has no such type."""
 
     __slots__ = ("name",)
 
-    def __init__(self, at: int, name: str, values: list[Node]) -> None:
+    def __init__(self, at: int, name: str, values: list[TreeNode]) -> None:
         super().__init__(at, *values)
         self.name = name
 
 
-class Comprehension(Node):
+class Comprehension(TreeNode):
     """A node that folds `range` into the accumulator, or binds a variable (see `binds`)."""
 
     __slots__ = ("accumulator", "condition", "init", "range", "result", "step", "var", "var2")
@@ -112,13 +112,13 @@ class Comprehension(Node):
     def __init__(
         self,
         at: int,
-        over: Node,
+        over: TreeNode,
         variables: tuple[str, str],
         accumulator: str,
-        init: Node,
-        condition: Node,
-        step: Node,
-        result: Node,
+        init: TreeNode,
+        condition: TreeNode,
+        step: TreeNode,
+        result: TreeNode,
     ) -> None:
         super().__init__(at, over, init, condition, step, result)
         self.range, self.accumulator, self.init = over, accumulator, init

@@ -9,16 +9,16 @@ from .errors import CelError, Problem
 from .functions.conversions import CONVERSIONS
 from .functions.formatting import ACCEPTED, clauses, refused
 from .regex import Pattern, compiled, usable
-from .tree import Call, ListNode, Literal, MapNode, Node
+from .tree import Call, ListNode, Literal, MapNode, TreeNode
 from .types import Type
 
 SEARCHES = ("find", "findAll", "matches")  # functions of a text and a pattern
 
 
-def validate(root: Node, patterns: Mapping[str, Pattern]) -> list[Problem]:
+def validate(root: TreeNode, patterns: Mapping[str, Pattern]) -> list[Problem]:
     """Returns the problems of the literals of a checked tree."""
     problems: list[Problem] = []
-    stack: list[tuple[Node, bool]] = [(root, False)]
+    stack: list[tuple[TreeNode, bool]] = [(root, False)]
     seen: set[int] = set()
     while stack:
         node, formatted = stack.pop()
@@ -36,7 +36,7 @@ def validate(root: Node, patterns: Mapping[str, Pattern]) -> list[Problem]:
     return problems
 
 
-def _calls(root: Node) -> Iterator[Call]:
+def _calls(root: TreeNode) -> Iterator[Call]:
     """Yields the calls of a tree, each once."""
     stack, seen = [root], set()
     while stack:
@@ -48,7 +48,7 @@ def _calls(root: Node) -> Iterator[Call]:
             stack += node.children
 
 
-def patterns_of(root: Node) -> dict[str, Pattern]:
+def patterns_of(root: TreeNode) -> dict[str, Pattern]:
     """Compiles the patterns of the literals. Raises LimitError if they take too much work."""
     budget = Budget()
     patterns: dict[str, Pattern] = {}
@@ -61,7 +61,7 @@ def patterns_of(root: Node) -> dict[str, Pattern]:
     return patterns
 
 
-def instantiate(root: Node, patterns: Mapping[str, Pattern]) -> str:
+def instantiate(root: TreeNode, patterns: Mapping[str, Pattern]) -> str:
     """Evaluates calls that need no device, as cel-go's programs do; returns the first error."""
     try:
         for call in _calls(root):
@@ -123,7 +123,7 @@ def _format(call: Call) -> list[Problem]:
     return []
 
 
-def _mismatch(node: Node, expected: Type, actual: Type) -> Problem:
+def _mismatch(node: TreeNode, expected: Type, actual: Type) -> Problem:
     return Problem(node.at, f"expected type '{expected}' but found '{actual}'")
 
 

@@ -72,7 +72,7 @@ class Account:
         self.since = now
 
 
-class Budget:
+class StepBudget:
     """The steps of all attempts. The steps that an attempt takes beyond `free` come from the
     account of the pod's namespace, so that no namespace keeps the pods of others waiting.
 

@@ -15,7 +15,7 @@ from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import ConfigError
-from berth.tools.explain.command import explain
+from berth.tools.views.commands.explain import explain
 from tests.kit.cases import texts
 from tests.kit.handle import NoApi
 

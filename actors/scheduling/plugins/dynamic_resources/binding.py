@@ -47,7 +47,7 @@ CREATED_SECONDS = 120.0
 PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
-class Binding:
+class DeviceBinding:
     """The writer of allocations. PreBind waits `timeout` seconds for devices to be prepared."""
 
     def __init__(self, handle: Handle, timeout: float, features: Features) -> None:

@@ -58,8 +58,8 @@ from ...kube.devices import InFlightAllocation
 from ...kube.meta import key
 from ...kube.node_selector import selector_error
 from ...model.vectors import any_true, highest
-from ..steps import STEPS_PER_SECOND, Budget, Steps, TimedOutError
-from .binding import Binding, without_finalizer
+from ..steps import STEPS_PER_SECOND, StepBudget, Steps, TimedOutError
+from .binding import DeviceBinding, without_finalizer
 from .events import registrations
 from .extended import ClassesByResource, resources_of, unwritten_claim
 from .features import features_of
@@ -153,8 +153,8 @@ class DynamicResources(
         self._features = features = features_of(handle.feature_gates)
         self._binding_timeout = float(typed.binding_timeout or DEFAULT_BINDING_TIMEOUT)
         self._most_steps = int(STEPS_PER_SECOND * (typed.filter_timeout or 1))
-        self._budget = Budget(handle.now)
-        self._binding = Binding(handle, self._binding_timeout, features)
+        self._budget = StepBudget(handle.now)
+        self._binding = DeviceBinding(handle, self._binding_timeout, features)
         self._classes = ClassesByResource()
         self._inventory: Inventory | None = None
         self._node_allocations = KeptAllocations()

@@ -36,7 +36,7 @@ from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView
 from berth.config.types import Extender, ExtenderManagedResource
-from berth.tools.apiserver.schema import unknown_and_mistyped
+from berth.tools.kubernetes.api.types.schema import unknown_and_mistyped
 from tests.kit.snapshots import snapshot_of
 
 BY_NAME = Extender("http://x", node_cache_capable=True, weight=2)

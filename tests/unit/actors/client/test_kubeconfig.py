@@ -12,7 +12,7 @@ import yaml
 
 from berth.actors.client.credentials import ANONYMOUS, KubeconfigError, TokenFile
 from berth.actors.client.kubeconfig import load
-from berth.tools.apiserver.kubeconfig import kubeconfig
+from berth.tools.cluster.apiserver.kubeconfig import kubeconfig
 from tests.kit.cases import documents
 from tests.kit.certificates import Authority
 from tests.kit.clock import VirtualClock

@@ -23,7 +23,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
-from berth.tools.explain.handle import ReadOnlyHandle
+from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 from tests.kit.instruments import unread

@@ -27,7 +27,7 @@ from berth.actors.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.plugin import Node, Pod
-from berth.tools.explain.handle import ReadOnlyHandle
+from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 from tests.kit.pipeline import Pipeline, pipeline

@@ -40,7 +40,7 @@ from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.tools.apiserver.app import serve
+from berth.tools.cluster.apiserver.app import serve
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 from tests.kit.instruments import unread

@@ -18,7 +18,7 @@ def test_the_last_warnings_and_errors_are_kept_but_those_of_the_workshop() -> No
     for number in range(MOST_KEPT - 5):
         log.warning("slow", node=f"n-{number}")
     log.info("not shown")
-    get_logger("berth.tools.hollow.access").error("a kubelet")
+    get_logger("berth.tools.cluster.controllers.cluster_access").error("a kubelet")
     log.error("refused", error="403\n<img src=x>", pod="shop/web")
     log.warning("slow", repeats="kind")
     log.warning("slow", repeats="kind")

@@ -34,10 +34,10 @@ from berth.actors.scheduling.model.vectors import Ints, Rows
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from berth.tools.bench.check import Sample, SampledDecisions, check, recorded, restored
 from berth.tools.bench.decision import SPECS, make_node, make_pod
 from berth.tools.bench.measure import CheckResult
-from berth.tools.explain.handle import ReadOnlyHandle
 
 NODES = 150  # more than a sample
 CONFIGURATION = KubeSchedulerConfiguration()

@@ -14,7 +14,7 @@ from berth.tools.bench.opcodes import (
     WorkloadError,
     seconds,
 )
-from berth.tools.bench.workload import Run, load, plan, select
+from berth.tools.bench.workload import WorkloadRun, load, plan, select
 from tests.kit.cases import texts
 
 CASES = """
@@ -59,7 +59,7 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-def planned(folder: Path, text: str) -> Run:
+def planned(folder: Path, text: str) -> WorkloadRun:
     file = written(folder, text)
     ((chosen, workload),) = select(load(file), [], [])
     return plan(file, chosen, workload)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from berth.tools.apiserver.api import Api
-from berth.tools.apiserver.resources import BY_KIND
-from berth.tools.apiserver.store import Store
+from berth.tools.answers.manifests.manifests import Findings, Manifest, ManifestError
+from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.demo.creation import create, needs_class, standard_class
-from berth.tools.hollow.embedded import Embedded
-from berth.tools.manifests import Findings, Manifest, ManifestError
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.resources import BY_KIND
+from berth.tools.kubernetes.api.writes.registry import Api
 
 Document = dict[str, Any]
 NAMESPACES, NODES = BY_KIND["v1", "Namespace"], BY_KIND["v1", "Node"]
@@ -49,7 +49,7 @@ def test_there_is_a_standard_class_unless_the_manifests_have_a_default_one() -> 
 async def test_what_every_cluster_has_is_changed_and_what_is_refused_is_told() -> None:
     store = Store()
     Api(store).seed()
-    access, findings = Embedded(store), Findings()
+    access, findings = EmbeddedAccess(store), Findings()
     node = {"metadata": {"name": "node-1", "labels": {"mine": "yes"}}}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "new"}, "spec": {"containers": []}}
     manifests = [
@@ -67,4 +67,4 @@ async def test_what_every_cluster_has_is_changed_and_what_is_refused_is_told() -
     (problem,) = findings.problems
     assert problem.startswith('pod.yaml:1, Pod new/p: Pod "p" is invalid: spec.containers')
     with pytest.raises(ManifestError, match=r"pod\.yaml:1, Pod new/p: "):
-        await create(Embedded(Store()), 0, manifests[:1], Findings(strict=True))
+        await create(EmbeddedAccess(Store()), 0, manifests[:1], Findings(strict=True))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from berth.tools.demo.expectations import Expectations, Wait
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.unit.tools.demo.test_placements import pod
 
 Document = dict[str, Any]

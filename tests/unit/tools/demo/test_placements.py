@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from berth.tools.demo.placements import NodeUse, Placements
-from berth.tools.hollow.kubelet.nodes import hollow_node
+from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 
 Document = dict[str, Any]
 

@@ -16,7 +16,7 @@ from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
-from berth.tools.explain.handle import ReadOnlyHandle
+from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 
 
 def test_only_nodes_that_are_full_may_be_helped() -> None:

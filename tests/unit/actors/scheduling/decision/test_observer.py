@@ -17,8 +17,8 @@ from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 from berth.actors.scheduling.model.vectors import Rows
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
+from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from berth.tools.bench.decision import make_cache, make_pod
-from berth.tools.explain.handle import ReadOnlyHandle
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), ReadOnlyHandle())["default-scheduler"]
 

@@ -40,7 +40,7 @@ from berth.plugin import (
     unresolvable,
     unschedulable,
 )
-from berth.tools.explain.decision import Decision, Failure, decide
+from berth.tools.answers.explain.decision import Decision, Failure, decide
 from tests.kit.examples import examples
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of

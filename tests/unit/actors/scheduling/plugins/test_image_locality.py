@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from berth.plugin import Pod, PodInfo
-from berth.tools.explain.decision import Decision, decide
+from berth.tools.answers.explain.decision import Decision, decide
 from tests.kit.daemon import node, pod
 from tests.kit.hints import profile
 from tests.kit.snapshots import snapshot_of

@@ -15,7 +15,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
-from berth.tools.explain.decision import Decision, Failure, decide
+from berth.tools.answers.explain.decision import Decision, Failure, decide
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of
 

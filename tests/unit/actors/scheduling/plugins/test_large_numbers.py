@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from berth.plugin import Pod, PodInfo, Snapshot, default_normalize
-from berth.tools.explain.decision import Decision, decide
+from berth.tools.answers.explain.decision import Decision, decide
 from tests.kit.hints import profile
 from tests.kit.snapshots import snapshot_of
 

@@ -28,7 +28,7 @@ from berth.plugin import (
     ResourceClaim,
     ResourceSlice,
 )
-from berth.tools.explain.handle import HeldObjects
+from berth.tools.answers.explain.plugin_handle import HeldObjects
 from tests.kit.devices import (
     GPU,
     Document,

@@ -18,7 +18,7 @@ from berth.actors.scheduling.plugins.steps import (
     MOST_NAMESPACES,
     MOST_SAVED,
     STEPS_PER_SECOND,
-    Budget,
+    StepBudget,
     Steps,
     TimedOutError,
 )
@@ -132,7 +132,7 @@ def test_no_steps_are_left() -> None:
 
 def test_each_attempt_has_free_steps_and_those_of_its_namespace() -> None:
     time = NoApi()
-    budget = Budget(time.now)
+    budget = StepBudget(time.now)
     assert spend(budget.attempt("a", LONGEST)) in WHOLE
     assert spend(budget.attempt("a", LONGEST)) in range(FREE - 10, FREE + 1)
     assert spend(budget.attempt("b", LONGEST)) in WHOLE
@@ -143,7 +143,7 @@ def test_each_attempt_has_free_steps_and_those_of_its_namespace() -> None:
 
 
 def test_ordinary_attempts_take_nothing_from_their_namespace() -> None:
-    budget = Budget(NoApi().now)
+    budget = StepBudget(NoApi().now)
     for _ in range(1000):
         assert not budget.attempt("a", LONGEST).take(FREE)
     assert spend(budget.attempt("a", LONGEST)) in WHOLE
@@ -151,7 +151,7 @@ def test_ordinary_attempts_take_nothing_from_their_namespace() -> None:
 
 def test_what_was_taken_too_much_is_paid_back() -> None:
     time = NoApi()
-    budget = Budget(time.now)
+    budget = StepBudget(time.now)
     assert budget.attempt("a", LONGEST).take(FREE + MOST_SAVED + EARNED_PER_SECOND)
     time.seconds = 0.9
     assert budget.attempt("a", LONGEST).take()
@@ -163,13 +163,13 @@ def test_what_was_taken_too_much_is_paid_back() -> None:
 
 
 def test_the_filter_timeout_limits_an_attempt() -> None:
-    budget = Budget(NoApi().now)
+    budget = StepBudget(NoApi().now)
     for most in FREE // 2, FREE + MOST_SAVED // 2:
         assert spend(budget.attempt("a", most)) == most
 
 
 def test_few_namespaces_are_remembered() -> None:
-    budget = Budget(NoApi().now)
+    budget = StepBudget(NoApi().now)
     for number in range(MOST_NAMESPACES + 1):
         assert budget.attempt(str(number), LONGEST).take(2 * MOST_SAVED)
     assert budget.attempt("1", LONGEST).take()

@@ -8,7 +8,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.explain.decision import Decision, decide
+from berth.tools.answers.explain.decision import Decision, decide
 from tests.kit.devices import (
     DRIVER,
     Document,

@@ -1,0 +1,38 @@
+"""The workshop's rooms: few entries, and names that tell one module or class from another."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from itertools import chain
+
+from tests.docs.blocks import ROOT
+
+MOST_ENTRIES = 9
+MOST_OF_A_NAME = 2
+# Kubernetes' own name of a kind, which the API server is asked by: v1, and v1alpha2 for the plugin
+# of the scheduler and for the driver.
+OF_THREE_VERSIONS = {"ResourceClaim"}
+
+
+def test_the_workshop_has_few_rooms() -> None:
+    entries = [p.name for p in (ROOT / "tools").iterdir() if p.name != "__pycache__"]
+    assert len(entries) <= MOST_ENTRIES, sorted(entries)
+
+
+def test_a_file_name_names_at_most_two_modules() -> None:
+    names = Counter(path.name for path in (ROOT / "tools").rglob("*.py"))
+    often = {name for name, count in names.items() if count > MOST_OF_A_NAME}
+    assert often == {"__init__.py"}
+
+
+def test_a_class_name_names_at_most_two_classes() -> None:
+    folders = (ROOT / top for top in ("actors", "config", "tools"))
+    names = Counter(
+        node.name
+        for path in chain.from_iterable(folder.rglob("*.py") for folder in folders)
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    often = {name for name, count in names.items() if count > MOST_OF_A_NAME}
+    assert often == OF_THREE_VERSIONS

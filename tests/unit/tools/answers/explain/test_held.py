@@ -1,0 +1,185 @@
+"""What the tools say about a pod that a plugin of a package holds, by extension point."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from berth.actors.configuration.file import load_file
+from berth.config.feature_gates import DEFAULTS
+from berth.tools.answers.explain.cluster_source import from_manifests
+from berth.tools.answers.feed.story import NOTHING_RECORDED, as_pending, story_of
+from berth.tools.views.commands.explain import explain
+from berth.tools.views.commands.whatif import whatif
+from tests.kit.processes import install
+
+PLUGIN = """
+from berth.plugin import *
+
+class Holds({base}):
+    name = "Holds"
+{body}
+"""
+REFUSED = 'return unschedulable("not now")'
+# By extension point: the base class, the method, and how explain and what-if begin about the pod.
+POINTS = {
+    "PreEnqueue": (
+        "PreEnqueuePlugin",
+        f"    def pre_enqueue(self, pod):\n        {REFUSED}",
+        "is kept out of the queue by the plugin Holds: not now",
+        1,
+    ),
+    "PreFilter": (
+        "PreFilterPlugin",
+        f"    def pre_filter(self, state, info, snapshot):\n        {REFUSED}",
+        "not now",
+        1,
+    ),
+    "Filter": (
+        "NodeFilterPlugin",
+        f"    def filter_node(self, state, info, node):\n        {REFUSED}",
+        "not now",
+        1,
+    ),
+    "Reserve": (
+        "ReservePlugin",
+        (
+            f"    def reserve(self, state, info, node):\n        {REFUSED}\n"
+            "    def unreserve(self, state, info, node): ..."
+        ),
+        "is rejected on n1 by the plugin Holds: not now",
+        1,
+    ),
+    "Permit": (
+        "PermitPlugin",
+        '    def permit(self, state, info, node):\n        return unschedulable("not now"), 0.0',
+        "is rejected on n1 by the plugin Holds: not now",
+        1,
+    ),
+    "Permit that waits": (
+        "PermitPlugin",
+        "    def permit(self, state, info, node):\n        return Status(Code.WAIT), 60.0",
+        "waits on n1 until Holds permits it",
+        0,
+    ),
+    # The tools write nothing, and therefore do not bind: only a running scheduler tells of these.
+    "PreBind": (
+        "PreBindPlugin",
+        f"    async def pre_bind(self, state, info, node):\n        {REFUSED}",
+        "goes to n1",
+        0,
+    ),
+    "Bind": (
+        "BindPlugin",
+        f"    async def bind(self, state, info, node):\n        {REFUSED}",
+        "goes to n1",
+        0,
+    ),
+}
+CLUSTER = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "8", memory: 32Gi, pods: "110"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: held}
+spec: {containers: [{name: c, image: x, resources: {requests: {cpu: "1"}}}]}
+"""
+CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {multiPoint: {enabled: [{name: Holds}]}}}]
+"""
+
+
+@pytest.fixture(params=POINTS)
+def point(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Installs a plugin that holds every pod at an extension point; returns the point."""
+    name: str = request.param
+    base, body, *_ = POINTS[name]
+    module = f"holds_at_{name.lower().replace(' ', '_')}"
+    install(tmp_path, module, PLUGIN.format(base=base, body=body), Holds=f"{module}:Holds")
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    (tmp_path / "scheduler.yaml").write_text(CONFIGURATION)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return name
+
+
+def test_explain_and_whatif_tell_what_holds_a_pod(point: str) -> None:
+    _, _, sentence, code = POINTS[point]
+    files = ["-f", "cluster.yaml", "--config", "scheduler.yaml"]
+    arguments = [*files, "-o", "json"]
+    listed = CliRunner().invoke(explain, [*arguments, "-A"])
+    (pod,) = msgspec.json.decode(listed.stdout)["items"]
+    assert sentence in "; ".join((*pod["standing"], pod["decision"]))
+    one = CliRunner().invoke(explain, [*files, "--pod", "held"])
+    assert sentence in " ".join(one.stdout.split())
+    assert "held it " not in one.stdout
+    configuration = load_file("scheduler.yaml")
+    objects = from_manifests([Path("cluster.yaml")])
+    document = next(each for each in objects if each["kind"] == "Pod")
+    ask = partial(as_pending, document, objects, configuration, DEFAULTS)
+    assert sentence in story_of(document, None, NOTHING_RECORDED, ask).sentence
+    tried = CliRunner().invoke(whatif, arguments)
+    answer = msgspec.json.decode(tried.stdout)
+    if code:
+        assert sentence in answer["pending"][0]["reason"]
+    else:
+        assert answer["placed"][0]["waitsFor"] == ["Holds"] * ("waits" in point)
+    assert tried.exit_code == code
+
+
+def test_the_reasons_of_post_filter_are_told_and_a_queue_sort_that_fails_holds_no_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = """
+from berth.plugin import *
+
+class Holds(PostFilterPlugin, QueueSortPlugin):
+    name = "Holds"
+    def post_filter(self, attempt):
+        return PostFiltered(unschedulable("not now"))
+    def sort_key(self, info, enqueued_at):
+        raise ValueError("no order")
+"""
+    install(tmp_path, "holds_last", plugin, Holds="holds_last:Holds")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    only = "{enabled: [{name: Holds}], disabled: [{name: '*'}]}"
+    profile = f"profiles: [{{plugins: {{queueSort: {only}, postFilter: {only}}}}}]"
+    head = CONFIGURATION.rpartition("profiles:")[0]
+    Path("scheduler.yaml").write_text(f"{head}{profile}\n")
+    Path("cluster.yaml").write_text(CLUSTER)
+    files = ["-f", "cluster.yaml", "--config", "scheduler.yaml"]
+    assert "goes to n1" in CliRunner().invoke(explain, [*files, "held"]).stdout
+    Path("cluster.yaml").write_text(CLUSTER.replace('cpu: "1"', 'cpu: "99"'))
+    message = "0/1 nodes are available: 1 Insufficient cpu. not now"
+    assert message in CliRunner().invoke(explain, [*files, "held"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("reason: SchedulerError, message: the registry is closed", True),
+        ("reason: Unschedulable, message: 0/3 nodes are available", False),
+        ("reason: SchedulingGated, message: Frozen keeps it", False),
+    ],
+)
+def test_a_pod_that_fits_and_was_not_bound_is_told_by_its_condition(
+    condition: str, told: bool, tmp_path: Path
+) -> None:
+    status = f"status: {{conditions: [{{type: PodScheduled, status: 'False', {condition}}}]}}\n"
+    (tmp_path / "cluster.yaml").write_text(f"{CLUSTER}{status}")
+    said = "was not bound by its last attempt, as its condition says: the registry is closed"
+    for pod in ([], ["--pod", "held"]):
+        answer = CliRunner().invoke(explain, ["-f", str(tmp_path / "cluster.yaml"), *pod])
+        words = " ".join(answer.stdout.replace("│", " ").split())
+        assert "goes to n1" in words, words
+        assert (said in words) == told, words

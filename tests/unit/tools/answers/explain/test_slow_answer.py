@@ -1,0 +1,104 @@
+"""A command whose plugin does not return says where it is."""
+
+from __future__ import annotations
+
+import os
+import threading
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from berth.tools.answers.explain import slow_answer
+from berth.tools.views.commands.explain import explain
+from berth.tools.views.commands.whatif import whatif
+from tests.kit.processes import install
+
+PLUGIN = """
+import threading
+
+from berth.plugin import *
+
+TOLD = threading.Event()
+
+
+class Slow(NodeFilterPlugin):
+    name = "Slow"
+
+    def filter_node(self, state, info, node):
+        assert TOLD.wait(30)
+        return SUCCESS
+"""
+CLUSTER = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "8", memory: 32Gi, pods: "110"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: c, image: x}]}
+"""
+CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {multiPoint: {enabled: [{name: Slow}]}}}]
+"""
+
+
+@pytest.mark.parametrize("command", [explain, whatif])
+def test_a_plugin_that_does_not_return_is_named(
+    command: click.Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, f"slow_in_{command.name}", PLUGIN, Slow=f"slow_in_{command.name}:Slow")
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    (tmp_path / "scheduler.yaml").write_text(CONFIGURATION)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(slow_answer, "EVERY_SECONDS", 0.01)
+    said: list[str] = []
+
+    def say(text: str, *, err: bool) -> None:
+        assert err
+        said.append(text)
+        if "Slow" in text:
+            import_module(f"slow_in_{command.name}").TOLD.set()
+
+    monkeypatch.setattr(slow_answer, "echo", say)
+    result = CliRunner().invoke(command, ["-f", "cluster.yaml", "--config", "scheduler.yaml"])
+    assert result.exit_code == 0, result.output
+    (line,) = {line.partition(" s: ")[2] for line in said if "Slow" in line}
+    assert line.startswith("in Filter of the plugin Slow about default/web (")
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_plugin_that_never_returns_ends_the_command(
+    same: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many plugins that are slow do not: each has been left at the next moment."""
+    told = threading.Event()
+    said: list[str] = []
+    places = iter(range(100))
+
+    def place(frame: object) -> dict[str, str]:
+        number = next(places)
+        if number == 2 * slow_answer.MOST_TIMES:
+            told.set()
+        pod = "default/web" if same else f"default/web-{number}"
+        return {"plugin": "Slow", "point": "Filter", "pod": pod, "at": "slow.py:3"}
+
+    def end(status: int) -> None:
+        said.append(f"ended with {status}")
+        told.set()
+
+    monkeypatch.setattr(slow_answer, "EVERY_SECONDS", 0.001)
+    monkeypatch.setattr(slow_answer, "whereabouts", place)
+    monkeypatch.setattr(slow_answer, "echo", lambda text, *, err: said.append(text))
+    monkeypatch.setattr(os, "_exit", end)
+    with slow_answer.telling():
+        assert told.wait(10)
+    expected = ["Error: the plugin Slow does not return", "ended with 2"]
+    assert said[slow_answer.MOST_TIMES :][:2] == expected if same else "ended with 2" not in said

@@ -1,0 +1,96 @@
+"""Tokens of service accounts: what they stand for, how long, and what they say about a pod."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from berth.tools.kubernetes.api.access.reviews import review
+from berth.tools.kubernetes.api.access.tokens import ACCOUNTS, NODES, PODS, bearer, issued_token
+from berth.tools.kubernetes.api.access.users import ADMINISTRATOR, Requester
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.api_documents import RefusedError
+from berth.tools.kubernetes.api.writes.registry import Api
+
+Document = dict[str, Any]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PART = "authentication.kubernetes.io"
+
+
+@pytest.fixture
+def store() -> Store:
+    store = Store()
+    api = Api(store)
+    api.seed()
+    api.create(ACCOUNTS, "default", {"metadata": {"name": "robot"}})
+    return store
+
+
+def issued(store: Store, at: datetime | None = None, **spec: Any) -> Document:
+    account = store.get(ACCOUNTS, "default", "robot")
+    return issued_token(store, account, {"spec": spec}, at or datetime.now(UTC))
+
+
+def robot(store: Store, **extra: list[str]) -> Requester:
+    groups = (
+        "system:serviceaccounts",
+        "system:serviceaccounts:default",
+        "system:authenticated",
+    )
+    uid = store.get(ACCOUNTS, "default", "robot")["metadata"]["uid"]
+    return Requester("system:serviceaccount:default:robot", uid, groups, extra)
+
+
+def test_a_token_stands_for_its_account_and_others_for_the_administrator(store: Store) -> None:
+    ours = issued(store)["status"]["token"]
+    assert bearer(store, ours) == robot(store)
+    for odd in ("x", f"{ours}x", "a.b.", "a.bnVsbA.", "é.é."):
+        assert bearer(store, odd) == ADMINISTRATOR
+    spec = {"token": ours, "audiences": ["api"]}
+    answer = review(store, ADMINISTRATOR, "TokenReview", "", {"spec": spec})["status"]
+    user = robot(store).info()
+    assert answer == {"authenticated": True, "user": user, "audiences": ["api"]}
+
+
+def test_an_expired_token_and_one_of_a_deleted_account_stand_for_nobody(store: Store) -> None:
+    late = issued(store, datetime.now(UTC) - timedelta(hours=2))["status"]["token"]
+    orphan = issued(store)["status"]["token"]
+    store.delete(ACCOUNTS, "default", "robot")
+    Api(store).create(ACCOUNTS, "default", {"metadata": {"name": "robot"}})
+    for token in (late, orphan):
+        with pytest.raises(RefusedError, match="Unauthorized") as refused:
+            bearer(store, token)
+        assert refused.value.code == 401
+        answer = review(store, ADMINISTRATOR, "TokenReview", "", {"spec": {"token": token}})
+        assert answer["status"]["authenticated"] is False
+
+
+def test_a_token_lasts_an_hour_unless_the_request_says_otherwise(store: Store) -> None:
+    assert issued(store, NOW)["status"]["expirationTimestamp"] == "2026-01-01T01:00:00Z"
+    longer = issued(store, NOW, expirationSeconds=7200, audiences=["api"])
+    assert longer["status"]["expirationTimestamp"] == "2026-01-01T02:00:00Z"
+    assert longer["spec"] == {"expirationSeconds": 7200, "audiences": ["api"]}
+    for seconds in (599, (1 << 32) + 1):
+        with pytest.raises(RefusedError, match=r"spec\.expirationSeconds: Invalid value"):
+            issued(store, NOW, expirationSeconds=seconds)
+
+
+def test_a_token_that_is_bound_to_a_pod_says_where_the_pod_is(store: Store) -> None:
+    api = Api(store)
+    node = api.create(NODES, "", {"metadata": {"name": "n1"}}).document
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
+    pod = api.create(PODS, "default", {"metadata": {"name": "p"}, "spec": spec}).document
+    reference = {"kind": "Pod", "apiVersion": "v1", "name": "p"}
+    user = bearer(store, issued(store, boundObjectRef=reference)["status"]["token"])
+    assert user.extra == {
+        f"{PART}/pod-name": ["p"],
+        f"{PART}/pod-uid": [pod["metadata"]["uid"]],
+        f"{PART}/node-name": ["n1"],
+        f"{PART}/node-uid": [node["metadata"]["uid"]],
+    }
+    with pytest.raises(RefusedError, match='pods "q" not found'):
+        issued(store, boundObjectRef={**reference, "name": "q"})
+    with pytest.raises(RefusedError, match=r"spec.boundObjectRef.kind: Unsupported value"):
+        issued(store, boundObjectRef={"kind": "Job"})

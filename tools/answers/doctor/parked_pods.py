@@ -1,0 +1,195 @@
+"""Examines the parked pods: decides about each of them in the cluster as it is now.
+
+A pod counts as forgotten only if two examinations some time apart name a common node for it, and
+the scheduler did not move it in between. An event on its way is then no longer an explanation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from time import monotonic
+
+import msgspec
+
+from berth.actors.messages.queue import Place, QueuedPodDump
+from berth.actors.scheduling.decision.failures import PluginError
+from berth.actors.scheduling.decision.outcome import Choice
+from berth.actors.scheduling.decision.plain import Plain
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.sampling import every_node
+from berth.config.types import KubeSchedulerConfiguration
+
+from ..explain.cluster_source import ClusterQuestion, Document, SourceError
+from ..explain.decider import Attempt, Explainer, decided
+from ..explain.decision import Decision, Failure
+from ..explain.eviction_story import eviction
+from ..explain.subject import standing
+
+SUCCESS = "Success"
+FORGOTTEN = "forgotten"
+GATED = "gated"
+
+
+class Examination(msgspec.Struct, frozen=True):
+    """The nodes on which each pod would fit, by the pod's key.
+
+    `left` are the pods that were not examined: the time was too short, or the scheduler does not
+    try them now.
+    """
+
+    nodes: Mapping[str, tuple[str, ...]]
+    left: tuple[str, ...] = ()
+
+
+class ParkedPod(msgspec.Struct, frozen=True, rename="camel"):
+    """A parked pod. `since` is in seconds of Unix time, 0 if unknown.
+
+    `events` are the events for which the plugins in `rejected_by` registered; one of them should
+    have woken a forgotten pod. `skipped` tells how often each plugin's hint skipped an event since
+    the last attempt. A gated pod is kept out of the queue by the plugin in `rejected_by`, with this
+    `message`.
+    """
+
+    key: str
+    since: float
+    rejected_by: tuple[str, ...]
+    verdict: str
+    node: str = ""
+    events: tuple[str, ...] = ()
+    skipped: Mapping[str, int] = {}
+    message: str = ""
+
+
+def parked(queue: Iterable[QueuedPodDump], key: str | None = None) -> dict[str, QueuedPodDump]:
+    """Returns the pods that only an event wakes; if there is a `key`, only the pod of that key.
+
+    Pods that are gated, that back off, or that await the end of a preemption are left out.
+    """
+    return {
+        pod.key: pod
+        for pod in queue
+        if pod.place is Place.UNSCHEDULABLE and not pod.held and key in (None, pod.key)
+    }
+
+
+def gated(queue: Iterable[QueuedPodDump], key: str | None = None) -> list[ParkedPod]:
+    """Returns the pods that plugins keep out of the queue; if there is a `key`, only the pod of
+    that key.
+    """
+    return [
+        ParkedPod(
+            pod.key,
+            pod.story[-1].at if pod.story else 0.0,
+            (pod.gated_by,),
+            GATED,
+            message=pod.gate_message,
+        )
+        for pod in sorted(queue, key=lambda pod: pod.key)
+        if pod.place is Place.GATED and not pod.held and key in (None, pod.key)
+    ]
+
+
+def examine(
+    explainer: Explainer,
+    configuration: KubeSchedulerConfiguration,
+    objects: list[Document],
+    keys: Iterable[str],
+    seconds: float,
+) -> Examination:
+    """Decides about the pods of these keys, for at most about `seconds`. Raises SourceError."""
+    try:
+        cluster = explainer.cluster(objects)
+    except msgspec.ValidationError as invalid:
+        raise SourceError(str(invalid)) from None
+    end = monotonic() + seconds
+    nodes: dict[str, tuple[str, ...]] = {}
+    left: list[str] = []
+    pods = {_key(document): document for document in objects if document.get("kind") == "Pod"}
+    for key in keys:
+        pod = pods.get(key)
+        if pod is None or standing(pod) or eviction(pod, ()) or monotonic() > end:
+            left.append(key)
+            continue
+        try:
+            attempt = explainer.attempt(ClusterQuestion(pod, [], configuration), cluster)
+        except SourceError:
+            left.append(key)  # It belongs to another scheduler.
+            continue
+        nodes[key] = _fitting(attempt)
+    return Examination(nodes, tuple(left))
+
+
+def diagnosed(
+    before: Mapping[str, QueuedPodDump],
+    first: Examination,
+    after: Mapping[str, QueuedPodDump],
+    second: Examination,
+    events: Mapping[str, tuple[str, ...]],
+) -> list[ParkedPod]:
+    """Returns the pods that were parked all the time, the forgotten ones first.
+
+    `events` are the events for which each plugin registered.
+    """
+    pods = []
+    for key, pod in before.items():
+        now = after.get(key)
+        if now is None or _history(now) != _history(pod):
+            continue
+        rejectors = tuple(sorted({*pod.rejected_by, *pod.pending}))
+        since = pod.story[-1].at if pod.story else 0.0
+        if key in first.left or key in second.left:
+            pods.append(ParkedPod(key, since, rejectors, "not examined"))
+            continue
+        common = sorted(set(first.nodes.get(key, ())) & set(second.nodes.get(key, ())))
+        if not common:
+            pods.append(ParkedPod(key, since, rejectors, "does not fit"))
+            continue
+        waking = [
+            f"{plugin}: {event}" for plugin in rejectors for event in events.get(plugin, ("*",))
+        ]
+        pods.append(
+            ParkedPod(key, since, rejectors, FORGOTTEN, common[0], tuple(waking), now.skipped)
+        )
+    return sorted(pods, key=lambda pod: (pod.verdict != FORGOTTEN, pod.key))
+
+
+def registered(profiles: Iterable[Profile]) -> dict[str, tuple[str, ...]]:
+    """Returns the names of the events that each plugin registered for."""
+    events: dict[str, set[str]] = {}
+    for profile in profiles:
+        for plugin, registrations in profile.hints().items():
+            events.setdefault(plugin, set()).update(str(r.event) for r in registrations)
+    return {plugin: tuple(sorted(names)) for plugin, names in events.items()}
+
+
+def _key(pod: Document) -> str:
+    metadata = pod["metadata"]
+    return f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
+
+
+def _fitting(attempt: Attempt) -> tuple[str, ...]:
+    """Returns the nodes that the pod fits on. Without extenders, neither scores nor verdicts in
+    words are needed: they would take most of the time.
+    """
+    if attempt.configuration.extenders:
+        explained = decided(attempt)
+        return _feasible(explained.decision) if isinstance(explained.outcome, Choice) else ()
+    try:
+        plain = Plain(attempt.profile, attempt.info, attempt.snapshot)
+        rows = plain.order[every_node(plain)[0]]
+    except PluginError:
+        return ()
+    return tuple(plain.snapshot.columns.names[row] for row in rows.tolist())
+
+
+def _feasible(decision: Decision | Failure) -> tuple[str, ...]:
+    if isinstance(decision, Failure):
+        return ()
+    return tuple(name for name, verdict in decision.filter.items() if verdict.code == SUCCESS)
+
+
+def _history(pod: QueuedPodDump) -> tuple[str, int, tuple[tuple[str, str], ...]]:
+    """Returns what changes with each attempt and each move. Times of a story may differ by the
+    clock's drift.
+    """
+    return pod.uid, pod.attempts, tuple((step.queue, step.event) for step in pod.story)

@@ -1,0 +1,57 @@
+"""An ask: what some nodes lack for a pod, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from berth.actors.scheduling.model.node_info import NodeInfo
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+
+K = TypeVar("K")
+Rejected = Mapping[tuple[str, ...], Sequence[str]]  # nodes by the reasons of a plugin
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """The thing that `nodes` lack: a sentence without its subject, about one node and about many,
+    such as "lacks cpu" and "lack cpu". Without nodes, the pod waits for it on all of them.
+    """
+
+    nodes: tuple[str, ...]
+    one: str
+    many: str
+
+    @property
+    def sentence(self) -> str:
+        return self.one if len(self.nodes) == 1 else self.many
+
+
+class AskQuestion(msgspec.Struct, frozen=True):
+    """The pod, the nodes of the cluster by name, and the labels of its namespaces."""
+
+    info: PodInfo
+    snapshot: Snapshot
+    nodes: Mapping[str, NodeInfo]
+    namespaces: Mapping[str, Mapping[str, str]]
+
+
+def nodes_of(rejected: Rejected) -> list[str]:
+    return [node for nodes in rejected.values() for node in nodes]
+
+
+def grouped(pairs: Iterable[tuple[str, K]]) -> dict[K, tuple[str, ...]]:
+    """Returns the nodes by the thing that they lack, each group in the order of the pairs."""
+    groups: dict[K, list[str]] = {}
+    for node, lack in pairs:
+        groups.setdefault(lack, []).append(node)
+    return {lack: tuple(nodes) for lack, nodes in groups.items()}
+
+
+def asks_by_reasons(rejected: Rejected) -> Iterator[Ask]:
+    """Yields an ask in the words of the plugin for each of its reasons."""
+    for reasons, names in rejected.items():
+        text = "; ".join(reasons)
+        yield Ask(tuple(names), text, text)

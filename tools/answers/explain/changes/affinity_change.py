@@ -1,0 +1,124 @@
+"""Extend or drop a part of the required node affinity, or a required term of pod affinity; or all
+of one of them, if no part is enough alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import NodeSelectorRequirement
+from berth.actors.scheduling.model.affinity_terms import AffinityTerm
+
+from ..asks.pod_constraints import selection
+from ..words import required
+from .change import ProposedChange, Who
+from .edit import Document, Edit, Patch, patch_of, put, without
+from .kind_of_change import Way
+from .node_selector import meant
+from .tried_cluster import World
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_TERMS = ("spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
+LABELS = "matchExpressions"
+_FIELDS = (LABELS, "matchFields")
+_PODS = (("podAffinity", "affinity"), ("podAntiAffinity", "anti-affinity"))
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """A part of the affinity: the sentence and the patch that drop it, and for a requirement of
+    values the path to it, its key and its values.
+    """
+
+    sentence: str
+    dropped: Patch
+    path: tuple[str | int, ...] = ()
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+def openings(world: World) -> Iterator[Edit]:
+    for whole, _ in _wholes(world):
+        yield patch_of(world.pod, whole.dropped)
+
+
+def changes(world: World) -> Iterator[ProposedChange]:
+    for whole, parts in list(_wholes(world)):
+        of_parts = [change for part in parts for change in _of_part(world, part)]
+        yield from of_parts
+        if len(parts) > 1 and not of_parts:
+            edit = patch_of(world.pod, whole.dropped)
+            yield ProposedChange("affinity", Who.OWNER, 0.8, whole.sentence, (edit,))
+
+
+def _of_part(world: World, part: _Part) -> Iterator[ProposedChange]:
+    """Yields the changes of a part, if its end is enough."""
+    edit = patch_of(world.pod, part.dropped)
+    with world.changed([edit]):
+        nodes = world.nodes()
+    if not nodes:
+        return
+    near, other = False, None
+    if part.values:
+        near, other = meant(part.key, part.values[0], world, nodes)
+    if other is not None:
+        extended = patch_of(world.pod, put([*part.values, other], *part.path, "values"))
+        sentence = f"Allow {part.key}={other} too in the node affinity"
+        yield ProposedChange("affinity", Who.OWNER, 0.2 if near else 0.5, sentence, (extended,))
+    if not near:
+        yield ProposedChange("affinity", Who.OWNER, 0.6, part.sentence, (edit,))
+
+
+def _wholes(world: World) -> Iterator[tuple[_Part, list[_Part]]]:
+    """Yields the node affinity, the pod affinity and the anti-affinity that the pod has, each as a
+    whole and in its parts.
+    """
+    affinity = world.pod["spec"].get("affinity") or {}
+    required_terms = (affinity.get("nodeAffinity") or {}).get(REQUIRED) or {}
+    of_nodes = list(_of_nodes(world.pod, required_terms.get("nodeSelectorTerms") or ()))
+    if of_nodes:
+        yield _Part("Drop the required node affinity", without(world.pod, *_TERMS[:-1])), of_nodes
+    terms = world.written.template.affinity_terms
+    for (kind, name), of_kind in zip(_PODS, (terms.required, terms.required_anti), strict=True):
+        path = ("spec", "affinity", kind, REQUIRED)
+        parts = [
+            _Part(
+                f"Drop the pod {name} to {what}",
+                without(world.pod, *path, number),
+            )
+            for number, what in enumerate(map(_topology, of_kind))
+        ]
+        if parts:
+            yield _Part(f"Drop the required pod {name}", without(world.pod, *path)), parts
+
+
+def _topology(term: AffinityTerm) -> str:
+    return f"{selection(term.selector)} in the same {term.topology_key}"
+
+
+def _of_nodes(pod: Document, terms: Sequence[Document]) -> Iterator[_Part]:
+    """Yields the requirements of the node affinity. The only one of a term cannot be dropped alone,
+    as a term without any matches no node.
+    """
+    for number, term in enumerate(terms):
+        size = sum(len(term.get(field) or ()) for field in _FIELDS)
+        for field in _FIELDS:
+            for place, requirement in enumerate(term.get(field) or ()):
+                path = (*_TERMS, number, field, place)
+                if size > 1:
+                    words = required(msgspec.convert(requirement, NodeSelectorRequirement))
+                    sentence = f"Drop {words} from the node affinity"
+                    dropped = without(pod, *path)
+                else:
+                    sentence, dropped = (
+                        "Drop the required node affinity",
+                        without(pod, *_TERMS[:-1]),
+                    )
+                key, values = requirement["key"], tuple(requirement.get("values") or ())
+                if field != LABELS or requirement["operator"] != "In":
+                    values = ()
+                yield _Part(sentence, dropped, path, key, values)
+
+
+WAY = Way(changes, openings)

@@ -1,0 +1,65 @@
+"""Free the devices of another claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .change import ProposedChange, Who
+from .edit import Document, Edit, patch_of, removal
+from .kind_of_change import Way
+from .tried_cluster import World
+
+MOST_CLAIMS = 200
+
+
+def _held(world: World) -> list[Document]:
+    """Returns the other claims that have devices, in the order of their names."""
+    status = world.pod.get("status") or {}
+    own = {entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
+    own |= {entry.get("resourceClaimName") for entry in world.pod["spec"]["resourceClaims"]}
+    namespace = world.pod["metadata"].get("namespace")
+    claims = [
+        claim
+        for claim in world.every("ResourceClaim")
+        if (claim.get("status") or {}).get("allocation")
+        and not (claim["metadata"]["name"] in own and claim["metadata"]["namespace"] == namespace)
+    ]
+    return sorted(claims, key=lambda c: (c["metadata"]["namespace"], c["metadata"]["name"]))
+
+
+def _freed(claim: Document) -> Edit:
+    status = claim["status"]
+    parts = [part for part in ("allocation", "reservedFor") if part in status]
+    return patch_of(claim, *(removal("status", part) for part in parts))
+
+
+def changes(world: World) -> Iterator[ProposedChange]:
+    if not world.pod["spec"].get("resourceClaims"):
+        return
+    claims = _held(world)[:MOST_CLAIMS]
+    with world.changed([_freed(claim) for claim in claims]):
+        if not claims or not world.fits():
+            return
+    for claim in _halved(world, claims):
+        metadata = claim["metadata"]
+        name = f"{metadata['namespace']}/{metadata['name']}"
+        sentence = f"Free the devices of the claim {name}"
+        yield ProposedChange("device", Who.ADMIN, 0.4, sentence, (_freed(claim),))
+        return
+
+
+def _halved(world: World, claims: list[Document]) -> Iterator[Document]:
+    """Yields a claim that is enough alone, if there is one in a half that is enough."""
+    while len(claims) > 1:
+        half = len(claims) // 2
+        for part in (claims[:half], claims[half:]):
+            with world.changed([_freed(claim) for claim in part]):
+                if world.fits():
+                    claims = part
+                    break
+        else:
+            return
+    yield from claims
+
+
+WAY = Way(changes)

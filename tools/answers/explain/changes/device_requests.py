@@ -1,0 +1,79 @@
+"""Ask for other devices: of a class that exists, fewer of them, or also tainted ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from berth.actors.scheduling.kube.devices import ResourceSlice
+
+from .change import ProposedChange, Who
+from .device_selectors import Path, requests_of
+from .edit import Document, patch_of, put
+from .kind_of_change import Way
+from .tried_cluster import World
+
+MOST_CLASSES = 3
+
+
+def changes(world: World) -> Iterator[ProposedChange]:
+    classes = [str(each["metadata"]["name"]) for each in world.every("DeviceClass")]
+    for claim, path, name, request in requests_of(world):
+        if (claim.get("status") or {}).get("allocation"):
+            continue
+        what = f"request {name} of the claim {claim['metadata']['name']}"
+        of = request.get("deviceClassName") or ""
+        if of not in classes:
+            yield from _of_another_class(claim, path, what, of, classes)
+        else:
+            yield from _fewer(world, claim, path, what, request)
+            yield from _tolerating(world, claim, path, what, request)
+
+
+def _of_another_class(
+    claim: Document, path: Path, what: str, of: str, classes: list[str]
+) -> Iterator[ProposedChange]:
+    near = get_close_matches(of, classes, 1)
+    for name in near or sorted(classes)[:MOST_CLASSES]:
+        edit = patch_of(claim, put(name, *path, "deviceClassName"))
+        sentence = f"Name the class {name} instead of {of} in {what}"
+        yield ProposedChange("deviceClass", Who.OWNER, 0.1 if near else 0.5, sentence, (edit,))
+
+
+def _fewer(
+    world: World, claim: Document, path: Path, what: str, request: Document
+) -> Iterator[ProposedChange]:
+    """Yields the largest number of devices that is enough, unless all are asked for."""
+    number = request.get("count") or 1
+    fits, too_many = 0, number
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        with world.changed([patch_of(claim, put(middle, *path, "count"))]):
+            fits, too_many = (middle, too_many) if world.fits() else (fits, middle)
+    if fits:
+        edit = patch_of(claim, put(fits, *path, "count"))
+        sentence = f"Ask for {fits} instead of {number} devices in {what}"
+        yield ProposedChange("deviceCount", Who.OWNER, 0.4, sentence, (edit,))
+
+
+def _tolerating(
+    world: World, claim: Document, path: Path, what: str, request: Document
+) -> Iterator[ProposedChange]:
+    """Yields the toleration of each taint that devices have."""
+    taints = {
+        (taint.key, taint.value, taint.effect): None
+        for each in world.objects(ResourceSlice)
+        for device in each.spec.devices
+        for taint in device.taints
+    }
+    for key, value, effect in sorted(taints):
+        match = {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
+        toleration = {"key": key, "effect": effect, **match}
+        tolerations = [*(request.get("tolerations") or ()), toleration]
+        edit = patch_of(claim, put(tolerations, *path, "tolerations"))
+        words = f"{key}{'=' if value else ''}{value}:{effect}"
+        sentence = f"Tolerate the device taint {words} in {what}"
+        yield ProposedChange("deviceToleration", Who.OWNER, 0.3, sentence, (edit,))
+
+
+WAY = Way(changes)

@@ -1,0 +1,167 @@
+"""Make room on a node: the fewest pods that must leave it.
+
+Pods that their disruption budgets let go come first. If others must leave, the budgets are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from berth.actors.scheduling.model.node_info import NodeInfo
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets, violating
+
+from ....kubernetes.kubelet.pressure.eviction_ranking import is_critical
+from ..words import listed
+from . import priority
+from .change import ProposedChange, Who
+from .departures import worded_pods
+from .edit import deletion_of
+from .kind_of_change import Way
+from .repulsion import repelling
+from .tried_cluster import World
+
+MOST_LOOKED = 200
+MOST_NODES = 3
+MOST_PODS = 32
+PODS = "pods"
+
+
+def may_leave(pod: PodInfo) -> bool:
+    """False for pods that the node needs, and for pods that would be created again on the node."""
+    owners = pod.pod.metadata.owner_references
+    return not is_critical(pod.pod) and not any(owner.kind == "DaemonSet" for owner in owners)
+
+
+def _lacks(pod: PodInfo, node: NodeInfo) -> dict[str, int]:
+    """Returns how much of each resource a node lacks."""
+    lacks = {}
+    for name, amount in pod.requests.items():
+        lack = amount + node.requested.get(name, 0) - node.allocatable.get(name, 0)
+        if amount and lack > 0:
+            lacks[name] = lack
+    if len(node.pods) >= node.allocatable.get(PODS, 0):
+        lacks[PODS] = len(node.pods) + 1 - node.allocatable.get(PODS, 0)
+    return lacks
+
+
+def _of(pod: PodInfo, resource: str) -> int:
+    return 1 if resource == PODS else pod.requests.get(resource, 0)
+
+
+def _enough(
+    node: NodeInfo, lacks: dict[str, int], in_the_way: Sequence[PodInfo], budgets: Budgets
+) -> list[PodInfo] | None:
+    """Returns the fewest pods that have what the node lacks besides those `in_the_way`; all of its
+    pods if there are none of these and it lacks no resource. None if too few may leave.
+    """
+    if not all(map(may_leave, in_the_way)):
+        return None
+    chosen = list(in_the_way)
+    there = [pod for pod in chosen if pod.key in node.pods]
+    missing = _left(lacks, there)
+    pods = [pod for pod in node.pods.values() if may_leave(pod) and pod not in there]
+    held = {pod.key for pod in pods if budgets and violating([pod], budgets)}
+    pods.sort(key=lambda pod: (pod.key in held, pod.priority, pod.key))
+    if not lacks and not chosen:
+        return pods[:MOST_PODS]
+    for pod in pods if missing else ():
+        if not _left(missing, [pod]):
+            return [*chosen, pod]
+    while missing and pods and len(chosen) < MOST_PODS:
+        best = max(pods, key=lambda pod: (pod.key not in held, _share(pod, missing)))
+        pods.remove(best)
+        chosen.append(best)
+        missing = _left(missing, [best])
+    return None if missing else chosen
+
+
+def _left(lacks: dict[str, int], pods: Sequence[PodInfo]) -> dict[str, int]:
+    """Returns what is still lacking once these pods have left."""
+    left = {name: lack - sum(_of(pod, name) for pod in pods) for name, lack in lacks.items()}
+    return {name: lack for name, lack in left.items() if lack > 0}
+
+
+def _share(pod: PodInfo, missing: dict[str, int]) -> float:
+    return sum(min(1.0, _of(pod, name) / lack) for name, lack in missing.items())
+
+
+def _needed(world: World, node: str, pods: Sequence[PodInfo]) -> list[PodInfo]:
+    """Returns those of the pods that must leave a node; none if it is not enough that all do."""
+
+    def fits_without(leaving: Sequence[PodInfo]) -> bool:
+        with world.changed([deletion_of(pod.key) for pod in leaving]):
+            return world.fits(node)
+
+    needed = list(pods)
+    if not fits_without(needed):
+        return []
+    for pod in reversed(pods):
+        others = [other for other in needed if other is not pod]
+        if others and fits_without(others):
+            needed = others
+    return needed
+
+
+def _share_of(lacks: dict[str, int], node: NodeInfo) -> float:
+    return sum(lack / max(node.allocatable.get(name, 0), 1) for name, lack in lacks.items())
+
+
+def _broken(pods: Sequence[PodInfo], budgets: Budgets) -> list[str]:
+    """Returns the budgets that do not allow the pods to leave now."""
+    broken = violating(pods, budgets)
+    namespaces = {pod.key: pod.pod.metadata.namespace for pod in pods}
+    names = {
+        f"{namespaces[key]}/{name}" for key, broken_names in broken.items() for name in broken_names
+    }
+    return sorted(names)
+
+
+def _candidates(world: World, budgets: Budgets) -> list[tuple[str, list[PodInfo]]]:
+    """Returns the nodes where the fewest pods would have to leave, among those that lack least.
+    Nodes whose budgets do not allow it are last.
+    """
+    pod, domains = world.info, repelling(world)
+    short = []
+    for name in world.helped_by_room():
+        info = world.node_info(name)
+        lacks = _lacks(pod, info)
+        short.append((_share_of(lacks, info), name, lacks))
+    candidates = []
+    for _, name, lacks in sorted(short, key=lambda each: each[:2])[:MOST_LOOKED]:
+        info = world.node_info(name)
+        domain = [pod for item in info.labels.items() for pod in domains.get(item, ())]
+        in_the_way = list({pod.key: pod for pod in domain}.values())
+        if len(in_the_way) > MOST_PODS:
+            continue
+        pods = _enough(info, lacks, in_the_way, budgets)
+        if pods:
+            candidates.append((len(_broken(pods, budgets)), len(pods), name, pods))
+    candidates.sort(key=lambda each: each[:3])
+    return [(name, pods) for _, _, name, pods in candidates[:MOST_NODES]]
+
+
+def changes(world: World) -> Iterator[ProposedChange]:
+    results = []
+    budgets = world.budgets()
+    for name, pods in _candidates(world, budgets):
+        needed = _needed(world, name, pods)
+        if needed:
+            results.append((_broken(needed, budgets), len(needed), name, needed))
+    results.sort(key=lambda each: (len(each[0]), *each[1:3]))
+    for broken, number, name, pods in results[:1]:
+        keys = [pod.key for pod in pods]
+        are_there = all(key in world.node_info(name).pods for key in keys)
+        where = f"away from {name}" if are_there else "out of the way"
+        size = number / (number + 2)
+        edits = tuple(map(deletion_of, keys))
+        sentence = f"Move {worded_pods(keys)} {where}"
+        if broken:
+            allow = "allows" if len(broken) == 1 else "allow"
+            sentence += f", once the disruption budget {listed(broken)} {allow} it"
+        yield ProposedChange("room", Who.ADMIN, size, sentence, edits)
+        if world.preempted is None:
+            yield from priority.raised(world, max(pod.priority for pod in pods))
+
+
+WAY = Way(changes)

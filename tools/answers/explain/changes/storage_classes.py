@@ -1,0 +1,94 @@
+"""Give a claim without a class the default StorageClass: one of the cluster, or a new one; or let a
+class make volumes on each node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from berth.actors.scheduling.kube.annotations import DEFAULT_CLASS as DEFAULT_CLASSES
+
+from ..words import listed
+from .change import ProposedChange, Who
+from .edit import Action, Document, Edit, patch_of, put, removal
+from .kind_of_change import Way
+from .tried_cluster import World
+from .volume_change import claims_of, provisioned
+
+MOST_CLASSES = 3
+DEFAULT_CLASS = DEFAULT_CLASSES[0]
+LATE, NEW = "WaitForFirstConsumer", "default"
+PROVISIONER = "example.com"  # of a new class
+
+
+def changes(world: World) -> Iterator[ProposedChange]:
+    yield from _defaults(world)
+    yield from _everywhere(world)
+
+
+def _everywhere(world: World) -> Iterator[ProposedChange]:
+    """Yields a class without its allowedTopologies, for each class of an unbound claim."""
+    unbound = [claim["spec"] for claim in claims_of(world) if not claim["spec"].get("volumeName")]
+    for name in sorted({spec.get("storageClassName") or "" for spec in unbound}):
+        of = world.document("StorageClass", name)
+        if of is not None and of.get("allowedTopologies"):
+            edit = patch_of(of, removal("allowedTopologies"))
+            sentence = f"Create the class {name} anew without allowedTopologies"
+            yield ProposedChange("storageClass", Who.ADMIN, 0.6, sentence, (edit,))
+
+
+def _defaults(world: World) -> Iterator[ProposedChange]:
+    claims = [claim for claim in claims_of(world) if _has_no_class(claim)]
+    if not claims:
+        return
+    names = listed([claim["metadata"]["name"] for claim in claims])
+    what = f"the claim{'s' * (len(claims) > 1)} {names}"
+    classes = sorted(world.every("StorageClass"), key=lambda each: str(each["metadata"]["name"]))
+    for each in classes[:MOST_CLASSES]:
+        name = each["metadata"]["name"]
+        edits = [edit for claim in claims for edit in _of_class(claim, each)]
+        annotations = {**(each["metadata"].get("annotations") or {}), DEFAULT_CLASS: "true"}
+        default = patch_of(each, put(annotations, "metadata", "annotations"))
+        sentence = f"Make {name} the default StorageClass, which {what} then get{_s(claims)}"
+        yield ProposedChange("storageClass", Who.ADMIN, 0.2, sentence, (default, *edits))
+    if not classes:
+        created, document = _created()
+        edits = [edit for claim in claims for edit in _of_class(claim, document)]
+        sentence = f"Add a default StorageClass, which {what} then get{_s(claims)}"
+        yield ProposedChange("storageClass", Who.ADMIN, 0.4, sentence, (created, *edits))
+
+
+def _s(claims: list[Document]) -> str:
+    return "" if len(claims) > 1 else "s"
+
+
+def _has_no_class(claim: Document) -> bool:
+    """True for an unbound claim that gets the default class once there is one; one that asks for no
+    class, with an empty name, does not.
+    """
+    return not claim["spec"].get("volumeName") and claim["spec"].get("storageClassName") is None
+
+
+def _of_class(claim: Document, of: Document) -> Iterator[Edit]:
+    """Yields the edits after which a claim has a class, and a volume if it does not wait for a
+    scheduler.
+    """
+    named = put(of["metadata"]["name"], "spec", "storageClassName")
+    yield patch_of(claim, named)
+    if of.get("volumeBindingMode") != LATE:
+        spec = {**claim["spec"], "storageClassName": of["metadata"]["name"]}
+        yield from provisioned({**claim, "spec": spec})
+
+
+def _created() -> tuple[Edit, Document]:
+    document = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": NEW, "annotations": {DEFAULT_CLASS: "true"}},
+        "provisioner": PROVISIONER,
+        "volumeBindingMode": LATE,
+    }
+    return Edit(Action.CREATE, "StorageClass", NEW, document=document), document
+
+
+WAY = Way(changes)

@@ -1,0 +1,275 @@
+"""The cluster around a pending pod, in which changes are tried and undone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from time import monotonic
+from typing import TypeVar
+
+import jsonpatch
+import msgspec
+import numpy as np
+
+from berth.actors.scheduling.decision.algorithm import schedule_pod
+from berth.actors.scheduling.decision.failures import PluginError
+from berth.actors.scheduling.decision.outcome import Outcome, Unfit
+from berth.actors.scheduling.decision.plain import NO_ROWS, Plain
+from berth.actors.scheduling.decision.sampling import every_node
+from berth.actors.scheduling.framework.post_filter import Nomination
+from berth.actors.scheduling.framework.questions import unasked
+from berth.actors.scheduling.framework.status import Code
+from berth.actors.scheduling.kube.core import Namespace
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.policy import PodDisruptionBudget
+from berth.actors.scheduling.model.node_info import NodeInfo
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.vectors import Ints
+from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
+
+from ..cluster_source import ClusterQuestion, SourceError
+from ..decider import Attempt, Explainer
+from ..decision import First
+from .edit import Action, Document, Edit
+
+T = TypeVar("T")
+Kind = TypeVar("Kind", bound=HasMetadata)
+Place = tuple[str, str, str]
+UNREADABLE = (
+    SourceError,
+    msgspec.ValidationError,
+    jsonpatch.JsonPatchException,
+    jsonpatch.JsonPointerException,
+)
+MOST_DECISIONS = 300
+
+
+class World:
+    """The pod and the cluster as they are after the changes so far.
+
+    After MOST_DECISIONS decisions, or after this many seconds, it is `spent`: the pod fits nowhere.
+    """
+
+    def __init__(
+        self,
+        explainer: Explainer,
+        question: ClusterQuestion,
+        attempt: Attempt,
+        outcome: Outcome,
+        seconds: float,
+    ) -> None:
+        self._explainer = explainer
+        self._question = question
+        self._attempt = self._first = attempt
+        self._cluster = attempt.cluster
+        self._snapshot = attempt.snapshot  # brought up to date after each change
+        self._documents = {_place(document): document for document in question.objects}
+        pod = {"apiVersion": "v1", "kind": "Pod", **question.pod}  # Scenarios may leave them out.
+        self._pod = _place(pod)
+        self._documents[self._pod] = pod
+        self._preempted = outcome.nomination if isinstance(outcome, Unfit) else None
+        self._easings: tuple[Edit, ...] = ()
+        self._among: Collection[str] | None = None
+        self._decisions = 0
+        self._end = monotonic() + seconds
+        self.spent = False
+
+    @property
+    def pod(self) -> Document:
+        return self._documents[self._pod]
+
+    @property
+    def pinned_to(self) -> str:
+        """The node that the pod names, if claims of it wait until a scheduler chooses the node."""
+        return self._question.pinned_to
+
+    @property
+    def written(self) -> PodInfo:
+        """The pod as `pod` says."""
+        return self._attempt.info
+
+    @property
+    def info(self) -> PodInfo:
+        """The pod as it is decided about."""
+        with self.changed(self._easings):
+            return self._attempt.info
+
+    @property
+    def preempted(self) -> Nomination | None:
+        """The result of preemption before any change of the pod, None after one."""
+        changed = bool(self._easings) or self._attempt is not self._first
+        return None if changed or not self._counts(self._preempted) else self._preempted
+
+    def document(self, kind: str, name: str, namespace: str = "") -> Document | None:
+        return self._documents.get((kind, namespace, name))
+
+    def every(self, kind: str) -> list[Document]:
+        return [document for (of, _, _), document in self._documents.items() if of == kind]
+
+    def objects(self, kind: type[Kind]) -> Iterable[Kind]:
+        """Returns the objects of a kind as the scheduler reads them."""
+        return self._snapshot.objects.every(kind)
+
+    def node_infos(self) -> list[NodeInfo]:
+        """Returns the nodes with their pods, in the order of their names."""
+        columns = self._snapshot.columns
+        infos = (columns.infos[row] for _, row in sorted(columns.row_of.items()))
+        return [info for info in infos if info is not None]
+
+    def node_info(self, name: str) -> NodeInfo:
+        columns = self._snapshot.columns
+        info = columns.infos[columns.row_of[name]]
+        assert info is not None, name
+        return info
+
+    def budgets(self) -> Budgets:
+        """Returns the disruption budgets that cover pods."""
+        return Budgets(self._snapshot.objects.every(PodDisruptionBudget))
+
+    def namespaces(self) -> dict[str, Mapping[str, str]]:
+        """Returns the labels of the namespaces."""
+        return {n.metadata.name: n.metadata.labels for n in self._snapshot.objects.every(Namespace)}
+
+    # ---------------------------------------------------------------------------------- deciding
+
+    def fits(self, node: str = "") -> bool:
+        """True if the pod would fit on the node now; "" stands for any."""
+        nodes = self.nodes()
+        return node in nodes if node else bool(nodes)
+
+    def nodes(self) -> list[str]:
+        """Returns the nodes that the pod fits on now, sorted."""
+        names = self._snapshot.columns.names
+        return self._counted(names[row] for row in self._answer(_fitting, NO_ROWS).tolist())
+
+    def helped_by_room(self) -> list[str]:
+        """Returns the nodes that the pod may fit on if other pods leave, sorted."""
+        return self._counted(self._answer(_helped_by_room, []))
+
+    def nomination(self) -> Nomination | None:
+        """Returns the result of preemption, None if it does not help."""
+        nomination = self._answer(_nomination, None)
+        return nomination if self._counts(nomination) else None
+
+    @contextmanager
+    def among(self, nodes: Collection[str]) -> Iterator[None]:
+        """Asks about these nodes alone, until the block ends."""
+        self._among = nodes
+        try:
+            yield
+        finally:
+            self._among = None
+
+    def _counted(self, nodes: Iterable[str]) -> list[str]:
+        among = self._among
+        return sorted(nodes if among is None else (node for node in nodes if node in among))
+
+    def _counts(self, nomination: Nomination | None) -> bool:
+        return nomination is None or self._among is None or nomination.node in self._among
+
+    def _answer(self, answer: Callable[[Plain], T], otherwise: T) -> T:
+        """Returns the answer of a new decision, or the other value if there is none."""
+        self._decisions += 1
+        self.spent = self.spent or self._decisions > MOST_DECISIONS or monotonic() > self._end
+        if self.spent:
+            return otherwise
+        with self.changed(self._easings) as readable:
+            if not readable or self._attempt.info.pod.spec.scheduling_gates:
+                return otherwise
+            try:
+                return answer(Plain(self._attempt.profile, self._attempt.info, self._snapshot))
+            except PluginError:
+                return otherwise
+
+    # ---------------------------------------------------------------------------------- changing
+
+    @contextmanager
+    def eased(self, edits: Sequence[Edit]) -> Iterator[None]:
+        """Decides as if these edits followed each change, until the block ends.
+
+        The edits do not appear in the objects, so that changes have the same patches with and
+        without them.
+        """
+        self._easings = tuple(edits)
+        try:
+            yield
+        finally:
+            self._easings = ()
+
+    @contextmanager
+    def changed(self, edits: Sequence[Edit]) -> Iterator[bool]:
+        """Makes edits, and undoes them when the block ends.
+
+        Yields False, and changes nothing, if the scheduler could not read the resulting object.
+        """
+        before: list[tuple[Place, Document | None]] = []
+        attempt = self._attempt
+        try:
+            for edit in edits:
+                document = self._documents.get(edit.place)
+                self._replace(edit.place, edited(edit, document))
+                before.append((edit.place, document))
+            readable = True
+        except UNREADABLE:
+            readable = False
+        self._cluster.snapshot()
+        try:
+            yield readable
+        finally:
+            for place, document in reversed(before):
+                self._replace(place, document)
+            self._cluster.snapshot()
+            self._attempt = attempt
+
+    def _replace(self, place: Place, document: Document | None) -> None:
+        before = self._documents.get(place)
+        self._explainer.replace(before, document)
+        if place == self._pod:
+            assert document is not None
+            question = msgspec.structs.replace(self._question, pod=document)
+            self._attempt = self._explainer.attempt(question, self._cluster)
+        elif document is not None:
+            self._cluster.put(document)
+        elif before is not None:
+            self._cluster.remove(before)
+        if document is None:
+            del self._documents[place]
+        else:
+            self._documents[place] = document
+
+
+def _fitting(plain: Plain) -> Ints:
+    """Returns the rows of the nodes that a pod fits on."""
+    return np.asarray(plain.order[every_node(plain)[0]])
+
+
+def _helped_by_room(plain: Plain) -> list[str]:
+    evaluation = plain.evaluation()
+    diagnosis, live = evaluation.diagnosis, evaluation.live
+    if diagnosis is None or live is None:
+        return []
+    positions = np.flatnonzero(live & (diagnosis.codes == Code.UNSCHEDULABLE))
+    return sorted(diagnosis.view.name(position) for position in positions.tolist())
+
+
+def _nomination(plain: Plain) -> Nomination | None:
+    outcome = unasked(schedule_pod(plain, every_node, First(), extended=False))
+    return outcome.nomination if isinstance(outcome, Unfit) else None
+
+
+def edited(edit: Edit, document: Document | None) -> Document | None:
+    """Returns the object after an edit, None if it is deleted."""
+    match edit.action:
+        case Action.PATCH:
+            assert document is not None, edit.place
+            result: Document = jsonpatch.apply_patch(document, edit.patch)
+            return result
+        case Action.CREATE:
+            return edit.document
+        case Action.DELETE:
+            return None
+
+
+def _place(document: Document) -> Place:
+    metadata = document.get("metadata") or {}
+    return document["kind"], metadata.get("namespace") or "", metadata.get("name") or ""

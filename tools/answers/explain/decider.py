@@ -1,0 +1,214 @@
+"""Answers questions about pods: builds the plugins and the cluster, and decides."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache, partial
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.scheduling.decision.outcome import Choice, Outcome
+from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.scheduling.framework.questions import unasked
+from berth.actors.scheduling.framework.status import Code
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.gated_fields import GatedFields
+from berth.actors.scheduling.kube.kinds import WatchedKind
+from berth.actors.scheduling.kube.reading import Reader
+from berth.actors.scheduling.kube.whole import with_json
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.actors.wiring.profiles import profiles_of
+from berth.config.feature_gates import DEFAULTS
+from berth.config.fields import path_first
+from berth.config.load import ConfigError, from_mapping
+from berth.config.types import KubeSchedulerConfiguration
+
+from .cluster_source import ClusterQuestion, Document, SourceError, from_scenario
+from .decision import Decision, Explanation, Failure, steps
+from .document_cluster import DocumentCluster, decoded
+from .plugin_handle import HeldObjects, ReadOnlyHandle
+from .words import listed
+
+CHUNK = 8
+BETWEEN_SECONDS = 60.0  # decisions: no search is cut short because of earlier ones
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """A question in the form that the scheduling algorithm takes."""
+
+    configuration: KubeSchedulerConfiguration
+    profile: Profile
+    info: PodInfo
+    cluster: DocumentCluster
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.cluster.snapshot()
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Returns why a plugin's PreEnqueue keeps the pod out of the queue, if one does: a sentence
+        without its subject. In-tree plugins are left out: gates are in the pod, and a decision
+        tells of missing claims.
+        """
+        status = self.profile.pre_enqueue(self.info.pod)
+        if status.ok or (status.rejected and status.plugin in IN_TREE):
+            return ()
+        return (f"is kept out of the queue by the plugin {status.plugin}: {status.message}",)
+
+
+def held_there(attempt: Attempt, outcome: Outcome) -> list[str]:
+    """Returns what plugins of packages do to the pod on its node before it is bound: a sentence
+    without its subject. What they reserve is undone.
+    """
+    profile, info = attempt.profile, attempt.info
+    if not isinstance(outcome, Choice) or not profile.of_packages:
+        return []
+    node, state = outcome.node, outcome.state
+    waits: Mapping[str, float] = {}
+    status = profile.reserve(state, info, node)
+    if status.ok:
+        status, waits = profile.permit(state, info, node)
+        profile.unreserve(state, info, node)
+    if status.ok or status.code is Code.WAIT:
+        return [f"waits on {node} until {listed([*waits])} permits it"] if waits else []
+    by = f" by the plugin {status.plugin}" if status.plugin else ""
+    return [f"is rejected on {node}{by}: {status.message}"]
+
+
+class Explainer:
+    """A maker of decisions with the plugins of one configuration, which get `handle`.
+
+    `kinds` are the kinds that the plugins declare. Raises ConfigError or RegistryError.
+    """
+
+    def __init__(
+        self,
+        configuration: KubeSchedulerConfiguration,
+        gates: Mapping[str, bool] = DEFAULTS,
+        objects: HeldObjects | None = None,
+    ) -> None:
+        self._configuration = configuration
+        self._gates = gates
+        self.handle = ReadOnlyHandle(gates, objects)
+        self._profiles = profiles_of(configuration, self.handle)
+        lookups = (
+            kind
+            for profile in self._profiles.values()
+            for plugin in profile.plugins
+            for kind in plugin.lookups
+        )
+        self.kinds = tuple(dict.fromkeys(kind for kind in lookups if isinstance(kind, WatchedKind)))
+
+    def attempt(self, question: ClusterQuestion, cluster: DocumentCluster | None = None) -> Attempt:
+        """Returns the attempt at a question, in the `cluster` of its objects, if it is at hand.
+        Raises SourceError.
+        """
+        whole = bool(self._configuration.extenders)
+        self.handle.passed += BETWEEN_SECONDS
+        try:
+            pod = GatedFields(self._gates).drop(Reader(Pod).convert(question.pod))
+            info = PodInfo(with_json(pod, msgspec.json.encode(question.pod)) if whole else pod)
+            if cluster is None:
+                cluster = self.cluster(question.objects, info)
+        except msgspec.ValidationError as invalid:
+            raise SourceError(path_first(invalid, Pod)) from None
+        profile = self._profiles.get(pod.spec.scheduler_name)
+        if profile is None:
+            ours = ", ".join(self._profiles)
+            raise SourceError(
+                f"{info.key} belongs to the scheduler {pod.spec.scheduler_name!r} by its "
+                f"spec.schedulerName; this configuration has {ours}"
+            )
+        return Attempt(self._configuration, profile, info, cluster)
+
+    def cluster(self, objects: Iterable[Document], info: PodInfo | None = None) -> DocumentCluster:
+        """Returns the cluster of these objects and a pending pod. From now on plugins see this
+        cluster.
+
+        Raises msgspec.ValidationError.
+        """
+        documents = list(objects)
+        self.handle.objects.hold(
+            item for document in documents for item in decoded(document, self.kinds)
+        )
+        whole = bool(self._configuration.extenders)
+        cluster = DocumentCluster(self._profiles.keys(), self.kinds, self._gates, whole=whole)
+        for document in documents:
+            cluster.put(document)
+        if info is not None:
+            self.handle.objects.hold([info.pod], more=True)
+            if info.pod.status.nominated_node_name:
+                cluster.nominate(info)
+        return cluster
+
+    def replace(self, before: Document | None, document: Document | None) -> None:
+        """Makes plugins see the object `document` in place of `before`; None means that there is no
+        object.
+
+        Raises msgspec.ValidationError.
+        """
+        items = [] if document is None else list(decoded(document, self.kinds))
+        for item in () if before is None else decoded(before, self.kinds):
+            self.handle.objects.drop(item)
+        self.handle.objects.hold(items, more=True)
+
+
+def answer(question: ClusterQuestion) -> Explanation:
+    """Returns the decision for a question.
+
+    Raises SourceError, ConfigError or RegistryError.
+    """
+    return decided(Explainer(question.configuration).attempt(question))
+
+
+def decided(attempt: Attempt) -> Explanation:
+    """Returns the decision. Extenders are called as by the scheduler, but never to bind."""
+    if attempt.configuration.extenders:
+        return anyio.run(_with_extenders, attempt)
+    return unasked(steps(attempt.profile, attempt.info, attempt.snapshot, extended=False))
+
+
+async def _with_extenders(attempt: Attempt) -> Explanation:
+    async with Extenders(attempt.configuration.extenders) as extenders:
+        extended = extenders.decide_on(attempt.info.pod)
+        decision = steps(attempt.profile, attempt.info, attempt.snapshot, extended=extended)
+        return await extenders.drive(attempt.info.pod, decision)
+
+
+def answers(path: Path, gates: Mapping[str, bool]) -> Iterator[str]:
+    """Yields a line for every scenario of a file, in the order of the file; uses all cores."""
+    answer_line = partial(_answer_line, tuple(gates.items()))
+    with path.open("rb") as file, ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        lines: Iterable[bytes] = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+        yield from pool.map(answer_line, _lines(lines), chunksize=CHUNK)
+
+
+def _lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    return (line for line in lines if line.strip())
+
+
+def _answer_line(gates: tuple[tuple[str, bool], ...], line: bytes) -> str:
+    decision: Decision | Failure
+    name = ""
+    try:
+        name, question = from_scenario(line)
+        configuration = msgspec.json.encode(question.configuration, enc_hook=str)
+        decision = decided(_explainer(configuration, gates).attempt(question)).decision
+    except (SourceError, ConfigError, RegistryError) as problem:
+        decision = Failure(str(problem))
+    return msgspec.json.encode({"name": name, "expect": decision}).decode()
+
+
+@lru_cache(maxsize=64)
+def _explainer(configuration: bytes, gates: tuple[tuple[str, bool], ...]) -> Explainer:
+    return Explainer(from_mapping(msgspec.json.decode(configuration)), dict(gates))

@@ -1,0 +1,1 @@
+"""Reads manifests: the objects of files and folders, each with its place."""

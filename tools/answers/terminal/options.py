@@ -1,0 +1,113 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+
+from ..manifests.manifest_files import paths_of
+from ..manifests.manifests import Findings, ManifestError, Reading
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+master_option = click.option(
+    "--master", default="", metavar="URL", help="The cluster: a live one, by its API server's URL."
+)
+
+context_option = click.option(
+    "--context", default="", metavar="NAME", help="The context of the kubeconfig."
+)
+
+config_option = click.option(
+    "--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file."
+)
+
+
+class _Manifests(click.ParamType[list[Path]]):
+    """Files of manifests, as kubectl names them."""
+
+    name = "path"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[Path]:
+        try:
+            return paths_of(value)
+        except ManifestError as problem:
+            self.fail(str(problem), param, ctx)
+
+
+def _all_of(_: object, __: object, values: tuple[list[Path], ...]) -> tuple[Path, ...]:
+    return tuple(chain.from_iterable(values))
+
+
+def manifest_options(text: str) -> Callable[[Function], Function]:
+    """Returns the options `paths`, whose help is given, and `reading`."""
+    filename = click.option(
+        "-f",
+        "--filename",
+        "paths",
+        multiple=True,
+        type=_Manifests(),
+        callback=_all_of,
+        help=text,
+    )
+    recursive = click.option(
+        "-R", "--recursive", is_flag=True, help="Read the sub-folders of folders, too."
+    )
+    strict = click.option(
+        "--strict",
+        is_flag=True,
+        help="End at the first object that cannot be used, or that is in the files twice.",
+    )
+
+    def add(function: Function) -> Function:
+        @wraps(function)
+        def command(*args: Any, recursive: bool, strict: bool, **options: Any) -> Any:
+            reading = Reading(recursive, Findings(strict=strict))
+            return function(*args, reading=reading, **options)
+
+        return cast("Function", filename(recursive(strict(command))))
+
+    return add
+
+
+def exit_with(reading: Reading) -> None:
+    """Ends the command with exit code 1 if some objects of its files could not be used."""
+    if reading.findings.problems:
+        click.get_current_context().exit(1)
+
+
+def cluster_options(function: Function) -> Function:
+    """Adds the options `paths`, `kubeconfig`, `context` and `master`: a live cluster, files, or
+    both.
+    """
+    manifests = manifest_options(
+        "The cluster, or with --kubeconfig or --master what is added to it: manifests, "
+        "folders of them, or - for standard input; repeatable."
+    )
+    kubeconfig = click.option(
+        "--kubeconfig",
+        default="",
+        metavar="FILE",
+        help="The cluster: a live one, by its kubeconfig. Without -f, $KUBECONFIG or "
+        "~/.kube/config.",
+    )
+    return manifests(kubeconfig(context_option(master_option(function))))
+
+
+def top_option(rows: str) -> Callable[[Function], Function]:
+    """Returns the option `top`, which bounds the number of rows of a table."""
+    return click.option(
+        "--top",
+        type=click.IntRange(1),
+        default=20,
+        show_default=True,
+        metavar="N",
+        help=f"Show at most N {rows}.",
+    )

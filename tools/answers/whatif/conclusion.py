@@ -1,0 +1,140 @@
+"""The result of a what-if: does it hurt? Each face has the same conclusion."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+
+from ..explain.pending_pods import without_pods
+from ..explain.words import listed
+from .fullness import NodeChange
+from .placement import Deleted, Evicted, Lost, Placed
+
+_IS = "is", "are"
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """Pods (namespace/name) of a workload that stay pending for the same reason.
+
+    `before` is true of pods that were pending before the steps, too.
+    """
+
+    workload: str
+    pods: list[str]
+    reason: str
+    before: bool
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A pod (namespace/name) for which a drain still waits, and the budgets that forbid its
+    eviction.
+    """
+
+    pod: str
+    node: str
+    budgets: list[str]
+
+
+class Returned(msgspec.Struct, frozen=True):
+    """A pod (namespace/name) that came to a node after its drain began, which evicts the pods that
+    it found alone.
+    """
+
+    pod: str
+    node: str
+
+
+class LeftAlone(msgspec.Struct, frozen=True):
+    """Pending pods (namespace/name) of a scheduler that is not tried."""
+
+    scheduler: str
+    pods: list[str]
+
+
+class WithoutPods(msgspec.Struct, frozen=True):
+    """A workload without pods, the number that it asks for, and the one pod (namespace/name) that
+    was tried before the steps with its node; "" if it could not be placed.
+    """
+
+    workload: str
+    asks: int
+    pod: str
+    node: str
+
+
+class Result(msgspec.Struct, frozen=True, rename="camel"):
+    """What has become of the pods and the nodes, and whether that `hurts`: whether a step loses
+    pods, or pods are pending that were not before. Without steps, no pod was pending before.
+    """
+
+    conclusion: str
+    hurts: bool
+    all_placed: bool
+    placed: list[Placed]
+    pending: list[Pending]
+    lost: list[Lost]
+    evicted: list[Evicted]
+    deleted: list[Deleted]
+    nodes: list[NodeChange]
+    kept: list[Kept]
+    returned: list[Returned]
+    left_alone: list[LeftAlone]
+    without_pods: list[WithoutPods]
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """The sentences after the conclusion."""
+        if self.lost:
+            yield f"lost: {listed([of.pod for of in self.lost])}, which nothing makes anew"
+        before = sum(len(of.pods) for of in self.pending if of.before)
+        if before:
+            yield _pods(
+                before, "was pending before and still is", "were pending before and still are"
+            )
+        if self.without_pods:
+            unplaced = sum(not of.node for of in self.without_pods)
+            yield without_pods(len(self.without_pods), unplaced)
+        if self.kept:
+            kept = self.kept[0].pod if len(self.kept) == 1 else f"{len(self.kept)} pods"
+            yield f"{kept} kept by disruption budgets: a drain waits"
+        if self.returned:
+            pods = self.returned[0].pod if len(self.returned) == 1 else f"{len(self.returned)} pods"
+            yield f"{pods} came to a node after its drain began, and stays there"
+        for of in self.left_alone:
+            pods = of.pods[0] if len(of.pods) == 1 else f"{len(of.pods)} pods"
+            yield f"left alone: {pods} of the scheduler {of.scheduler}"
+        waits = Counter(plugin for of in self.placed for plugin in of.waits_for)
+        for plugin, number in sorted(waits.items()):
+            yield f"{number} of the placed pods would wait for the Permit plugin {plugin}"
+
+
+def harm(pending: list[Pending], lost: list[Lost], *, steps: bool) -> list[str]:
+    """Returns what hurts in the words of a conclusion, such as "1 pod is lost"."""
+    gone = sum(bool(of.step) or not steps for of in lost)
+    waiting = sum(len(of.pods) for of in pending if not of.before)
+    words = [f"{_pods(gone, *_IS)} lost"] if gone else []
+    if waiting:
+        became = f"{_pods(waiting, *_IS)} newly" if steps else _pods(waiting, "stays", "stay")
+        words.append(f"{became} pending")
+    return words
+
+
+def concluded(
+    harm: list[str],
+    pending: list[Pending],
+    left_alone: list[LeftAlone],
+    counts: dict[str, int],
+    *,
+    any_pods: bool,
+) -> str:
+    """Returns the conclusion. `counts` are numbers of pods by what has become of them."""
+    settled = "all pods have a node" if any_pods else "there are no pods"
+    settled = "no pod is lost or newly pending" if pending or left_alone else settled
+    numbers = [f"{n} {became}" for became, n in counts.items() if n or became == "placed"]
+    return f"{', '.join(harm) or settled}: {', '.join(numbers)}"
+
+
+def _pods(number: int, one: str, more: str) -> str:
+    return f"1 pod {one}" if number == 1 else f"{number} pods {more}"

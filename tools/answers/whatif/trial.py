@@ -1,0 +1,409 @@
+"""Tries the steps of a what-if one after another, and tells the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+
+from berth.actors.configuration.file import load_file
+from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.scheduling.kube.core import Taint as NodeTaint
+from berth.actors.scheduling.kube.core import Toleration
+from berth.actors.scheduling.kube.taints import tolerates_any
+from berth.actors.scheduling.model.pod_template import PodTemplate
+from berth.config.load import ConfigError, from_mapping
+
+from ...kubernetes.api.store import Store
+from ..explain.asks.node_asks import asks_of
+from ..explain.cluster_source import SourceError, completed_objects
+from ..explain.decider import decided, held_there
+from ..explain.decision_report import conclusion
+from ..explain.pinned_pods import waits_for_volume
+from ..explain.subject import Subject, standing
+from ..manifests.manifest_files import paths_of
+from ..manifests.manifests import (
+    STRICT,
+    Findings,
+    Manifest,
+    ManifestError,
+    Reading,
+    read,
+    read_objects,
+    read_text,
+)
+from .conclusion import Kept, LeftAlone, Pending, Result, Returned, WithoutPods, concluded, harm
+from .fullness import changed
+from .placement import Placing, controller_of
+from .steps import Content, Step, StepError, taint_of, tainted
+from .tried_budgets import keeping
+from .tried_documents import Document, Documents, Place
+from .weights import weighed
+from .workload_pods import KINDS, add_like, first_pod, reconcile, scaled
+
+MOST_EXPLAINED = 300  # decisions about pods that stay pending
+SCRATCH_LOST = (
+    ", and the data of the pod's emptyDir goes: kubectl refuses that without --delete-emptydir-data"
+)
+
+
+def result_of(
+    documents: Documents,
+    steps: Sequence[Step],
+    seed: int = 0,
+    namespace: str = "default",
+    until: float = inf,
+    *,
+    every_node: bool = True,
+    reading: Reading = STRICT,
+) -> Result:
+    """Returns the result of steps, which change the documents.
+
+    Before them, the pending pods are placed as they would be without the steps. `until` is a time
+    of time.monotonic. Unless `every_node`, the result has only the nodes that change. Raises
+    StepError, SourceError, or TooLongError.
+    """
+    trial = _Trial(documents, Placing(documents, seed, until), namespace, reading)
+    placing = trial.placing
+    try:
+        trial.create_first_pods()
+        before = placing.settle_first()
+        without_pods = trial.without_pods()
+        documents.touched.clear()
+        for number, step in enumerate(steps, 1):
+            placing.check()
+            placing.step = number
+            try:
+                trial.take(step)
+            except (SourceError, ConfigError, RegistryError) as problem:
+                raise StepError(number, problem) from None
+            placing.settle()
+            while trial.drain_on():
+                placing.settle()
+        nodes = changed(before, documents.touched, documents.snapshot(), every_node=every_node)
+        pending = pending_of(documents, placing, steps=bool(steps))
+    finally:
+        placing.unreserve()
+    placed, lost = list(placing.placed.values()), placing.lost
+    left = _left_alone(documents, placing)
+    evicted, deleted, kept = placing.evicted, placing.deleted, trial.kept()
+    words = harm(pending, lost, steps=bool(steps))
+    counts = {"placed": len(placed), "evicted": len(evicted), "deleted": len(deleted)}
+    return Result(
+        concluded(words, pending, left, counts, any_pods=any(documents.every("Pod"))),
+        bool(words),
+        not (pending or words),
+        placed,
+        pending,
+        lost,
+        evicted,
+        deleted,
+        nodes,
+        kept,
+        trial.returned(),
+        left,
+        without_pods,
+    )
+
+
+class _Trial:
+    def __init__(
+        self, documents: Documents, placing: Placing, namespace: str, reading: Reading
+    ) -> None:
+        self.documents = documents
+        self.placing = placing
+        self._reading = reading
+        self._namespace = namespace
+        self._drained: dict[str, dict[Place, str]] = {}  # node: uids of the pods to evict
+        self._first_pods: list[tuple[Place, int, Place]] = []
+
+    def create_first_pods(self) -> None:
+        """Creates one pod of each workload that asks for pods and has none."""
+        without = self.documents.without_pods()
+        store = self.documents.classes() if without else Store()
+        for workload, asks in without.items():
+            pod = first_pod(self.documents, self.placing, workload, store)
+            self._first_pods.append((workload, asks, pod))
+
+    def without_pods(self) -> list[WithoutPods]:
+        """Returns the workloads of which a pod was created, once those were tried."""
+        placed, without = self.placing.placed, []
+        for (kind, namespace, name), asks, pod in self._first_pods:
+            node = placed[pod].node if pod in placed else ""
+            pod_name = f"{pod[1]}/{pod[2]}"
+            without.append(WithoutPods(f"{kind} {namespace}/{name}", asks, pod_name, node))
+        return without
+
+    def drain_on(self) -> bool:
+        """Evicts what may go now of the pods that drains have listed. Returns True if a pod has
+        gone.
+        """
+        before = len(self.placing.evicted)
+        for name, place in list(self._to_drain()):
+            if not keeping(self.documents, place):
+                lost = SCRATCH_LOST if _has_scratch(self.documents.at(place)) else ""
+                self.placing.evict(place, f"{name} is drained{lost}")
+        return len(self.placing.evicted) > before
+
+    def kept(self) -> list[Kept]:
+        """Returns the pods that drains wait for."""
+        return [
+            Kept(f"{place[1]}/{place[2]}", name, keeping(self.documents, place))
+            for name, place in self._to_drain()
+        ]
+
+    def returned(self) -> list[Returned]:
+        """Returns the pods that came to a node after its drain began."""
+        return [
+            Returned(f"{place[1]}/{place[2]}", name)
+            for name, listed in self._drained.items()
+            for place, uid in self._drainable(name).items()
+            if listed.get(place) != uid
+        ]
+
+    def _to_drain(self) -> Iterator[tuple[str, Place]]:
+        """Yields the pods that drains have listed and that are still on their nodes."""
+        for name, listed in self._drained.items():
+            if listed:
+                present = self._drainable(name)
+                yield from ((name, at) for at, uid in listed.items() if present.get(at) == uid)
+
+    def _drainable(self, name: str) -> dict[Place, str]:
+        """Returns the uids of the pods on a node, but for those that each node has."""
+        uids = {}
+        for place in self._pods_on(name):
+            self.placing.check()
+            pod = self.documents.at(place)
+            if (controller_of(pod) or {}).get("kind") not in ("DaemonSet", "Node"):
+                uids[place] = pod["metadata"].get("uid", "")
+        return uids
+
+    def take(self, step: Step) -> None:
+        """Changes the cluster by a step. Raises SourceError."""
+        match step.verb, step.words:
+            case "add", (_, like):
+                self._add(step.number, like)
+            case "remove", (name,):
+                self._remove(name)
+            case ("drain" | "cordon" | "uncordon") as verb, (name,):
+                self._cordon(name, verb)
+            case "taint", (name, taint):
+                self._taint(name, taint)
+            case "apply", path:
+                self._apply(step.content, path)
+            case "scale", (workload, _):
+                self._scale(workload, step.number)
+            case "delete", (name,):
+                subject = Subject.parse(name, self._namespace)
+                place = "Pod", subject.namespace, subject.name
+                if controller_of(self.documents.at(place)) is None:
+                    self.placing.delete(place)
+                else:
+                    self.placing.evict(place, "deleted", node_stays=True)
+            case "priority", (name, _):
+                place = "PriorityClass", "", name
+                self.documents.put({**self.documents.at(place), "value": step.number})
+            case "weight", (name, _):
+                weighed_so = weighed(self.documents.configuration, name, step.number)
+                self.documents.configure(weighed_so)
+                self.placing.configured()
+            case "configure", path:
+                content = step.content
+                self.documents.configure(
+                    load_file(path[0]) if content is None else from_mapping(content.configure)
+                )
+                self.placing.configured()
+            case _:
+                raise AssertionError(step)
+
+    def _node(self, name: str) -> Document:
+        return self.documents.at(("Node", "", name))
+
+    def _add(self, number: int, like: str) -> None:
+        self._node(like)
+        self.placing.create(number, "nodes")
+        add_like(self.documents, like, number, self.placing.check)
+
+    def _remove(self, name: str) -> None:
+        self._node(name)
+        self._drained.pop(name, None)
+        for place in self._pods_on(name):
+            self.placing.evict(place, f"{name} is removed")
+        self.documents.remove(("Node", "", name))
+
+    def _cordon(self, name: str, verb: str) -> None:
+        """Cordons a node, or opens it again, which ends a drain."""
+        node = self._node(name)
+        spec = {k: v for k, v in (node.get("spec") or {}).items() if k != "unschedulable"}
+        spec |= {} if verb == "uncordon" else {"unschedulable": True}
+        self.documents.put({**node, "spec": spec})
+        if verb == "uncordon":
+            self._drained.pop(name, None)
+        if verb == "drain":
+            self._drained[name] = self._drainable(name)
+            self.drain_on()
+
+    def _pods_on(self, name: str) -> list[Place]:
+        return sorted(self.documents.pods_on(name))
+
+    def _taint(self, name: str, text: str) -> None:
+        node = self._node(name)
+        taint, added = taint_of(text)
+        spec = dict(node.get("spec") or {})
+        taints = tainted(spec.get("taints") or (), taint, added=added)
+        self.documents.put({**node, "spec": {**spec, "taints": taints}})
+        if not added:
+            self._create_daemons()
+        if added and taint.effect == "NoExecute":
+            self._evict_intolerant(name, taint)
+
+    def _create_daemons(self) -> None:
+        """Creates the pods of DaemonSets that a node can take now."""
+        store = self.documents.classes()
+        for place, _ in self.documents.every("DaemonSet"):
+            reconcile(self.documents, self.placing, place, store)
+
+    def _evict_intolerant(self, name: str, taint: NodeTaint) -> None:
+        """Evicts pods in the order in which their tolerations of a taint end. As in Kubernetes, the
+        first toleration of a pod that matches the taint counts.
+        """
+        leaving: list[tuple[int, Place]] = []
+        for place in self._pods_on(name):
+            tolerations: Any = (self.documents.at(place)["spec"]).get("tolerations") or ()
+            matching = (
+                toleration.get("tolerationSeconds")
+                for toleration in tolerations
+                if tolerates_any([msgspec.convert(toleration, Toleration)], taint)
+            )
+            seconds = next(matching, 0)
+            if seconds is not None:
+                leaving.append((max(seconds, 0), place))
+        for seconds, place in sorted(leaving):
+            after = f", tolerated for {seconds} seconds" if seconds else ""
+            self.placing.evict(place, f"{name} is tainted with {taint.key}:NoExecute{after}")
+
+    def _apply(self, content: Content | None, paths: tuple[str, ...]) -> None:
+        try:
+            if content is None:
+                files = [file for path in paths for file in paths_of(path)]
+                manifests = read(files, reading=self._reading)
+            elif content.manifests is not None:
+                manifests = read_text(content.manifests.encode(), "manifests")
+            else:
+                manifests = read_objects(content.apply or (), "apply")
+        except ManifestError as problem:
+            raise SourceError(str(problem)) from None
+        apply(self.documents, self.placing, manifests.objects, manifests.findings)
+
+    def _scale(self, name: str, number: int) -> None:
+        place, field = scaled(name, self._namespace)
+        document = self.documents.at(place)
+        self.documents.put({**document, "spec": {**document["spec"], field: number}})
+        store = self.documents.classes()
+        reconcile(self.documents, self.placing, place, store)
+
+
+def apply(
+    documents: Documents,
+    placing: Placing,
+    manifests: Iterable[Manifest],
+    findings: Findings = STRICT.findings,
+) -> None:
+    """Creates or replaces objects as a user writes them, and the pods of workloads. What is wrong
+    with them goes to the findings. Raises SourceError if they are strict.
+    """
+    store = documents.classes()
+    workloads: list[Place] = []
+
+    def is_taken(place: Place) -> bool:
+        return documents.document(place[0], place[2], place[1]) is not None
+
+    for full in completed_objects(manifests, store, findings, is_taken):
+        metadata = full["metadata"]
+        place = full["kind"], metadata.get("namespace") or "", metadata["name"]
+        before = documents.document(place[0], place[2], place[1])
+        if before is not None and place[0] == "Pod":
+            _refuse(f"Pod {place[1]}/{place[2]} exists already", findings)
+            continue
+        if before is not None:
+            full["metadata"] = {**metadata, "uid": before["metadata"].get("uid")}
+        if place[0] == "Pod":
+            placing.add(full)
+        else:
+            documents.put(full)
+        if place[0] in KINDS:
+            workloads.append(place)
+        elif place[0] == "CronJob" and place in documents.without_pods():
+            first_pod(documents, placing, place, store)
+    for place in workloads:
+        reconcile(documents, placing, place, store)
+
+
+def _refuse(problem: str, findings: Findings) -> None:
+    if findings.strict:
+        raise SourceError(problem)
+    findings.problem(problem)
+
+
+def _left_alone(documents: Documents, placing: Placing) -> list[LeftAlone]:
+    pods: dict[str, list[str]] = {}
+    for _, namespace, name in placing.pending:
+        pod = documents.at(("Pod", namespace, name))
+        scheduler = pod["spec"].get("schedulerName", "")
+        if scheduler not in documents.schedulers:
+            pods.setdefault(scheduler, []).append(f"{namespace}/{name}")
+    return [LeftAlone(scheduler, names) for scheduler, names in sorted(pods.items())]
+
+
+def pending_of(documents: Documents, placing: Placing, *, steps: bool = False) -> list[Pending]:
+    """Returns the pods that stay pending; without `steps`, none of them counts as pending before.
+
+    Pods of one template share a decision; the pods of a StatefulSet are decided on one by one. Of
+    more than MOST_EXPLAINED decisions, the others have the scheduler's message as their reason.
+    """
+    groups: dict[tuple[bool, str, int, PodTemplate], list[Place]] = {}
+    for place in placing.pending:
+        placing.check()
+        try:
+            rejected = placing.rejected.by_place.get(place)
+            info = documents.attempt(place).info if rejected is None else rejected.info
+        except SourceError:  # It belongs to another scheduler.
+            continue
+        before = steps and placing.waited(place)
+        key = before, placing.workload_of(place), info.priority, info.template
+        groups.setdefault(key, []).append(place)
+    # Those that are newly pending come first.
+    explained = set(sorted(groups, key=itemgetter(0))[:MOST_EXPLAINED])
+    pending: dict[tuple[str, str, bool], Pending] = {}
+    for key, places in groups.items():
+        placing.check()
+        before, workload = key[:2]
+        rejected = placing.rejected.by_place.get(places[0])
+        if rejected is None or key in explained:
+            reason = _reason(documents, places[0])
+        else:
+            reason = f"stays pending: {rejected.message}"
+        of = Pending(workload, [], reason, before)
+        pods = [f"{namespace}/{name}" for _, namespace, name in places]
+        pending.setdefault((workload, reason, before), of).pods.extend(pods)
+    return list(pending.values())
+
+
+def _has_scratch(pod: Document) -> bool:
+    return any("emptyDir" in volume for volume in pod["spec"].get("volumes") or ())
+
+
+def _reason(documents: Documents, place: Place) -> str:
+    attempt = documents.attempt(place)
+    reasons = [*standing(documents.at(place)), *attempt.held]
+    if unmade := documents.unmade(place):
+        return waits_for_volume(unmade)
+    if not (attempt.info.pod.spec.scheduling_gates or attempt.held):
+        explained = decided(attempt)
+        asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
+        there = held_there(attempt, explained.outcome)
+        reasons = ["".join(conclusion(explained, asks, now=not (reasons or there))), *there]
+    return "; ".join(reasons)

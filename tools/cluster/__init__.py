@@ -1,0 +1,10 @@
+"""What plays Kubernetes' other programs: a cluster without machines.
+
+    apiserver/      the embedded API server over HTTP: journal, watches, connections
+    controllers/    the runner of the controllers, and the routes from changes to them
+    kubelets/       hollow kubelets, which play the stages of pods and nodes
+    drivers/        hollow drivers of devices
+    negotiation/    the older negotiation of devices, as a plugin package
+
+The decisions are in tools/kubernetes. Only demo, bench and tests import this room.
+"""

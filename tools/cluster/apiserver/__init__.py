@@ -1,0 +1,1 @@
+"""The embedded API server: HTTP, watches and the journal around tools/kubernetes/api."""

@@ -1,0 +1,256 @@
+"""HTTP/1.1 for the embedded API server: whole requests; answers in one piece or as a stream.
+
+Most requests are small writes that need no waiting, so a request is answered as soon as its last
+byte has been read, without a task. Requests on one connection are answered in their order. If a
+client does not read its answers, the server sends it no more answers and reads no more requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import cast
+
+import anyio
+import msgspec
+
+from ...kubernetes.api.requests.request import HttpRequest
+from .http_reader import BadRequestError, RequestReader
+
+STOP_SECONDS = 0.5
+# As in kube-apiserver. Also the limit for an endless request and for an answer that nobody reads.
+IDLE_SECONDS = 90.0
+SWEEP_SECONDS = 10.0
+LINGER_SECONDS = 2.0
+MOST_WAITING = 64 << 10  # bytes of requests that wait while the one before them is answered
+_STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus
+}
+
+
+class Response(msgspec.Struct, frozen=True):
+    """An answer in one piece. `retry_after` is in seconds; 0 leaves the header out."""
+
+    body: bytes
+    status: int = 200
+    content_type: str = "application/json"
+    warnings: tuple[str, ...] = ()
+    retry_after: int = 0
+
+
+class Stream:
+    """An answer sent in chunks. Raises ConnectionResetError once the client has left."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def write(self, data: bytes) -> None:
+        await self._connection.send(b"%x\r\n%b\r\n" % (len(data), data))
+
+
+Follow = Callable[[Stream], Awaitable[None]]
+Answer = Callable[[HttpRequest], Response | Follow]
+
+
+class Connection(asyncio.Protocol):
+    """The connection of one client. While it is open, it is among the `open_ones`."""
+
+    def __init__(self, answer: Answer, open_ones: set[Connection]) -> None:
+        self._answer = answer
+        self._open_ones = open_ones
+        self._loop = asyncio.get_running_loop()
+        self.gone = asyncio.Event()
+        self._transport: asyncio.Transport | None = None
+        self._reader = RequestReader()
+        self._following: asyncio.Task[None] | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._paused = False
+        self._refused = False
+        self._idle_since = self._loop.time()
+        self._unsent = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transport has these methods, but is no subclass
+        self._transport = cast("asyncio.Transport", transport)
+        self._open_ones.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open_ones.discard(self)
+        self.gone.set()
+        self._transport = None
+        self._writable.set()
+        if self._following is not None:
+            self._following.cancel()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+        self._answer_waiting()
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        if not self._reader:
+            self._idle_since = self._loop.time()
+        self._reader.feed(data)
+        self._answer_waiting()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def close_if_idle(self) -> None:
+        """Closes the connection if the client has long sent no whole request, or read no answer."""
+        if self._transport is None or self._following is not None:
+            return
+        unsent, self._unsent = self._unsent, self._transport.get_write_buffer_size()
+        if unsent != self._unsent:
+            self._idle_since = self._loop.time()
+        elif self._loop.time() - self._idle_since > IDLE_SECONDS:
+            self.abort()
+
+    async def send(self, data: bytes) -> None:
+        await self._writable.wait()
+        if self._transport is None or self._transport.is_closing():
+            raise ConnectionResetError("the client has left")
+        self._transport.write(data)
+
+    def _answer_waiting(self) -> None:
+        """Answers all whole requests that have arrived, as long as the client reads its answers."""
+        ended = False
+        try:
+            while self._listening():
+                if not self._answer_next():
+                    break
+            ended = True
+        finally:
+            if not ended:
+                self.abort()
+        self._pause_reading(
+            len(self._reader) > MOST_WAITING and not self._listening() and not self._refused
+        )
+
+    def _listening(self) -> bool:
+        free = self._following is None and self._writable.is_set() and not self._refused
+        return free and self._transport is not None and not self._transport.is_closing()
+
+    def _pause_reading(self, paused: bool) -> None:
+        if (
+            paused != self._paused
+            and self._transport is not None
+            and not self._transport.is_closing()
+        ):
+            self._paused = paused
+            if paused:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def _answer_next(self) -> bool:
+        """Answers the next request. Returns False if there is no whole request."""
+        assert self._transport is not None
+        try:
+            request = self._reader.next()
+        except BadRequestError as problem:
+            self._refuse(problem)
+            return False
+        if request is None:
+            if self._reader.expects_continue():
+                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            return False
+        answer = self._answer(request)
+        if not isinstance(answer, Response):
+            self._following = asyncio.create_task(self._follow(answer, keep=request.keep))
+            return True
+        head = _head(answer, len(answer.body), keep=request.keep)
+        self._transport.write(head if request.method == "HEAD" else head + answer.body)
+        if not request.keep:
+            self._transport.close()
+        return True
+
+    def _refuse(self, problem: BadRequestError) -> None:
+        """Sends the last answer.
+
+        The connection stays open for a moment, so that a client that is still sending can read it.
+        """
+        assert self._transport is not None
+        body = str(problem).encode()
+        self._transport.write(
+            _head(Response(body, problem.status, "text/plain"), len(body), keep=False) + body
+        )
+        self._transport.write_eof()
+        self._refused = True
+        self._loop.call_later(LINGER_SECONDS, self.abort)
+
+    async def _follow(self, follow: Follow, *, keep: bool) -> None:
+        ended = False
+        try:
+            await self.send(_head(Response(b""), None, keep=keep))
+            await follow(Stream(self))
+            if self._transport is not None:
+                # no wait here: the client may have stopped reading
+                self._transport.write(b"0\r\n\r\n")
+            ended = True
+        except ConnectionResetError:
+            return
+        finally:
+            self._following = None
+            self._idle_since = self._loop.time()
+            if not ended:
+                self.abort()
+        if not keep:
+            self.close()
+        self._answer_waiting()
+
+
+def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
+    """Returns the head of an answer. `length` is None for a body in chunks."""
+    body = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+    more = "" if keep else "Connection: close\r\n"
+    for warning in answer.warnings:
+        more += f"Warning: {warning}\r\n"
+    if answer.retry_after:
+        more += f"Retry-After: {answer.retry_after}\r\n"
+    head = (
+        f"{_STATUS_LINES[answer.status]}Content-Type: {answer.content_type}\r\n{body}\r\n{more}\r\n"
+    )
+    return head.encode("utf-8", "replace")
+
+
+@asynccontextmanager
+async def listen(answer: Answer, port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[str]:
+    """Answers requests during the block; yields the URL. Raises OSError."""
+    connections: set[Connection] = set()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(answer, connections), host, port
+    )
+    sweeping = asyncio.create_task(_sweep(connections))
+    try:
+        yield f"http://{host}:{server.sockets[0].getsockname()[1]}"
+    finally:
+        sweeping.cancel()
+        server.close()
+        with anyio.move_on_after(STOP_SECONDS, shield=True):
+            for connection in tuple(connections):
+                connection.close()
+            for connection in tuple(connections):
+                await connection.gone.wait()
+            await server.wait_closed()
+        for connection in tuple(connections):
+            connection.abort()
+
+
+async def _sweep(connections: set[Connection]) -> None:
+    while True:
+        await asyncio.sleep(SWEEP_SECONDS)
+        for connection in tuple(connections):
+            connection.close_if_idle()

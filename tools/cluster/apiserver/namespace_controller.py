@@ -1,0 +1,40 @@
+"""The end of namespaces: what is in them goes a while after they are deleted, then they go.
+
+Mirrors Kubernetes' namespace controller. It waits, too: so a client that deletes a namespace and
+then what is in it, in one go, finds that still there.
+"""
+
+from __future__ import annotations
+
+import anyio
+
+from ...kubernetes.api.store import Store
+from ...kubernetes.api.writes.admission import NAMESPACES
+from ...kubernetes.api.writes.registry import Api
+from .news import next_write
+
+GRACE_SECONDS = 5.0
+
+
+async def end_namespaces(store: Store) -> None:
+    """Deletes the contents of namespaces that were deleted. Never returns."""
+    begun: set[str] = set()
+    async with anyio.create_task_group() as group:
+        while True:
+            ending = {
+                metadata["uid"]: metadata["name"]
+                for stored in store.list(NAMESPACES)
+                if "deletionTimestamp" in (metadata := stored.document["metadata"])
+            }
+            for uid, name in ending.items():
+                if uid not in begun:
+                    group.start_soon(_end, store, uid, name)
+            begun = set(ending)
+            await next_write(store, NAMESPACES)
+
+
+async def _end(store: Store, uid: str, name: str) -> None:
+    await anyio.sleep(GRACE_SECONDS)
+    namespace = store.find(NAMESPACES, "", name)
+    if namespace is not None and namespace["metadata"]["uid"] == uid:
+        Api(store).end_contents(name)

@@ -1,0 +1,20 @@
+"""Waits for the next write to a store."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ...kubernetes.api.store import Store
+from ...kubernetes.api.types.resources import Kind
+
+
+async def next_write(store: Store, kind: Kind) -> None:
+    """Waits for the next write of a kind."""
+    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    store.at_next_write(kind, lambda: _ring(written))
+    await written
+
+
+def _ring(written: asyncio.Future[None]) -> None:
+    if not written.done():
+        written.set_result(None)

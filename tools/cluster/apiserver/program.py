@@ -1,0 +1,99 @@
+"""`berth apiserver`: the embedded API server on its own."""
+
+from __future__ import annotations
+
+import gc
+import signal
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import anyio
+import click
+
+from ...kubernetes.api.store import Store
+from ...kubernetes.api.types.api_documents import RefusedError
+from .app import serve
+from .journal import Journal, JournalError
+from .kubeconfig import kubeconfig
+
+# Documents are trees, so reference counts free them. Searching all of them for cycles would only
+# make clients wait.
+COLLECT = (100_000, 50, 100)
+STOPPING = (signal.SIGTERM, signal.SIGINT)
+
+
+@click.command()
+@click.option(
+    "--port",
+    default=0,
+    type=click.IntRange(0, 65535),
+    show_default=True,
+    help="Port to listen on; 0 picks a free one.",
+)
+@click.option(
+    "--data",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep the objects in FILE, so that they survive a restart.",
+)
+@click.option(
+    "--kubeconfig-out",
+    type=click.Path(path_type=Path),
+    help="Write a kubeconfig for kubectl to this file.",
+)
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Also answer requests for this host, such as those a proxy forwards; repeatable.",
+)
+def apiserver(
+    port: int, data: Path | None, kubeconfig_out: Path | None, allowed_hosts: tuple[str, ...]
+) -> None:
+    """Serve a Kubernetes API for experiments.
+
+    It listens on 127.0.0.1 until interrupted.
+
+    \b
+    berth apiserver --port 8001
+    kubectl --server http://127.0.0.1:8001 get nodes
+    """
+    gc.set_threshold(*COLLECT)
+    try:
+        anyio.run(
+            partial(_run, port, data, kubeconfig_out, allowed_hosts),
+            backend_options={"use_uvloop": True},
+        )
+    except KeyboardInterrupt:
+        return
+    except (JournalError, RefusedError) as problem:
+        raise click.ClickException(str(problem)) from None
+    except OSError as problem:
+        where = f"{problem.filename}: " if problem.filename else ""
+        raise click.ClickException(f"cannot start: {where}{problem.strerror or problem}") from None
+
+
+async def _run(
+    port: int, data: Path | None, kubeconfig_out: Path | None, allowed_hosts: tuple[str, ...]
+) -> None:
+    with ExitStack() as stack:
+        store = Store() if data is None else stack.enter_context(_opened(data)).store
+        async with serve(port, store=store, allowed_hosts=allowed_hosts) as url:
+            if kubeconfig_out is not None:
+                await anyio.Path(kubeconfig_out).write_text(kubeconfig(url))
+            click.echo(f"API server at {url}")
+            with anyio.open_signal_receiver(*STOPPING) as signals:
+                async for _ in signals:
+                    return
+
+
+def _opened(data: Path) -> Journal:
+    journal = Journal(data)
+    if journal.cut_off:
+        click.echo(
+            f"{data}: left out the last write, which was cut off after {journal.cut_off} bytes",
+            err=True,
+        )
+    return journal

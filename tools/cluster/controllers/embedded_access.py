@@ -1,0 +1,250 @@
+"""Access to an API server in the same process, without HTTP and JSON.
+
+Requests have the same rules and answers as over HTTP, and are answered at once. An answer is the
+stored document itself, which nobody may change. Watches pass on the store's events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Generic, TypeVar, cast
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from berth.actors.client.access import Calls
+from berth.actors.client.rest import CONTENT_TYPES, ApiError
+from berth.actors.client.tenure import Tenure
+from berth.actors.client.watch import (
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectsListed,
+    Unreadable,
+    WatchUpdate,
+)
+from berth.actors.scheduling.kube.coordination import Lease
+from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
+
+from ...kubernetes.api.policies.policy_decisions import BINDINGS
+from ...kubernetes.api.requests.request import HttpRequest
+from ...kubernetes.api.requests.request_targets import target_of
+from ...kubernetes.api.requests.selectors import matches_of
+from ...kubernetes.api.store import Store, StoreEvent
+from ...kubernetes.api.types.api_documents import RefusedError, StoredObject
+from ...kubernetes.api.types.conversion import served_form
+from ..apiserver.app import Server
+from ..apiserver.news import next_write
+from .cluster_access import LEASES, NODES, Heartbeat, Renewed, heartbeat_patch
+
+T = TypeVar("T")
+Kept = TypeVar("Kept", bound=HasMetadata | dict[str, Any])
+_ENCODER = msgspec.json.Encoder(enc_hook=dict)
+_JSON = "application/json"
+
+
+class EmbeddedAccess:
+    """The clients of an embedded API server, and the scheduler's Access to it."""
+
+    server = "memory"
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._server = Server(store)
+        self._readers: dict[type, Reader[object]] = {}
+        self.tenure = Tenure()
+        self.calls: Calls = self
+        self.plugins: Calls = self
+        self.events: Calls = self
+
+    async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
+        await work(self)
+
+    def follow(self, path: str, kind: type[Kept], selector: str = "") -> Subscription[Kept]:
+        return Subscription(self._store, path, kind, selector)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = _JSON,
+    ) -> T:
+        """Answers a request. Raises ApiError if it is refused."""
+        path, _, query = path.partition("?")
+        data = b"" if body is None else _ENCODER.encode(body)
+        try:
+            document = self._server.carry_out(
+                HttpRequest(method, path, dict(parse_qsl(query)) if query else {}, {}, data),
+                content_type,
+            )
+        except RefusedError as refused:
+            raise _error(refused) from None
+        if isinstance(document, answer):
+            return document
+        reader = self._readers.get(answer)
+        if reader is None:
+            reader = self._readers[answer] = Reader(answer)
+        converted = reader.convert(document)
+        assert isinstance(converted, answer)
+        return converted
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        body = {"metadata": {"uid": uid}, "target": {"kind": "Node", "name": node}}
+        await self.call("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", dict, body)
+
+    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
+        return await self.call("PATCH", path, answer, body, CONTENT_TYPES[kind])
+
+    async def renew(self, namespace: str, names: Sequence[str], time: str) -> list[str]:
+        """Sets the renewTime of leases. Returns the names of the leases that do not exist.
+
+        Clusters do this more often than anything else. Nothing else changes in a lease, so nothing
+        has to be validated, and no admission policy is asked.
+        """
+        return list(self._store.renew(LEASES, namespace, names, time))
+
+    async def heartbeat(
+        self, node: dict[str, Any], conditions: Collection[str], time: str
+    ) -> dict[str, Any]:
+        """Sets the lastHeartbeatTime of conditions of a node, given by their types.
+
+        Only renewals of leases are more frequent. Nothing is to be validated, because nothing else
+        changes. Admission policies are asked, if there are any.
+        """
+        name = node["metadata"]["name"]
+        if self._store.has(BINDINGS):
+            body = heartbeat_patch(node, conditions, time)
+            return await self.patch(f"{NODES.path('', name)}/status", body, dict)
+        version = node["metadata"]["resourceVersion"]
+        try:
+            return self._store.heartbeat(NODES, name, version, conditions, time).document
+        except RefusedError as refused:
+            raise _error(refused) from None
+
+    async def follow_leases(self) -> AsyncGenerator[WatchUpdate[Lease] | Renewed]:
+        leases = self.follow(LEASES.path(), Lease)
+        async with aclosing(leases.updates()) as updates:
+            async for update in updates:
+                if isinstance(update, ObjectsListed):
+                    yield update
+                    continue
+                renewed = {event.renews: event.after for event in update if event.renews}
+                if len(renewed) == len(update):  # which is nearly always so
+                    yield Renewed(renewed)
+                    continue
+                renewed = {}
+                for event in update:
+                    if event.renews is not None:
+                        renewed[event.renews] = event.after
+                        continue
+                    if renewed:
+                        yield Renewed(renewed)
+                        renewed = {}
+                    change = leases.change(event)
+                    if change is not None:
+                        yield change
+                if renewed:
+                    yield Renewed(renewed)
+
+
+class Subscription(Generic[Kept]):
+    """The objects under a path for one reader."""
+
+    def __init__(self, store: Store, path: str, kind: type[Kept], selector: str) -> None:
+        self._store = store
+        self._target = target_of(path)
+        query = dict(parse_qsl(selector))
+        self._matches = matches_of(
+            self._target.kind, query.get("labelSelector", ""), query.get("fieldSelector", "")
+        )
+        self._kind = kind
+        self._reader = Reader(kind)
+        self._selects_all = not self._target.namespace and self._matches is None
+
+    async def changes(
+        self, held: Mapping[str, Kept] | None = None
+    ) -> AsyncGenerator[WatchUpdate[Kept]]:
+        """Yields ObjectsListed first, then changes, without end. `held` is not used."""
+        async with aclosing(self.updates()) as updates:
+            async for update in updates:
+                if isinstance(update, ObjectsListed):
+                    yield update
+                    continue
+                for event in update:
+                    change = self.change(event)
+                    if change is not None:
+                        yield change
+
+    async def updates(self) -> AsyncGenerator[ObjectsListed[Kept] | Sequence[StoreEvent]]:
+        """Yields the list of objects first, then the new events whenever there are any."""
+        store, kind = self._store, self._target.kind
+        revision = store.revision
+        yield self._listed()
+        while True:
+            try:
+                events = store.since(kind, revision)
+            except RefusedError:  # the reader is later than the history is long
+                revision = store.revision
+                yield self._listed()
+                continue
+            if not events:
+                await next_write(store, kind)
+                continue
+            revision = events[-1].after.revision
+            yield events
+
+    def _listed(self) -> ObjectsListed[Kept]:
+        items: list[Kept] = []
+        unreadable: list[Unreadable[Kept]] = []
+        for stored in self._store.list(self._target.kind, self._target.namespace):
+            if self._selects(stored):
+                match self._read(stored):
+                    case Unreadable() as item:
+                        unreadable.append(item)
+                    case ObjectChanged(item):
+                        items.append(item)
+        return ObjectsListed(items, unreadable)
+
+    def change(self, event: StoreEvent) -> WatchUpdate[Kept] | None:
+        """Returns the change that an event makes for the reader."""
+        if event.type != "DELETED" and self._selects(event.after):
+            news = self._read(event.after)
+            if event.is_heartbeat and isinstance(news, ObjectChanged):
+                return Heartbeat(news.object)
+            return news
+        if event.before is None or not self._selects(event.before):
+            return None
+        match self._read(event.after):
+            case Unreadable(part):
+                return ObjectDeleted(part)
+            case ObjectChanged(item):
+                return ObjectDeleted(item)
+            case None:
+                return None
+
+    def _selects(self, stored: StoredObject) -> bool:
+        if self._selects_all:
+            return True
+        namespace = self._target.namespace
+        if namespace and stored.document["metadata"].get("namespace") != namespace:
+            return False
+        return self._matches is None or self._matches(stored.document)
+
+    def _read(self, stored: StoredObject) -> ObjectChanged[Kept] | Unreadable[Kept] | None:
+        """Returns None for an object of which nothing can be read."""
+        document = served_form(self._target.kind, stored.document)
+        if self._kind is dict:
+            return ObjectChanged(cast("Kept", document))
+        try:
+            return ObjectChanged(self._reader.convert(document))
+        except UNREADABLE as problem:
+            part = self._reader.salvage(_ENCODER.encode(document))
+            return None if part is None else Unreadable(part, str(problem))
+
+
+def _error(refused: RefusedError) -> ApiError:
+    seconds = (refused.details or {}).get("retryAfterSeconds")
+    return ApiError(refused.code, refused.reason, str(refused), seconds)

@@ -1,0 +1,88 @@
+"""Keeps the objects of a controller or driver up to date, kind by kind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+
+from anyio.abc import TaskStatus
+
+from berth.actors.client.watch import (
+    ObjectChanged,
+    ObjectDeleted,
+    ObjectsListed,
+    Unreadable,
+    WatchUpdate,
+)
+from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.kube.coordination import Lease
+from berth.actors.scheduling.kube.meta import HasMetadata, key
+
+from ...kubernetes.api.types.resources import Kind
+from ...kubernetes.object_index import ObjectChange, ObjectIndex
+from ...kubernetes.objects.structs import T
+from .cluster_access import ClusterAccess, Heartbeat, Renewed
+
+log = get_logger(__name__)
+
+
+class Watches:
+    """The watches of a cluster.
+
+    Each list, and each event with news, calls `changed`. Leases that were renewed together call
+    `renewed`, with their namespaces and names. A heartbeat calls `beaten`.
+    """
+
+    def __init__(
+        self,
+        cluster: ObjectIndex,
+        access: ClusterAccess,
+        changed: Callable[[Sequence[ObjectChange]], None],
+        renewed: Callable[[Iterable[tuple[str, str]]], None] = lambda _: None,
+        beaten: Callable[[ObjectChange], None] = lambda _: None,
+    ) -> None:
+        self._cluster = cluster
+        self._access = access
+        self._changed = changed
+        self._renewed = renewed
+        self._beaten = beaten
+
+    async def follow(self, kind: Kind, type_: type[T], *, task_status: TaskStatus[None]) -> None:
+        """Follows one kind until cancelled; started after the first list."""
+        listed = False
+        changes: AsyncGenerator[WatchUpdate[T] | WatchUpdate[Lease] | Renewed]
+        if type_ is Lease:
+            changes = self._access.follow_leases()
+        else:
+            changes = self._access.follow(kind.path(), type_).changes()
+        async for event in changes:
+            match event:
+                case Renewed(leases):
+                    self._cluster.renew(leases)
+                    self._renewed(leases)
+                case Heartbeat(node):
+                    change = self._cluster.put(node)
+                    if change is not None:
+                        self._beaten(change)
+                case ObjectChanged(obj):
+                    self._tell(self._cluster.put(obj))
+                case ObjectsListed(items, unreadable):
+                    for item in unreadable:
+                        _warn(item.part, item.problem)
+                    parts = [item.part for item in unreadable]
+                    self._changed(self._cluster.replace(type_, items, parts))
+                    if not listed:
+                        task_status.started()
+                        listed = True
+                case Unreadable(part, problem):
+                    _warn(part, problem)
+                    self._tell(self._cluster.put(part, readable=False))
+                case ObjectDeleted(obj):
+                    self._tell(self._cluster.remove(obj))
+
+    def _tell(self, change: ObjectChange | None) -> None:
+        if change is not None:
+            self._changed((change,))
+
+
+def _warn(part: HasMetadata, problem: str) -> None:
+    log.warning("object cannot be read", kind=type(part).__name__, object=key(part), why=problem)

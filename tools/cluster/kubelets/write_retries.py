@@ -1,0 +1,65 @@
+"""Writes of kubelets: each is repeated until the API server answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+
+import anyio
+
+from berth.actors.client.rest import ApiError, ConnectionFailedError
+from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.logger import get_logger
+
+from ...kubernetes.objects.structs import Document
+from ..controllers.cluster_access import ClusterAccess
+
+log = get_logger(__name__)
+AT_ONCE = 64
+RETRY_SECONDS = 0.5
+PATCHES = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+
+
+class Writer:
+    """A sender of writes, a limited number at a time."""
+
+    def __init__(self, access: ClusterAccess, clock: Clock) -> None:
+        self._access = access
+        self._clock = clock
+        # `fast_acquire`: an answer from the same process comes without a wait
+        self._limiter = anyio.Semaphore(AT_ONCE, fast_acquire=True)
+
+    async def send(
+        self, method: str, path: str, body: object, content_type: str = "application/json"
+    ) -> Document | None:
+        """Repeats a write until the server answers. Returns None if the server refuses it.
+
+        After a refusal, the next change from the watch decides how to go on.
+        """
+        return await self._repeat(
+            path, lambda: self._access.call(method, path, dict, body, content_type)
+        )
+
+    async def heartbeat(
+        self, node: Document, conditions: Collection[str], time: str
+    ) -> Document | None:
+        """Sends a heartbeat of a node, in the same way as `send`; see ClusterAccess."""
+        return await self._repeat(
+            node["metadata"]["name"], lambda: self._access.heartbeat(node, conditions, time)
+        )
+
+    async def _repeat(self, path: str, write: Callable[[], Awaitable[Document]]) -> Document | None:
+        while True:
+            async with self._limiter:
+                try:
+                    return await write()
+                except ConnectionFailedError as failure:
+                    log.debug("API server not reached", path=path, error=str(failure))
+                except ApiError as refused:
+                    report = log.debug if refused.code in (404, 409) else log.warning
+                    report("write refused", path=path, error=str(refused))
+                    return None
+            await self._clock.sleep(RETRY_SECONDS)

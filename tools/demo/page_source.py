@@ -1,0 +1,151 @@
+"""The page's source in a toy cluster: the store of the process, and the scheduler beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+from anyio import TASK_STATUS_IGNORED, CapacityLimiter, to_thread
+from anyio.abc import TaskStatus
+
+from berth.actors.attempt.attempts_page import AttemptsPage
+from berth.actors.client.rest import ApiError
+from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed
+from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.kinds import BY_KIND as WATCHED
+from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
+from berth.actors.wiring.glance import Glance
+from berth.config.types import KubeSchedulerConfiguration
+
+from ..answers.feed.feed_source import Change, NodeGone, PodGone
+from ..answers.feed.rows import node_row, pod_row
+from ..answers.feed.story import Story, as_pending, story_of
+from ..cluster.controllers.embedded_access import EmbeddedAccess
+from ..kubernetes.api.types.resources import BY_KIND
+
+Document = dict[str, Any]
+PAUSE_EVERY = 200  # objects of a list, between which others have their turn
+NODES, PODS = BY_KIND["v1", "Node"].path(), BY_KIND["v1", "Pod"].path()
+PRIORITY_CLASSES = ("scheduling.k8s.io/v1", "PriorityClass")
+
+
+class EmbeddedSource:
+    """The Source of an embedded cluster.
+
+    `glance` and `recorded` ask the scheduler, whose configuration and feature gates are used for
+    the stories. Stories are made one at a time, in a thread.
+    """
+
+    schedules = True
+
+    def __init__(
+        self,
+        access: EmbeddedAccess,
+        glance: Callable[[], Awaitable[Glance]],
+        recorded: Callable[[str], Awaitable[AttemptsPage]],
+        configuration: KubeSchedulerConfiguration,
+        gates: Mapping[str, bool],
+    ) -> None:
+        self._access = access
+        self._glance = glance
+        self._recorded = recorded
+        self._configuration = configuration
+        self._gates = gates
+        self._telling = CapacityLimiter(1)
+
+    async def glance(self) -> Glance:
+        return await self._glance()
+
+    async def follow(self, put: Callable[[Change], None]) -> None:
+        node, pod = Reader(Node).convert, Reader(Pod).convert
+        async with anyio.create_task_group() as group:
+            await group.start(
+                self._follow,
+                NODES,
+                lambda document: put(node_row(node(document))),
+                lambda document: put(NodeGone(_name(document))),
+            )
+            await self._follow(
+                PODS,
+                lambda document: put(pod_row(pod(document))),
+                lambda document: put(PodGone(_key(document))),
+            )
+
+    async def _follow(
+        self,
+        path: str,
+        put: Callable[[Document], None],
+        remove: Callable[[Document], None],
+        *,
+        task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
+    ) -> None:
+        """Puts the objects at a path, without those that cannot be read. Started means that all
+        are put as they were at the beginning.
+        """
+        held: dict[str, Document] = {}
+        started = False
+        async for change in self._access.follow(path, dict).changes():
+            match change:
+                case ObjectsListed(items):
+                    listed = {_key(item): item for item in items}
+                    for name in held.keys() - listed.keys():
+                        remove(held[name])
+                    held = listed
+                    for number, item in enumerate(items):
+                        if number % PAUSE_EVERY == 0:
+                            await anyio.lowlevel.checkpoint()
+                        with suppress(*UNREADABLE):
+                            put(item)
+                    if not started:
+                        task_status.started()
+                        started = True
+                case ObjectChanged(item):
+                    held[_key(item)] = item
+                    with suppress(*UNREADABLE):
+                        put(item)
+                case ObjectDeleted(item):
+                    held.pop(_key(item), None)
+                    remove(item)
+
+    async def story(self, namespace: str, name: str) -> Story | None:
+        objects = await objects_of(self._access)
+        pod = next(
+            (o for o in objects if o["kind"] == "Pod" and _key(o) == f"{namespace}/{name}"), None
+        )
+        if pod is None:
+            return None
+        events = await _listed(self._access, "v1", "Event", BY_KIND["v1", "Event"].path(namespace))
+        ask = partial(as_pending, pod, objects, self._configuration, self._gates)
+        recorded = await self._recorded(f"{namespace}/{name}")
+        return await to_thread.run_sync(story_of, pod, events, recorded, ask, limiter=self._telling)
+
+
+async def objects_of(access: EmbeddedAccess) -> list[Document]:
+    """Returns the objects of a cluster that decisions and their explanations read."""
+    objects: list[Document] = []
+    for (version, kind), watched in WATCHED.items():
+        objects += await _listed(access, version, kind, watched.path)
+    return objects + await _listed(access, *PRIORITY_CLASSES, BY_KIND[PRIORITY_CLASSES].path())
+
+
+async def _listed(access: EmbeddedAccess, version: str, kind: str, path: str) -> list[Document]:
+    try:
+        listed = await access.call("GET", path, dict)
+    except ApiError as refused:
+        if refused.code == 404:
+            return []
+        raise
+    return [{**item, "apiVersion": version, "kind": kind} for item in listed["items"]]
+
+
+def _name(document: Document) -> str:
+    name: str = document["metadata"]["name"]
+    return name
+
+
+def _key(document: Document) -> str:
+    return f"{document['metadata'].get('namespace', '')}/{_name(document)}"

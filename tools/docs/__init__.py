@@ -1,0 +1,1 @@
+"""Makes the pictures and the recording of the documentation from a running demo."""

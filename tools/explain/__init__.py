@@ -1,1 +1,0 @@
-"""`berth explain`: shows why the scheduler would place a pod on a node, or on none."""

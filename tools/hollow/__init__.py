@@ -1,1 +1,0 @@
-"""Hollow kubelets, and the controllers that a toy cluster needs."""

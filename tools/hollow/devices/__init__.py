@@ -1,1 +1,0 @@
-"""Devices in a toy cluster: the controllers of claims, a driver, and how kubelets wait for them."""

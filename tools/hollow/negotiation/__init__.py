@@ -1,1 +1,0 @@
-"""A hollow driver of resource.k8s.io/v1alpha2: it negotiates with the scheduler."""

@@ -1,0 +1,21 @@
+"""Refusals of questions and of requests for tokens."""
+
+from __future__ import annotations
+
+from ..rules.validation import invalid_details, invalid_message
+from ..types.api_documents import Document, RefusedError
+from ..types.schema import unknown_and_mistyped
+
+
+def check_types(kind: str, document: Document) -> None:
+    """Raises RefusedError with 400 for a value of the wrong type."""
+    findings = unknown_and_mistyped(kind, document)
+    if findings.mistyped:
+        raise RefusedError(400, "BadRequest", findings.mistyped)
+
+
+def refuse(kind: str, name: str, problems: list[str]) -> None:
+    """Raises RefusedError with 422 if there are problems."""
+    if problems:
+        details = invalid_details(kind, name, problems)
+        raise RefusedError(422, "Invalid", invalid_message(kind, name, problems), details)

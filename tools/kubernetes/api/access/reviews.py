@@ -1,0 +1,128 @@
+"""Questions about users and their rights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..rules.fields import invalid
+from ..store import Store
+from ..types.api_documents import Document, RefusedError
+from .checks import check_types, refuse
+from .rights import Act, authorize, grants
+from .tokens import bearer
+from .users import Requester
+
+_EVERYTHING = {
+    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    "incomplete": False,
+}
+_OF_RESOURCES = ("verbs", "apiGroups", "resources", "resourceNames")
+_OF_PATHS = ("verbs", "nonResourceURLs")
+
+
+def review(
+    store: Store, user: Requester, kind: str, namespace: str, document: Document
+) -> Document:
+    """Answers a review of this kind that a user sent. Raises RefusedError."""
+    check_types(kind, document)
+    spec: Document = document.get("spec") or {}
+    match kind:
+        case "TokenReview":
+            status = _authenticated(store, spec)
+        case "SelfSubjectReview":
+            status = {"userInfo": user.info()}
+        case "SelfSubjectRulesReview":
+            status = _rules(store, user, spec)
+        case _:
+            status = _access(store, user, kind, namespace, document)
+    return {"metadata": {}, **document, "status": status}
+
+
+def _authenticated(store: Store, spec: Document) -> Document:
+    token = spec.get("token", "")
+    if not token:
+        why = "token is required for TokenReview in authentication"
+        raise RefusedError(400, "BadRequest", why)
+    try:
+        user = bearer(store, token)
+    except RefusedError:
+        return {"authenticated": False, "error": "the token has expired or its account is gone"}
+    audiences = {"audiences": spec["audiences"]} if spec.get("audiences") else {}
+    return {"authenticated": True, "user": user.info(), **audiences}
+
+
+def _rules(store: Store, user: Requester, spec: Document) -> Document:
+    namespace = spec.get("namespace")
+    if not namespace:
+        raise RefusedError(400, "BadRequest", "no namespace on request")
+    if user.may_all:
+        return dict(_EVERYTHING)
+    of_resources, of_paths, problems = [], [], []
+    for grant in grants(store, user, namespace):
+        if grant.problem:
+            problems.append(grant.problem)
+        for rule in grant.rules:
+            if rule.get("resources"):
+                of_resources.append(
+                    {field: rule[field] for field in _OF_RESOURCES if field in rule}
+                )
+            if rule.get("nonResourceURLs"):
+                of_paths.append({field: rule[field] for field in _OF_PATHS if field in rule})
+    error = {"evaluationError": "; ".join(problems)} if problems else {}
+    return {
+        "resourceRules": of_resources,
+        "nonResourceRules": of_paths,
+        "incomplete": bool(problems),
+        **error,
+    }
+
+
+def _part(rule: Document, fields: Sequence[str]) -> Document:
+    return {field: rule[field] for field in fields if field in rule}
+
+
+def _access(
+    store: Store, user: Requester, kind: str, namespace: str, document: Document
+) -> Document:
+    spec: Document = document.get("spec") or {}
+    resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    asks_for_other = kind != "SelfSubjectAccessReview"
+    problems = []
+    if resource is not None and other is not None:
+        why = "cannot be specified in combination with resourceAttributes"
+        problems.append(invalid("spec.nonResourceAttributes", other, why))
+    if resource is None and other is None:
+        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        problems.append(invalid("spec.resourceAttributes", None, why))
+    if asks_for_other and not spec.get("user") and not spec.get("groups"):
+        why = "at least one of user or group must be specified"
+        problems.append(invalid("spec.user", "", why))
+    if kind == "LocalSubjectAccessReview":
+        where = (resource or {}).get("namespace", "")
+        if resource is not None and where != namespace:
+            path = "spec.resourceAttributes.namespace"
+            problems.append(invalid(path, where, "must match metadata.namespace"))
+        if other is not None:
+            why = "disallowed on this kind of request"
+            problems.append(invalid("spec.nonResourceAttributes", other, why))
+    refuse(kind, (document.get("metadata") or {}).get("name", ""), problems)
+    if asks_for_other:
+        user = Requester(
+            spec.get("user") or "",
+            spec.get("uid") or "",
+            tuple(spec.get("groups") or ()),
+            spec.get("extra") or {},
+        )
+    verdict = authorize(store, user, _act(resource or {}, other))
+    answer: Document = {"allowed": verdict.allowed}
+    if verdict.reason:
+        answer["reason"] = verdict.reason
+    return answer
+
+
+def _act(resource: Document, other: Document | None) -> Act:
+    if other is not None:
+        return Act(other.get("verb") or "", path=other.get("path") or "")
+    fields = ("verb", "group", "resource", "subresource", "namespace", "name")
+    return Act(**{field: resource.get(field) or "" for field in fields})

@@ -1,0 +1,189 @@
+"""Rights: the rules that roles and their bindings give to a user (RBAC).
+
+Mirrors Kubernetes' RBAC authorizer. The members of system:masters and the anonymous user may do
+everything. The rules of an aggregated role are gathered here, so they are up to date even without a
+controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from ..rules.fields import selects, shown
+from ..store import Store
+from ..types.api_documents import Document, RefusedError
+from ..types.resources import BY_KIND
+from .users import Requester, account_name
+
+_GROUP = "rbac.authorization.k8s.io"
+ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS = (
+    BY_KIND[f"{_GROUP}/v1", kind]
+    for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+)
+
+
+class Act(msgspec.Struct, frozen=True):
+    """An action of a user on a resource or, if there is a `path`, on a path that is no resource."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str | None = None
+
+    @property
+    def whole_resource(self) -> str:
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    allowed: bool
+    reason: str = ""
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """The rules that a binding gives to a user; if it gives none, `problem` is the reason."""
+
+    source: str
+    rules: Sequence[Document]
+    problem: str = ""
+
+
+def authorize(store: Store, user: Requester, act: Act) -> Verdict:
+    if user.may_all:
+        return Verdict(allowed=True)
+    problems = []
+    for grant in grants(store, user, act.namespace):
+        if any(_allows(rule, act) for rule in grant.rules):
+            return Verdict(allowed=True, reason=f"RBAC: allowed by {grant.source}")
+        if grant.problem:
+            problems.append(grant.problem)
+    listed = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+    return Verdict(allowed=False, reason=f"RBAC: {listed}" if problems else "")
+
+
+def check_right(store: Store, user: Requester, act: Act) -> None:
+    """Raises RefusedError with 403 if the user may not do this."""
+    verdict = authorize(store, user, act)
+    if not verdict.allowed:
+        raise forbidden(user, act, verdict.reason)
+
+
+def forbidden(user: Requester, act: Act, reason: str = "") -> RefusedError:
+    """Returns the refusal of an act. `reason` is the reason of the verdict."""
+    details: Document = {"name": act.name, "group": act.group, "kind": act.resource}
+    why = f"User {shown(user.name)} cannot {act.verb}"
+    if act.path is not None:
+        message = f"forbidden: {why} path {shown(act.path)}"
+    else:
+        plural = f"{act.resource}.{act.group}" if act.group else act.resource
+        named = f"{plural} {shown(act.name)}" if act.name else plural
+        where = f"in the namespace {shown(act.namespace)}" if act.namespace else ""
+        message = (
+            f"{named} is forbidden: {why} resource {shown(act.whole_resource)} "
+            f"in API group {shown(act.group)} {where or 'at the cluster scope'}"
+        )
+    if reason:
+        message += f": {reason}"
+    return RefusedError(403, "Forbidden", message, {k: v for k, v in details.items() if v})
+
+
+def grants(store: Store, user: Requester, namespace: str) -> Iterator[Grant]:
+    """Yields the rules that each binding gives to the user, in a namespace or in the cluster."""
+    for kind, place in ((CLUSTER_ROLE_BINDINGS, ""), (ROLE_BINDINGS, namespace)):
+        if kind.namespaced and not place:
+            continue
+        for stored in store.list(kind, place):
+            binding = stored.document
+            subject = _subject(binding, user)
+            if subject is not None:
+                yield _granted(store, binding, subject)
+
+
+def _subject(binding: Document, user: Requester) -> Document | None:
+    """Returns the subject of a binding that is the user."""
+    here = binding["metadata"].get("namespace", "")
+    for subject in binding.get("subjects") or ():
+        name = subject.get("name", "")
+        match subject.get("kind"):
+            case "User":
+                is_user = name == user.name
+            case "Group":
+                is_user = name in user.groups
+            case "ServiceAccount":
+                is_user = account_name(subject.get("namespace") or here, name) == user.name
+            case _:
+                is_user = False
+        if is_user:
+            return dict(subject)
+    return None
+
+
+def _granted(store: Store, binding: Document, subject: Document) -> Grant:
+    metadata, reference = binding["metadata"], binding["roleRef"]
+    namespace = metadata.get("namespace", "")
+    name, kind = metadata["name"], reference["kind"]
+    place = f"{name}/{namespace}" if namespace else name
+    named = subject["name"]
+    if subject["kind"] == "ServiceAccount":
+        named = f"{named}/{subject.get('namespace') or namespace}"
+    source = (
+        f"{binding['kind']} {shown(place)} of {kind} {shown(reference['name'])} "
+        f"to {subject['kind']} {shown(named)}"
+    )
+    role = (
+        store.find(ROLES, namespace, reference["name"])
+        if kind == "Role"
+        else store.find(CLUSTER_ROLES, "", reference["name"])
+    )
+    if role is None:
+        problem = f"{kind.lower()}.{_GROUP} {shown(reference['name'])} not found"
+        return Grant(source, (), problem)
+    return Grant(source, _rules(store, role))
+
+
+def _rules(store: Store, role: Document) -> Sequence[Document]:
+    """Returns the rules of a role, and those of the roles that it aggregates."""
+    roles, rules = [role], list[Document]()
+    for each in roles:  # the list grows meanwhile
+        rules += each.get("rules") or ()
+        selectors = (each.get("aggregationRule") or {}).get("clusterRoleSelectors")
+        if selectors:
+            for stored in store.list(CLUSTER_ROLES):
+                other = stored.document
+                labels = other["metadata"].get("labels") or {}
+                if other not in roles and any(selects(selector, labels) for selector in selectors):
+                    roles.append(other)
+    return rules
+
+
+def _allows(rule: Document, act: Act) -> bool:
+    if not _has(rule, "verbs", act.verb):
+        return False
+    if act.path is not None:
+        return any(_is_path(url, act.path) for url in rule.get("nonResourceURLs") or ())
+    names = rule.get("resourceNames")
+    return (
+        _has(rule, "apiGroups", act.group)
+        and _is_resource(rule.get("resources") or (), act)
+        and (not names or act.name in names)
+    )
+
+
+def _has(rule: Document, field: str, value: str) -> bool:
+    values = rule.get(field) or ()
+    return "*" in values or value in values
+
+
+def _is_resource(resources: Sequence[str], act: Act) -> bool:
+    if "*" in resources or act.whole_resource in resources:
+        return True
+    return bool(act.subresource) and f"*/{act.subresource}" in resources
+
+
+def _is_path(url: str, path: str) -> bool:
+    return url in ("*", path) or (url.endswith("*") and path.startswith(url.rstrip("*")))

@@ -1,0 +1,126 @@
+"""The tokens of service accounts.
+
+A token is not signed, since everybody who can reach the server may act for everybody anyway.
+"""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from ..rules.fields import invalid, unsupported
+from ..store import Store
+from ..types.api_documents import Document, RefusedError
+from ..types.resources import BY_KIND
+from .checks import check_types, refuse
+from .users import ADMINISTRATOR, AUTHENTICATED, NODE_NAME, Requester, account_groups, account_name
+from .users import account_of as split
+
+ISSUER = "berth"
+TOKEN_SECONDS = 3600
+SHORTEST_SECONDS, LONGEST_SECONDS = 600, 1 << 32
+PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
+ACCOUNTS = BY_KIND["v1", "ServiceAccount"]
+_HEADER = {"alg": "none", "typ": "JWT"}
+_EXTRA = "authentication.kubernetes.io"
+
+
+class _Claims(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The contents of a token."""
+
+    iss: str
+    sub: str
+    uid: str
+    aud: list[str]
+    exp: int
+    extra: dict[str, list[str]] = {}
+
+
+def issued_token(store: Store, account: Document, request: Document, now: datetime) -> Document:
+    """Answers a TokenRequest for a service account. Raises RefusedError."""
+    check_types("TokenRequest", request)
+    spec: Document = request.get("spec") or {}
+    seconds = spec.get("expirationSeconds", TOKEN_SECONDS)
+    path = "spec.expirationSeconds"
+    if seconds < SHORTEST_SECONDS:
+        problems = [invalid(path, seconds, "may not specify a duration less than 10 minutes")]
+    elif seconds > LONGEST_SECONDS:
+        problems = [invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")]
+    else:
+        problems = []
+    metadata = account["metadata"]
+    refuse("TokenRequest", metadata["name"], problems)
+    end = now.astimezone(UTC) + timedelta(seconds=seconds)
+    audiences = spec.get("audiences") or [ISSUER]
+    user = account_name(metadata["namespace"], metadata["name"])
+    extra = _bound(store, account, spec.get("boundObjectRef") or {})
+    claims = _Claims(ISSUER, user, metadata["uid"], audiences, int(end.timestamp()), extra)
+    token = f"{_part(_HEADER)}.{_part(claims)}."
+    return {
+        **request,
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+        "spec": {**spec, "audiences": audiences, "expirationSeconds": seconds},
+        "status": {"token": token, "expirationTimestamp": end.strftime("%Y-%m-%dT%H:%M:%SZ")},
+    }
+
+
+def bearer(store: Store, token: str) -> Requester:
+    """Returns the service account of a token that this server made; else the administrator.
+
+    Raises RefusedError with 401 if the token has expired or the account is gone.
+    """
+    claims = _claims(token)
+    if claims is None:
+        return ADMINISTRATOR
+    namespace, name = split(claims.sub) or ("", "")
+    account = store.find(ACCOUNTS, namespace, name)
+    gone = account is None or account["metadata"]["uid"] != claims.uid
+    if gone or claims.exp < datetime.now(UTC).timestamp():
+        raise RefusedError(401, "Unauthorized", "Unauthorized")
+    groups = (*account_groups(namespace), AUTHENTICATED)
+    return Requester(claims.sub, claims.uid, groups, claims.extra)
+
+
+def _bound(store: Store, account: Document, reference: Document) -> dict[str, list[str]]:
+    """Returns what a token that is bound to a pod says about the pod and its node.
+
+    Raises RefusedError with 404 if there is no such pod.
+    """
+    kind, namespace = reference.get("kind"), account["metadata"]["namespace"]
+    name = account["metadata"]["name"]
+    if kind is None or kind in ("Secret", "Node"):
+        return {}
+    if kind != "Pod":
+        problem = unsupported("spec.boundObjectRef.kind", kind, ("Pod", "Secret", "Node"))
+        refuse("TokenRequest", name, [problem])
+    pod = store.get(PODS, namespace, reference.get("name") or "")
+    extra = {
+        f"{_EXTRA}/pod-name": [pod["metadata"]["name"]],
+        f"{_EXTRA}/pod-uid": [pod["metadata"]["uid"]],
+    }
+    node_name = pod["spec"].get("nodeName")
+    if node_name:
+        extra[NODE_NAME] = [node_name]
+        node = store.find(NODES, "", node_name)
+        if node is not None:
+            extra[f"{_EXTRA}/node-uid"] = [node["metadata"]["uid"]]
+    return extra
+
+
+def _claims(token: str) -> _Claims | None:
+    parts = token.split(".")
+    if len(parts) != 3 or parts[2]:
+        return None
+    try:
+        raw = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
+        claims = msgspec.json.decode(raw, type=_Claims)
+    except (ValueError, msgspec.DecodeError):
+        return None
+    return claims if claims.iss == ISSUER and split(claims.sub) is not None else None
+
+
+def _part(content: Any) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(content)).decode().rstrip("=")

@@ -1,0 +1,1 @@
+"""Requests to the API server: their origin, target, options, selectors and bodies."""

@@ -1,0 +1,23 @@
+"""A request over HTTP, as the API server and the pages read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class HttpRequest(msgspec.Struct, frozen=True):
+    """An HTTP request.
+
+    `headers` has lower-case names; `query` has the first value of each name. Values of headers with
+    the same name are joined by commas, except for headers that name a user: they are joined by line
+    ends, because names may have commas.
+    """
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+    keep: bool = True

@@ -1,0 +1,70 @@
+"""What a request is about: the object in its path, and the right that it needs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from ..access.rights import Act
+from ..types.api_documents import RefusedError
+from ..types.resources import BY_PATH, Kind
+from .list_options import is_on
+from .request import HttpRequest
+
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_BY_NAME = "metadata.name="
+
+
+class RequestTarget(msgspec.Struct, frozen=True):
+    """The kind, namespace, object and subresource in a path; "" for each part that it omits."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    subresource: str
+
+
+@lru_cache(maxsize=4096)
+def target_of(path: str) -> RequestTarget:
+    """Parses a path. Raises RefusedError with 404 if the server serves nothing at it."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) >= 3:
+        group, version, segments = "", parts[1], parts[2:]
+    elif parts[0] == "apis" and len(parts) >= 4:
+        group, version, segments = parts[1], parts[2], parts[3:]
+    else:
+        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+    namespace = ""
+    if (
+        segments[0] == "namespaces"
+        and len(segments) >= 3
+        and segments[2] not in ("status", "finalize")
+    ):
+        namespace, segments = segments[1], segments[2:]
+    kind = BY_PATH.get((group, version, segments[0]))
+    if kind is None or len(segments) > 3 or (namespace and not kind.namespaced):
+        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+    name, subresource = (*segments[1:], "", "")[:2]
+    if subresource and subresource not in kind.subresources:
+        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+    return RequestTarget(kind, namespace, name, subresource)
+
+
+def act_of(request: HttpRequest) -> Act:
+    """Returns the act that the user of a request asks for."""
+    try:
+        target = target_of(request.path)
+    except RefusedError:
+        return Act(request.method.lower(), path=request.path)
+    kind, name, namespace = target.kind, target.name, target.namespace
+    verb = _VERBS.get(request.method, request.method.lower())
+    if not name and verb == "delete":
+        verb = "deletecollection"
+    elif not name and verb == "get":
+        verb = "watch" if is_on(request.query, "watch") else "list"
+        field, _, value = request.query.get("fieldSelector", "").partition(_BY_NAME)
+        name = "" if field else value.partition(",")[0]
+    elif kind.kind == "Namespace":
+        namespace = name
+    return Act(verb, kind.group, kind.plural, target.subresource, namespace, name)

@@ -1,0 +1,172 @@
+"""Rules for nodes, priority classes, leases, runtime classes and events."""
+
+from __future__ import annotations
+
+from berth.actors.scheduling.kube.names import qualified_name
+
+from .container_rules import resources
+from .fields import (
+    Document,
+    duplicate,
+    forbidden,
+    in_go,
+    invalid,
+    quantities,
+    required,
+    unchanged,
+)
+from .placement_rules import taints
+from .value_forms import cidr
+
+_TOLERATION = ("Key", "Operator", "Value", "Effect", "TolerationSeconds")
+_UNSET = {"key": "", "operator": "", "value": "", "effect": ""}
+HIGHEST_USER_PRIORITY = 1_000_000_000
+EVENT_FIELD_BYTES, EVENT_MESSAGE_BYTES = 128, 1024
+SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_FIXED_OF_EVENT = (
+    "involvedObject",
+    "reason",
+    "message",
+    "source",
+    "firstTimestamp",
+    "lastTimestamp",
+    "count",
+    "type",
+    "eventTime",
+    "action",
+    "related",
+    "reportingComponent",
+    "reportingInstance",
+)
+
+
+def node(document: Document, before: Document | None) -> list[str]:
+    status, spec = document.get("status") or {}, document.get("spec") or {}
+    problems = taints("spec.taints", spec.get("taints") or ())
+    ranges = spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
+    wrong = [
+        problem for i, each in enumerate(ranges) for problem in cidr(f"spec.podCIDRs[{i}]", each)
+    ]
+    families = {":" in each for each in ranges}
+    if not wrong and len(ranges) > len(families):
+        detail = "may specify no more than one CIDR for each IP family"
+        wrong.append(invalid("spec.podCIDRs", ranges, detail))
+    problems += wrong
+    was = (before or {}).get("spec") or {}
+    for field, name in (("podCIDR", "podCIDRs"), ("providerID", "providerID")):
+        if was.get(field) and was[field] != spec.get(field):
+            detail = f'node updates may not change {field} except from "" to valid'
+            problems.append(forbidden(f"spec.{name}", detail))
+    problems += quantities("status.capacity", status.get("capacity"))
+    return problems + quantities("status.allocatable", status.get("allocatable"))
+
+
+def priority_class(document: Document, before: Document | None) -> list[str]:
+    problems: list[str] = []
+    name, value = (document.get("metadata") or {}).get("name") or "", document.get("value") or 0
+    if name.startswith("system-"):
+        if SYSTEM_CLASSES.get(name) != value:
+            detail = (
+                "priority class names with 'system-' prefix are reserved for system use only. "
+                "error: "
+            )
+            mismatch = (
+                f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}"
+                if name in SYSTEM_CLASSES
+                else ""
+            )
+            detail += mismatch or f"{name} is not a known system priority class"
+            problems.append(forbidden("metadata.name", detail))
+    elif value > HIGHEST_USER_PRIORITY:
+        detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+        problems.append(forbidden("value", detail))
+    if before is not None and value != (before.get("value") or 0):
+        problems.append(forbidden("value", "may not be changed in an update."))
+    return problems
+
+
+def lease(path: str, spec: Document) -> list[str]:
+    """Checks that the duration is positive."""
+    seconds = spec.get("leaseDurationSeconds")
+    place = f"{path}.leaseDurationSeconds"
+    if seconds is None or seconds > 0:
+        return []
+    return [invalid(place, seconds, "must be greater than 0")]
+
+
+def overhead(path: str, value: Document) -> list[str]:
+    """Checks the overhead of a RuntimeClass."""
+    return resources(path, {"limits": value.get("podFixed")})
+
+
+def scheduling(path: str, value: Document) -> list[str]:
+    """Checks that no toleration of a RuntimeClass occurs twice."""
+    tolerations = value.get("tolerations") or ()
+    keys = [
+        tuple(each.get(field) or "" for field in ("key", "operator", "value", "effect"))
+        for each in tolerations
+    ]
+    return [
+        duplicate(f"{path}.tolerations[{i}]", in_go({**_UNSET, **tolerations[i]}, _TOLERATION))
+        for i, key in enumerate(keys)
+        if key in keys[:i]
+    ]
+
+
+def event(document: Document, controller: str) -> list[str]:
+    """Checks that an event is in its object's namespace, or in default if the object has no
+    namespace.
+
+    An event with an eventTime may be in any namespace, but must name its reporter and a reason.
+    `controller` is the name of the reporter's field in the API through which the event is written.
+    """
+    about = (document.get("involvedObject") or {}).get("namespace") or ""
+    namespace = (document.get("metadata") or {}).get("namespace") or ""
+    timed = bool(document.get("eventTime"))
+    if about:
+        fits = timed or about == namespace
+    else:
+        fits = namespace in (("kube-system", "default") if timed else ("", "default"))
+    problems = (
+        []
+        if fits
+        else [invalid("involvedObject.namespace", about, "does not match event.namespace")]
+    )
+    if timed:
+        reporter = document.get("reportingComponent") or ""
+        problems += [] if reporter else [required(controller)]
+        problems += [invalid(controller, reporter, message) for message in qualified_name(reporter)]
+        needed = ("reportingInstance", "action", "reason")
+        problems += [required(field) for field in needed if not document.get(field)]
+        for field, most in (
+            *((field, EVENT_FIELD_BYTES) for field in needed),
+            ("message", EVENT_MESSAGE_BYTES),
+        ):
+            if len((document.get(field) or "").encode()) > most:
+                problems.append(invalid(field, "", f"can have at most {most} characters"))
+    return problems
+
+
+def strict_event(document: Document, before: Document | None) -> list[str]:
+    """Checks the further rules of events.k8s.io: an update may change nothing but the series."""
+    problems: list[str] = []
+    series = document.get("series") or {}
+    if series and (before is None or series != before.get("series")):
+        if (series.get("count") or 0) < 2:
+            problems.append(invalid("series.count", "", "should be at least 2"))
+        if not series.get("lastObservedTime"):
+            problems.append(required("series.lastObservedTime"))
+    if before is not None:
+        for field in _FIXED_OF_EVENT:
+            problems += unchanged(field, document.get(field), before.get(field))
+        return problems
+    if not document.get("eventTime"):
+        problems.append(required("eventTime"))
+    if document.get("type") not in ("Normal", "Warning"):
+        problems.append(invalid("type", "", f"has invalid value: {document.get('type') or ''}"))
+    unset = [
+        field
+        for field in ("firstTimestamp", "lastTimestamp", "count", "source")
+        if document.get(field)
+    ]
+    return problems + [invalid(field, "", "needs to be unset") for field in unset]

@@ -1,0 +1,133 @@
+"""Rules for ConfigMaps and Secrets: their keys, their size, and what a type of secret needs."""
+
+from __future__ import annotations
+
+import binascii
+import json
+
+from .fields import Document, forbidden, invalid, required, too_long, unchanged
+from .value_forms import config_key_messages
+
+MOST_BYTES = 1 << 20
+_ACCOUNT = "kubernetes.io/service-account.name"
+_HIDDEN = "<secret contents redacted>"
+_JSON = {
+    "kubernetes.io/dockercfg": ".dockercfg",
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+}
+
+
+def config_map(document: Document, before: Document | None) -> list[str]:
+    data, binary = document.get("data") or {}, document.get("binaryData") or {}
+    problems = _keys("data", data) + _keys("binaryData", binary)
+    problems += [
+        invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+        for key in data
+        if key in binary
+    ]
+    size = sum(len((value or "").encode()) for value in data.values())
+    if size + _bytes(binary) > MOST_BYTES:
+        problems.append(too_long("[]", MOST_BYTES))
+    return problems + _fixed(document, before, ("data", "binaryData"))
+
+
+def secret(document: Document, before: Document | None) -> list[str]:
+    text = document.get("stringData") or {}
+    encoded = {key: _base64(value or "") for key, value in text.items()}
+    data = {**(document.get("data") or {}), **encoded}
+    problems = [] if before is None else unchanged("type", _type(document), _type(before))
+    problems += _keys("data", data)
+    if _bytes(data) > MOST_BYTES:
+        problems.append(too_long("data", MOST_BYTES))
+    annotations = (document.get("metadata") or {}).get("annotations") or {}
+    problems += _of_type(_type(document), data, annotations)
+    return problems + _fixed(document, before, ("data",))
+
+
+def _type(document: Document) -> str:
+    return str(document.get("type") or "Opaque")
+
+
+def _of_type(type_: str, data: Document, annotations: Document) -> list[str]:
+    """Returns the problems of what a type of secret needs."""
+    match type_:
+        case "kubernetes.io/service-account-token":
+            missing = not annotations.get(_ACCOUNT)
+            return [required(f"metadata.annotations[{_ACCOUNT}]")] if missing else []
+        case "kubernetes.io/dockercfg" | "kubernetes.io/dockerconfigjson":
+            return _json(_JSON[type_], data)
+        case "kubernetes.io/basic-auth":
+            needed = ("username", "password")
+            return [] if data.keys() & {*needed} else [required(f"data[{key}]") for key in needed]
+        case "kubernetes.io/ssh-auth":
+            key = "ssh-privatekey"
+            return [] if data.get(key) else [required(f"data[{key}]")]
+        case "kubernetes.io/tls":
+            needed = ("tls.crt", "tls.key")
+            return [required(f"data[{key}]") for key in needed if key not in data]
+        case _:
+            return []
+
+
+def _json(key: str, data: Document) -> list[str]:
+    """Checks that a value is a JSON object."""
+    if key not in data:
+        return [required(f"data[{key}]")]
+    place = f"data[{key}]"
+    try:
+        text = binascii.a2b_base64(data[key] or "").decode(errors="replace")
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return [invalid(place, _HIDDEN, _syntax_problem(text))]
+    if isinstance(value, dict) or value is None:
+        return []
+    kinds = {str: "string", bool: "bool", list: "array"}
+    kind = kinds.get(type(value), "number")
+    detail = f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
+    return [invalid(place, _HIDDEN, detail)]
+
+
+def _syntax_problem(text: str) -> str:
+    """Returns what Go's decoder says of the beginning of a text that is not JSON."""
+    begun = text.lstrip(" \t\r\n")
+    if not begun:
+        return "unexpected end of JSON input"
+    if begun[0] not in '{["tfn-0123456789':
+        return f"invalid character {_quoted(begun[0])} looking for beginning of value"
+    return "unexpected end of JSON input"
+
+
+def _quoted(character: str) -> str:
+    escaped = {"'": r"'\''", '"': "'\"'"}
+    return escaped.get(character, f"'{character}'")
+
+
+def _keys(field: str, pairs: Document) -> list[str]:
+    return [
+        invalid(f"{field}[{key}]", key, message)
+        for key in pairs
+        for message in config_key_messages(key)
+    ]
+
+
+def _base64(text: str) -> str:
+    return binascii.b2a_base64(text.encode(), newline=False).decode()
+
+
+def _bytes(pairs: Document) -> int:
+    """Returns how many bytes base64 values have."""
+    values = [value for value in pairs.values() if value]
+    return sum(len(value) * 3 // 4 - value[-2:].count("=") for value in values)
+
+
+def _fixed(document: Document, before: Document | None, fields: tuple[str, ...]) -> list[str]:
+    """Checks that an immutable object keeps its data, and stays immutable."""
+    if before is None or not before.get("immutable"):
+        return []
+    detail = "field is immutable when `immutable` is set"
+    problems = [] if document.get("immutable") else [forbidden("immutable", detail)]
+    return problems + [
+        forbidden(field, detail)
+        for field in fields
+        if (document.get(field) or {}) != (before.get(field) or {})
+    ]

@@ -1,0 +1,92 @@
+"""Rules for the kinds of resource.k8s.io/v1alpha2, in which drivers allocate the claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.actors.scheduling.kube.names import dns_subdomain
+
+from .device_rules import each, set_of
+from .fields import Document, forbidden, invalid, one_of, required, unchanged
+from .placement_rules import node_selector
+from .value_forms import driver_name
+
+MODES = ("Immediate", "WaitForFirstConsumer")
+MOST_NODES = 128
+MOST_RESERVED = 32
+
+
+def resource_class(document: Document, before: Document | None) -> list[str]:
+    name = document.get("driverName") or ""
+    problems = driver_name("driverName", name)
+    was = name if before is None else before.get("driverName") or ""
+    return problems + unchanged("driverName", name, was)
+
+
+def claim(spec: Document, before: Document | None) -> list[str]:
+    """Checks a ResourceClaim without its status."""
+    if before is not None:
+        return unchanged("spec", spec, before)
+    problems = _name("spec.resourceClassName", spec.get("resourceClassName") or "")
+    return problems + one_of("spec.allocationMode", spec.get("allocationMode"), MODES)
+
+
+def claim_status(document: Document, before: Document) -> list[str]:
+    """Returns the problems of an update of a claim's status; both arguments are whole claims."""
+    after, was = document.get("status") or {}, before.get("status") or {}
+    reserved, allocation = after.get("reservedFor") or (), after.get("allocation")
+    problems = set_of("status.reservedFor", reserved, MOST_RESERVED, _consumer, "uid")
+    if allocation is None:
+        if reserved:
+            rule = "may not be specified when `allocated` is not set"
+            problems.append(forbidden("status.reservedFor", rule))
+        if after.get("deallocationRequested"):
+            rule = "deallocation cannot be requested while `allocation` is not set"
+            problems.append(forbidden("status.deallocationRequested", rule))
+        return problems
+    if not allocation.get("shareable") and len(reserved) > 1:
+        rule = "may not be reserved more than once"
+        problems.append(forbidden("status.reservedFor", rule))
+    ends = after.get("deallocationRequested") or "deletionTimestamp" in before["metadata"]
+    if ends and any(consumer not in (was.get("reservedFor") or ()) for consumer in reserved):
+        rule = (
+            "new entries may not be added while `deallocationRequested` or "
+            "`deletionTimestamp` are set"
+        )
+        problems.append(forbidden("status.reservedFor", rule))
+    if was.get("allocation") is not None:
+        return problems + unchanged("status.allocation", allocation, was["allocation"])
+    if allocation.get("availableOnNodes") is not None:
+        path = "status.allocation.availableOnNodes"
+        problems += node_selector(path, allocation["availableOnNodes"])
+    return problems
+
+
+def context(spec: Document) -> list[str]:
+    """Checks a PodSchedulingContext without its status."""
+    return _nodes("spec.potentialNodes", spec.get("potentialNodes"))
+
+
+def context_status(document: Document) -> list[str]:
+    answers = (document.get("status") or {}).get("resourceClaims") or ()
+    return each(
+        "status.resourceClaims",
+        answers,
+        MOST_NODES,
+        lambda path, answer: _nodes(f"{path}.unsuitableNodes", answer.get("unsuitableNodes")),
+    )
+
+
+def _nodes(path: str, names: list[Any] | None) -> list[str]:
+    return set_of(path, names or (), MOST_NODES, _name)
+
+
+def _name(path: str, name: str) -> list[str]:
+    if not name:
+        return [required(path)]
+    return [invalid(path, name, message) for message in dns_subdomain(name)]
+
+
+def _consumer(path: str, consumer: Document) -> list[str]:
+    fields = ("resource", "name", "uid")
+    return [required(f"{path}.{field}") for field in fields if not consumer.get(field)]

@@ -1,0 +1,329 @@
+"""Validation of an object: its metadata, and the rules of its kind.
+
+Documents must have their defaults and values of the right types (see schema). A problem is a
+field's path and a description, in the words of Kubernetes' field errors. The refusal lists each
+problem once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, qualified_name
+
+from ..types.document_cache import recalled
+from ..types.schema import TYPES
+from . import (
+    autoscaler_rules,
+    cluster_rules,
+    container_rules,
+    data_rules,
+    device_claim_rules,
+    device_rules,
+    limit_rules,
+    negotiation_rules,
+    placement_rules,
+    pod_resize,
+    pod_rules,
+    pod_updates,
+    policy_rules,
+    quota_rules,
+    role_rules,
+    security_rules,
+    service_rules,
+    storage_rules,
+    volume_rules,
+    workload_rules,
+)
+from .field_marks import Marks, Rule
+from .fields import Document, annotation_rules, invalid, label_selector, labels, required
+
+_LABEL_NAMES = ("Namespace", "Service")
+_PATH_NAMES = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
+_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+_REASONS = {
+    "Required value": "FieldValueRequired",
+    "Invalid value": "FieldValueInvalid",
+    "Unsupported value": "FieldValueNotSupported",
+    "Duplicate value": "FieldValueDuplicate",
+    "Not found": "FieldValueNotFound",
+    "Too long": "FieldValueTooLong",
+    "Too many": "FieldValueTooMany",
+    "Forbidden": "FieldValueForbidden",
+}
+# The rules across the fields of a type, wherever it occurs in an object.
+ACROSS: dict[str, Rule] = {
+    "AppArmorProfile": security_rules.app_armor_profile,
+    "AzureDiskVolumeSource": volume_rules.azure_disk,
+    "AzureFilePersistentVolumeSource": volume_rules.persistent_azure_file,
+    "CSIDriverSpec": storage_rules.csi_driver,
+    "CSINodeDriver": storage_rules.csi_node_driver,
+    "CSIPersistentVolumeSource": volume_rules.persistent_csi,
+    "CSIVolumeSource": volume_rules.csi,
+    "CinderPersistentVolumeSource": volume_rules.with_secret_of_namespace,
+    "CinderVolumeSource": volume_rules.with_secret,
+    "Container": container_rules.container,
+    "DownwardAPIVolumeFile": volume_rules.downward_file,
+    "EmptyDirVolumeSource": volume_rules.empty_dir,
+    "EndpointSubset": service_rules.subset,
+    "EnvVar": container_rules.env_var,
+    "EphemeralContainer": container_rules.container,
+    "FCVolumeSource": volume_rules.fibre_channel,
+    "FlockerVolumeSource": volume_rules.flocker,
+    "HTTPGetAction": container_rules.http_get,
+    "ISCSIPersistentVolumeSource": volume_rules.persistent_iscsi,
+    "ISCSIVolumeSource": volume_rules.iscsi,
+    "JobSpec": workload_rules.job,
+    "LabelSelector": label_selector,
+    "LeaseSpec": cluster_rules.lease,
+    "LifecycleHandler": container_rules.handler,
+    "NodeSelector": placement_rules.node_selector,
+    "Overhead": cluster_rules.overhead,
+    "PersistentVolumeClaimSpec": storage_rules.claim,
+    "PersistentVolumeClaimTemplate": volume_rules.claim_template,
+    "PersistentVolumeSpec": storage_rules.volume,
+    "PodAffinityTerm": placement_rules.pod_affinity_term,
+    "PodDisruptionBudgetSpec": workload_rules.disruption_budget,
+    "PodResourceClaim": pod_rules.claim,
+    "PodSchedulingGroup": pod_rules.scheduling_group,
+    "PodSpec": pod_rules.pod_spec,
+    "PodTemplateSpec": pod_rules.pod_template,
+    "PreferredSchedulingTerm": placement_rules.preferred_term,
+    "Probe": container_rules.probe,
+    "ProjectedVolumeSource": volume_rules.projected,
+    "QuobyteVolumeSource": volume_rules.quobyte,
+    "Scheduling": cluster_rules.scheduling,
+    "SeccompProfile": security_rules.seccomp_profile,
+    "SecurityContext": security_rules.context,
+    "ServiceSpec": service_rules.service,
+    "StorageClass": storage_rules.storage_class,
+    "StorageOSPersistentVolumeSource": volume_rules.with_secret_of_namespace,
+    "StorageOSVolumeSource": volume_rules.with_secret,
+    "Toleration": placement_rules.toleration,
+    "TopologySpreadConstraint": placement_rules.spread_constraint,
+    "Volume": volume_rules.volume,
+    "VolumeAttachmentSpec": storage_rules.volume_attachment,
+    "WindowsSecurityContextOptions": security_rules.windows_options,
+}
+_MARKS = Marks(ACROSS)
+
+
+def problems(kind: str, document: Document, before: Document | None = None) -> list[str]:
+    """Returns the problems of an object of this kind; `before` is the stored object, if any."""
+    is_label = kind in _LABEL_NAMES or (kind == "StatefulSet" and before is None)
+    own = _metadata(kind, document.get("metadata") or {}, is_label=is_label)
+    if kind == "Pod":
+        own += _pod_spec(document.get("spec") or {})
+    else:
+        own += _MARKS.problems(kind, "", _as_checked(kind, document, before), before)
+    return own + _of_kind(kind, document, before)
+
+
+def _as_checked(kind: str, document: Document, before: Document | None) -> Document:
+    """Returns an object as Kubernetes validates it, with or without what it sets by itself."""
+    spec, was = document.get("spec"), (before or {}).get("spec")
+    if kind == "StatefulSet" and spec:
+        return {**document, "spec": workload_rules.as_checked(spec)}
+    if kind == "Service" and spec and was:
+        return {**document, "spec": service_rules.as_checked(spec, was)}
+    return document
+
+
+def resize_problems(document: Document, before: Document, qos: str) -> list[str]:
+    """Returns the problems of the resize of a pod. `qos` is the quality of service that the resized
+    pod would have.
+    """
+    spec, metadata = document.get("spec") or {}, document.get("metadata") or {}
+    own = _metadata("Pod", metadata) + _pod_spec(spec)
+    return own + pod_resize.pod_resize(document, before, qos)
+
+
+def status_problems(kind: str, document: Document, before: Document) -> list[str]:
+    """Returns the problems of an update of an object's status; both documents are whole objects."""
+    match kind:
+        case "ResourceClaim":
+            return device_claim_rules.status(document, before)
+        case "v1alpha2.ResourceClaim":
+            return negotiation_rules.claim_status(document, before)
+        case "v1alpha2.PodSchedulingContext":
+            return negotiation_rules.context_status(document)
+        case "ResourceQuota":
+            return quota_rules.status(document.get("status") or {})
+        case "ValidatingAdmissionPolicy":
+            return policy_rules.status(document.get("status") or {})
+        case _:
+            return []
+
+
+def _of_kind(kind: str, document: Document, before: Document | None) -> list[str]:
+    spec: Document = document.get("spec") or {}
+    was: Document | None = None if before is None else before.get("spec") or {}
+    match kind:
+        case "Pod":
+            own = pod_updates.mirror_annotation(document, before)
+            own += pod_rules.pod_annotations("metadata.annotations", document["metadata"], spec)
+            return own + (
+                pod_rules.new_pod(spec) if was is None else pod_updates.pod_update(spec, was)
+            )
+        case "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "ReplicationController":
+            stateful = workload_rules.stateful_set(spec, was) if kind == "StatefulSet" else []
+            return workload_rules.workload(kind, spec) + stateful
+        case "Job":
+            own = workload_rules.own_selector(document, new=was is None)
+            return own + (
+                workload_rules.job_name(document)
+                if was is None
+                else workload_rules.job_update(spec, was)
+            )
+        case "PersistentVolumeClaim":
+            return [] if before is None else storage_rules.claim_update(document, before)
+        case "PersistentVolume":
+            return [] if was is None else storage_rules.volume_update(spec, was)
+        case "CSINode":
+            return [] if was is None else storage_rules.csi_node_update(spec, was)
+        case "ResourceClaim" | "ResourceClaimTemplate" | "ResourceSlice" | "DeviceClass":
+            return _of_device_kind(kind, spec, was)
+        case "v1alpha2.ResourceClaim":
+            return negotiation_rules.claim(spec, was)
+        case "v1alpha2.PodSchedulingContext":
+            return negotiation_rules.context(spec)
+        case "Service":
+            return [] if was is None else service_rules.service_update(spec, was)
+        case _:
+            return _of_flat_kind(kind, document, before)
+
+
+def _of_device_kind(kind: str, spec: Document, was: Document | None) -> list[str]:
+    match kind:
+        case "ResourceClaim":
+            return device_claim_rules.claim(spec, was)
+        case "ResourceClaimTemplate":
+            return device_claim_rules.template(spec, was)
+        case "ResourceSlice":
+            return device_rules.resource_slice(spec, was)
+        case _:
+            return device_rules.device_class(spec, was)
+
+
+@recalled
+def _pod_spec(spec: Document) -> list[str]:
+    return _MARKS.problems("PodSpec", "spec", spec) + pod_rules.only_of_pods(spec)
+
+
+def _of_flat_kind(kind: str, document: Document, before: Document | None) -> list[str]:
+    """Returns the problems of kinds that have no spec, or rules beyond their spec."""
+    match kind:
+        case "Node":
+            return cluster_rules.node(document, before)
+        case "CronJob":
+            return workload_rules.cron_job(document, before)
+        case "PriorityClass":
+            return cluster_rules.priority_class(document, before)
+        case "v1alpha2.ResourceClass":
+            return negotiation_rules.resource_class(document, before)
+        case "Event":
+            return cluster_rules.event(document, "reportingComponent")
+        case "events.Event":
+            return cluster_rules.event(
+                document, "reportingController"
+            ) + cluster_rules.strict_event(document, before)
+        case "ConfigMap":
+            return data_rules.config_map(document, before)
+        case "Secret":
+            return data_rules.secret(document, before)
+        case "v2.HorizontalPodAutoscaler" | "autoscaling.HorizontalPodAutoscaler":
+            return autoscaler_rules.autoscaler(
+                document.get("spec") or {}, (before or {}).get("spec")
+            )
+        case "LimitRange":
+            return limit_rules.limit_range(document.get("spec") or {})
+        case "ResourceQuota":
+            return quota_rules.quota(document, before)
+        case "ControllerRevision":
+            return workload_rules.revision(document, before)
+        case _:
+            return _of_access_kind(kind, document, before)
+
+
+def _of_access_kind(kind: str, document: Document, before: Document | None) -> list[str]:
+    """Returns the problems of kinds that say who may do what."""
+    spec: Document = document.get("spec") or {}
+    match kind:
+        case "Role" | "ClusterRole":
+            return role_rules.role(kind, document)
+        case "RoleBinding" | "ClusterRoleBinding":
+            return role_rules.binding(kind, document, before)
+        case "ValidatingAdmissionPolicy":
+            return policy_rules.policy(document["metadata"].get("name") or "", spec)
+        case "ValidatingAdmissionPolicyBinding":
+            return policy_rules.binding(spec)
+        case _:
+            return []
+
+
+def _metadata(kind: str, metadata: Document, *, is_label: bool = False) -> list[str]:
+    name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
+    form = (
+        dns_label if is_label else role_rules.path_segment if kind in _PATH_NAMES else dns_subdomain
+    )
+    problems: list[str] = []
+    if prefix:
+        # a prefix may end in a dash, since the suffix ends the name with a letter or a digit
+        problems += [
+            invalid("metadata.generateName", prefix, message)
+            for message in form(prefix.rstrip("-") or "-")
+        ]
+    if name:
+        problems += [invalid("metadata.name", name, message) for message in form(name)]
+    elif not prefix:
+        problems.append(required("metadata.name", "name or generateName is required"))
+    if metadata.get("labels"):
+        problems += labels("metadata.labels", metadata["labels"])
+    if metadata.get("annotations"):
+        problems += annotation_rules("metadata.annotations", metadata["annotations"])
+    for i, finalizer in enumerate(metadata.get("finalizers") or ()):
+        problems += [
+            invalid("metadata.finalizers", finalizer, message)
+            for message in qualified_name(finalizer)
+        ]
+        if "/" not in finalizer and finalizer not in _FINALIZERS and kind != "Lease":
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            problems.append(invalid(f"metadata.finalizers[{i}]", finalizer, detail))
+    for owner in metadata.get("ownerReferences") or ():
+        problems += _owner("metadata.ownerReferences", owner)
+    return problems
+
+
+def _owner(path: str, owner: Document) -> list[str]:
+    return [
+        invalid(f"{path}.{field}", "", f"{word}must not be empty")
+        for field, word in (("apiVersion", "version "), ("kind", ""), ("name", ""), ("uid", ""))
+        if not owner.get(field)
+    ]
+
+
+def invalid_message(kind: str, name: str, problems: list[str]) -> str:
+    """Returns the message that refuses an object with these problems."""
+    group, _, version = TYPES[kind].api_version.partition("/")
+    name_of_kind = TYPES[kind].name
+    full = name_of_kind if not version or group == "core" else f"{name_of_kind}.{group}"
+    unique = list(dict.fromkeys(problems))
+    listed = unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
+    return f'{full} "{name}" is invalid: {listed}'
+
+
+def invalid_details(kind: str, name: str, problems: list[str]) -> dict[str, Any]:
+    """Returns the details of the metav1.Status that refuses the object."""
+    group = TYPES[kind].api_version.partition("/")[0]
+    causes = []
+    for problem in problems:
+        field, _, message = problem.partition(": ")
+        causes.append(
+            {"reason": _REASONS[message.partition(":")[0]], "message": message, "field": field}
+        )
+    return {
+        "name": name,
+        **({} if group == "core" else {"group": group}),
+        "kind": TYPES[kind].name,
+        "causes": causes,
+    }

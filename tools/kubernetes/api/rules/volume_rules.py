@@ -1,0 +1,326 @@
+"""Rules across the fields of volumes and their sources, of pods and of PersistentVolumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from berth.actors.scheduling.kube import quantity
+from berth.actors.scheduling.kube.names import dns_label, dns_subdomain
+
+from ..types.schema import TYPES
+from .container_rules import object_field, resource_field
+from .fields import (
+    Document,
+    forbidden,
+    invalid,
+    labels,
+    required,
+    unsupported,
+)
+from .value_forms import local_path
+
+_IN_DOWNWARD = (
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+)
+_DISKS = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/"
+_MANAGED_DISK = f"{_DISKS}{{disk-id}}"
+_BLOB_DISK = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+_MOST_ISCSI_NAME = 64
+
+
+def sources_of(type_: str) -> tuple[str, ...]:
+    """Returns the fields of a type that say where a volume is stored, in Kubernetes' order."""
+    named = {
+        name: field.numbers
+        for name, field in (TYPES[type_].fields or {}).items()
+        if field.shape.fields is not None and name not in ("claimRef", "nodeAffinity")
+    }
+    first = ("hostPath", "emptyDir")
+    rank = {name: first.index(name) if name in first else -1 for name in named}
+    return tuple(sorted(named, key=lambda name: (-rank[name], named[name])))
+
+
+_SOURCES = sources_of("Volume")
+
+
+def one_source(path: str, value: Document, sources: Sequence[str]) -> list[str]:
+    """Checks that a volume has one source."""
+    given = [field for field in sources if value.get(field) is not None]
+    if not given:
+        return [required(path, "must specify a volume type")]
+    rule = "may not specify more than 1 volume type"
+    return [forbidden(f"{path}.{field}", rule) for field in given[1:]]
+
+
+def volume(path: str, value: Document) -> list[str]:
+    """Checks that a volume has one source."""
+    problems = one_source(path, value, _SOURCES)
+    iscsi, name = value.get("iscsi") or {}, value.get("name") or ""
+    full = f"{name}:{iscsi.get('targetPortal') or ''}"
+    if iscsi.get("initiatorName") is not None and len(full.encode()) > _MOST_ISCSI_NAME:
+        problems.append(invalid(f"{path}.name", name, _ISCSI_RULE))
+    return problems
+
+
+_ISCSI_RULE = (
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
+    "if iscsi.initiatorName is specified."
+)
+
+
+def empty_dir(path: str, value: Document) -> list[str]:
+    """Checks that the limit is not negative."""
+    limit = value.get("sizeLimit")
+    if limit is None or quantity.nano_value(limit) >= 0:
+        return []
+    rule = "SizeLimit field must be a valid resource quantity"
+    return [forbidden(f"{path}.sizeLimit", rule)]
+
+
+def iscsi(path: str, value: Document) -> list[str]:
+    """Checks that there is a secret if either session asks for one."""
+    secret = value.get("secretRef")
+    if (value.get("chapAuthDiscovery") or value.get("chapAuthSession")) and secret is None:
+        return [required(f"{path}.secretRef")]
+    return []
+
+
+def persistent_iscsi(path: str, value: Document) -> list[str]:
+    """Checks that there is a secret if either session asks for one, and its name."""
+    return iscsi(path, value) + _named_secret(path, value)
+
+
+def fibre_channel(path: str, value: Document) -> list[str]:
+    """Checks that either names or ids are set, and a unit with names."""
+    names, ids = value.get("targetWWNs"), value.get("wwids")
+    lun: int | None = value.get("lun")
+    place, problems = f"{path}.targetWWNs", []
+    if not names and not ids:
+        rule = "must specify either targetWWNs or wwids, but not both"
+        problems.append(required(place, rule))
+    if names and ids:
+        rule = "targetWWNs and wwids can not be specified simultaneously"
+        problems.append(invalid(place, names, rule))
+    if not names:
+        return problems
+    if lun is None:
+        problems.append(required(f"{path}.lun", "lun is required if targetWWNs is specified"))
+    elif not 0 <= lun <= 255:
+        problems.append(invalid(f"{path}.lun", lun, "must be between 0 and 255, inclusive"))
+    return problems
+
+
+def quobyte(path: str, value: Document) -> list[str]:
+    """Checks the addresses of the registry and the length of the tenant."""
+    registry = value.get("registry") or ""
+    rule = "must be a host:port pair or multiple pairs separated by commas"
+    if not registry:
+        return [required(f"{path}.registry", rule)]
+    if len(value.get("tenant") or "") > 64:
+        rule = "must be a UUID and may not exceed a length of 64 characters"
+        return [required(f"{path}.tenant", rule)]
+    return [
+        invalid(f"{path}.registry", registry, rule)
+        for pair in registry.split(",")
+        if pair.rpartition(":")[1] == "" or (":" in pair.rpartition(":")[0] and pair[0] != "[")
+    ]
+
+
+def flocker(path: str, value: Document) -> list[str]:
+    """Checks that a data set has either a name, without a slash, or an id."""
+    name, uuid = value.get("datasetName") or "", value.get("datasetUUID") or ""
+    problems = []
+    if not name and not uuid:
+        problems.append(required(path, "one of datasetName and datasetUUID is required"))
+    if name and uuid:
+        rule = "datasetName and datasetUUID can not be specified simultaneously"
+        problems.append(invalid(path, "resource", rule))
+    if "/" in name:
+        problems.append(invalid(f"{path}.datasetName", name, "must not contain '/'"))
+    return problems
+
+
+def azure_disk(path: str, value: Document) -> list[str]:
+    """Checks that the address of a disk is one of its kind."""
+    kind, uri = value.get("kind") or "Shared", value.get("diskURI") or ""
+    begins, form = (
+        ("/subscriptions/", _MANAGED_DISK) if kind == "Managed" else ("https://", _BLOB_DISK)
+    )
+    return [] if uri.startswith(begins) else [unsupported(f"{path}.diskURI", uri, (form,))]
+
+
+def persistent_azure_file(path: str, value: Document) -> list[str]:
+    """Checks that the namespace of the secret, if there is one, is not empty."""
+    empty = value.get("secretNamespace") == ""
+    return [required(f"{path}.secretNamespace")] if empty else []
+
+
+def with_secret(path: str, value: Document) -> list[str]:
+    """Checks that the secret of a source, if it has one, is named."""
+    return _named_secret(path, value)
+
+
+def _named_secret(path: str, value: Document, *fields: str) -> list[str]:
+    secret = value.get("secretRef")
+    needed = ("name", *fields)
+    return (
+        []
+        if secret is None
+        else [required(f"{path}.secretRef.{field}") for field in needed if not secret.get(field)]
+    )
+
+
+def with_secret_of_namespace(path: str, value: Document) -> list[str]:
+    """Checks that the secret of a source, if it has one, has a name and a namespace."""
+    return _named_secret(path, value, "namespace")
+
+
+def csi(path: str, value: Document) -> list[str]:
+    """Checks the name of the secret for publishing, if there is one."""
+    secret = value.get("nodePublishSecretRef")
+    if secret is None:
+        return []
+    name = secret.get("name") or ""
+    if not name:
+        return [required(f"{path}.nodePublishSecretRef.name")]
+    return [invalid(f"{path}.name", name, message) for message in dns_subdomain(name)]
+
+
+def persistent_csi(path: str, value: Document) -> list[str]:
+    """Checks the secrets of a driver, each of which has a name and a namespace."""
+    problems: list[str] = []
+    for field in TYPES["CSIPersistentVolumeSource"].fields or ():
+        secret = value.get(field)
+        if secret is None or not field.endswith("SecretRef") or field == "nodeStageSecretRef":
+            continue
+        for part, form in (("name", dns_subdomain), ("namespace", dns_label)):
+            place, text = f"{path}.{field}.{part}", secret.get(part) or ""
+            problems += (
+                [invalid(place, text, message) for message in form(text)]
+                if text
+                else [required(place)]
+            )
+    return problems
+
+
+def claim_template(path: str, value: Document) -> list[str]:
+    """Checks the metadata of the claim that is made for a volume: labels and annotations alone."""
+    metadata = value.get("metadata") or {}
+    return [
+        *labels(f"{path}.metadata.labels", metadata.get("labels")),
+        *(
+            forbidden(f"{path}.metadata.{field}", "cannot be set")
+            for field, given in metadata.items()
+            if field not in ("labels", "annotations") and given
+        ),
+    ]
+
+
+def downward_file(path: str, value: Document) -> list[str]:
+    """Checks that a file has one source, and that containers may see it."""
+    own, resource = value.get("fieldRef"), value.get("resourceFieldRef")
+    if own is None and resource is None:
+        return [required(path, "one of fieldRef and resourceFieldRef is required")]
+    if own is None and resource is not None:
+        return resource_field(f"{path}.resourceFieldRef", resource, needs_container=True)
+    problems = object_field(f"{path}.fieldRef", own or {}, _IN_DOWNWARD)
+    if resource is not None:
+        rule = "fieldRef and resourceFieldRef can not be specified simultaneously"
+        problems.append(invalid(path, "resource", rule))
+    return problems
+
+
+def projected(path: str, value: Document) -> list[str]:
+    """Checks that no two sources of a volume are written to the same path."""
+    problems: list[str] = []
+    paths: set[str] = set()
+    for i, source in enumerate(value.get("sources") or ()):
+        for shown, written in _written(source):
+            if written in paths:
+                problems.append(invalid(path, shown, "conflicting duplicate paths"))
+            paths.add(written)
+        token = source.get("serviceAccountToken")
+        if token is not None:
+            written = token.get("path") or ""
+            place = f"{path}.path"
+            problems += local_path(place, written) if written else [required(place)]
+        if sum(part is not None for part in source.values()) > 1:
+            rule = "may not specify more than 1 volume type per source"
+            problems.append(forbidden(f"{path}.sources[{i}]", rule))
+    return problems
+
+
+def _written(source: Document) -> Iterator[tuple[str, str]]:
+    """Yields the paths that a source writes, each with what a message about it shows."""
+    for field in ("secret", "configMap"):
+        part = source.get(field) or {}
+        for item in part.get("items") or ():
+            if item.get("path"):
+                yield part.get("name") or "", item["path"]
+    for item in (source.get("downwardAPI") or {}).get("items") or ():
+        if item.get("path"):
+            yield item["path"], item["path"]
+
+
+def mounts(path: str, container: Document, sources: dict[Any, Document]) -> list[str]:
+    """Checks that the volumes which a container mounts, or uses as devices, are the pod's."""
+    problems: list[str] = []
+    for i, mount in enumerate(container.get("volumeMounts") or ()):
+        name = mount.get("name") or ""
+        if name not in sources:
+            problems.append(f'{path}.volumeMounts[{i}].name: Not found: "{name}"')
+    for i, device in enumerate(container.get("volumeDevices") or ()):
+        place, name = f"{path}.volumeDevices[{i}].name", device.get("name") or ""
+        source = sources.get(name)
+        if source is None:
+            problems.append(f'{place}: Not found: "{name}"')
+        elif source.get("persistentVolumeClaim") is None and source.get("ephemeral") is None:
+            rule = (
+                "can only use volume source type of PersistentVolumeClaim or Ephemeral "
+                "for block mode"
+            )
+            problems.append(invalid(place, name, rule))
+    return problems
+
+
+def unique_places(path: str, container: Document) -> list[str]:
+    """Checks that mounts and devices of a container have different places and names."""
+    mounted, devices = container.get("volumeMounts") or (), container.get("volumeDevices") or ()
+    problems: list[str] = []
+    names_of_devices = {device.get("name") for device in devices}
+    places_of_devices = {device.get("devicePath") for device in devices}
+    seen: set[str] = set()
+    for i, mount in enumerate(mounted):
+        at, name, place = f"{path}.volumeMounts[{i}]", mount.get("name"), mount.get("mountPath")
+        if place in seen:
+            problems.append(invalid(f"{at}.mountPath", place, "must be unique"))
+        seen.add(place or "")
+        if name in names_of_devices:
+            rule = "must not already exist in volumeDevices"
+            problems.append(invalid(f"{at}.name", name, rule))
+        if place in places_of_devices:
+            rule = "must not already exist as a path in volumeDevices"
+            problems.append(invalid(f"{at}.mountPath", place, rule))
+    names = {mount.get("name") for mount in mounted}
+    had: set[tuple[str, Any]] = set()
+    for i, device in enumerate(devices):
+        at = f"{path}.volumeDevices[{i}]"
+        for field, others, rule in (
+            ("name", names, "must not already exist in volumeMounts"),
+            ("devicePath", seen, "must not already exist as a path in volumeMounts"),
+        ):
+            value = device.get(field)
+            if (field, value) in had:
+                problems.append(invalid(f"{at}.{field}", value, "must be unique"))
+            had.add((field, value))
+            if value in others:
+                problems.append(invalid(f"{at}.{field}", value, rule))
+        if ".." in (device.get("devicePath") or "").split("/"):
+            rule = "can not contain backsteps ('..')"
+            problems.append(invalid(f"{at}.devicePath", device["devicePath"], rule))
+    return problems

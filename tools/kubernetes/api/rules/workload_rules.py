@@ -1,0 +1,268 @@
+"""Rules for workloads, whose selector must match their pod template, and for disruption budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from berth.actors.scheduling.kube.names import dns_label
+
+from .. import cron
+from ..types.schema import TYPES, canonical, same
+from .fields import (
+    IMMUTABLE,
+    Document,
+    forbidden,
+    in_go,
+    invalid,
+    label_selector,
+    required,
+    selects,
+    unchanged,
+    unsupported,
+)
+from .job_rules import endings, indexes
+from .strategy_rules import strategy
+
+_CRON_JOB_NAME = 52  # characters; those of its jobs are 11 longer
+_STATEFUL = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "minReadySeconds",
+)
+_STATEFUL_RULE = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+    "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' "
+    "and 'minReadySeconds' are forbidden"
+)
+
+
+def workload(kind: str, spec: Document) -> list[str]:
+    """Checks a Deployment, ReplicaSet, StatefulSet, DaemonSet or ReplicationController."""
+    problems: list[str] = []
+    template, selector = spec.get("template") or {}, spec.get("selector")
+    pod_labels = (template.get("metadata") or {}).get("labels") or {}
+    if kind == "ReplicationController":
+        selector = {"matchLabels": selector or {}}  # the selector is a plain map of labels
+    elif selector == {}:
+        name = "deployment" if kind == "ReplicaSet" else kind.lower()
+        detail = f"empty selector is invalid for {name}"
+        problems.append(invalid("spec.selector", selector, detail))
+    malformed = kind != "ReplicationController" and bool(label_selector("", selector))
+    if malformed and kind != "DaemonSet":
+        detail = "" if kind == "StatefulSet" else "invalid label selector"
+        problems.append(invalid("spec.selector", selector, detail).removesuffix(": "))
+    # without a selector, it matches nothing
+    if not malformed and (selector is None or not selects(selector, pod_labels)):
+        detail = "`selector` does not match template `labels`"
+        problems.append(invalid("spec.template.metadata.labels", pod_labels or None, detail))
+    problems += _of_template(kind, template.get("spec") or {})
+    problems += strategy(kind, spec)
+    if kind == "Deployment":
+        deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
+        if deadline is not None and deadline <= ready:
+            detail = "must be greater than minReadySeconds"
+            problems.append(invalid("spec.progressDeadlineSeconds", deadline, detail))
+    return problems
+
+
+def _of_template(kind: str, pod: Document) -> Iterator[str]:
+    """Yields the problems of a template whose pods must run for ever."""
+    restart, place = pod.get("restartPolicy") or "Always", "spec.template.spec"
+    if restart != "Always":
+        yield unsupported(f"{place}.restartPolicy", restart, ("Always",))
+    if pod.get("activeDeadlineSeconds") is not None:
+        name = "ReplicaSet" if kind == "Deployment" else kind
+        detail = f"activeDeadlineSeconds in {name} is not Supported"
+        yield forbidden(f"{place}.activeDeadlineSeconds", detail)
+
+
+def stateful_set(spec: Document, before: Document | None) -> list[str]:
+    problems: list[str] = []
+    policy = spec.get("podManagementPolicy") or "OrderedReady"
+    if policy not in ("OrderedReady", "Parallel"):
+        detail = "must be 'OrderedReady' or 'Parallel'"
+        problems.append(invalid("spec.podManagementPolicy", policy, detail))
+    name = spec.get("serviceName")
+    if before is None:
+        messages = dns_label(name) if name else ()
+        return problems + [invalid("spec.serviceName", name, message) for message in messages]
+    kept = {*spec, *before} - {*_STATEFUL, "persistentVolumeClaimRetentionPolicy"}
+    if any(not same("StatefulSetSpec", spec.get(f), before.get(f), f) for f in kept):
+        problems.append(forbidden("spec", _STATEFUL_RULE))
+    return problems
+
+
+def as_checked(spec: Document) -> Document:
+    """Returns a stateful set's spec with the pods that it makes: with volumes for its claims, and
+    without names of hosts, which it overwrites.
+    """
+    template = spec.get("template")
+    if template is None or template.get("spec") is None:
+        return spec
+    claims = spec.get("volumeClaimTemplates") or ()
+    names = dict.fromkeys((claim.get("metadata") or {}).get("name") or "" for claim in claims)
+    pod = {f: v for f, v in template["spec"].items() if f not in ("hostname", "subdomain")}
+    volumes = [volume for volume in pod.get("volumes") or () if volume.get("name") not in names]
+    volumes += [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    return {**spec, "template": {**template, "spec": {**pod, "volumes": volumes}}}
+
+
+def job(path: str, spec: Document) -> list[str]:
+    """Checks the spec of a job, also of one that a CronJob makes."""
+    problems: list[str] = []
+    restart = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
+    place = f"{path}.template.spec.restartPolicy"
+    if restart in (None, "", "Always"):
+        problems.append(required(place, 'valid values: "OnFailure", "Never"'))
+    elif restart not in ("OnFailure", "Never"):
+        problems.append(unsupported(place, restart, ("OnFailure", "Never")))
+    elif restart != "Never" and spec.get("podFailurePolicy") is not None:
+        detail = 'only "Never" is supported when podFailurePolicy is specified'
+        problems.append(invalid(place, restart, detail))
+    return problems + indexes(path, spec) + endings(path, spec)
+
+
+def own_selector(document: Document, *, new: bool) -> list[str]:
+    """Checks that the selector of a job matches its pods, and that the selector of a new one is
+    made for it, unless it is manual.
+    """
+    metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
+    selector, template = spec.get("selector"), spec.get("template") or {}
+    labels = dict(sorted(((template.get("metadata") or {}).get("labels") or {}).items()))
+    if selector is None:
+        if not (spec.get("manualSelector") and metadata.get("uid")):
+            return []  # it is yet to be made
+        detail = "`selector` does not match template `labels`"
+        place = "spec.template.metadata.labels"
+        return [required("spec.selector"), invalid(place, labels or None, detail)]
+    problems: list[str] = []
+    if new and not spec.get("manualSelector"):
+        values = {"controller-uid": metadata.get("uid") or "", "job-name": metadata.get("name")}
+        expected = {
+            f"{prefix}{name}": value or ""
+            for prefix in ("", "batch.kubernetes.io/")
+            for name, value in values.items()
+        }
+        for name, value in expected.items():
+            place, detail = f"spec.template.metadata.labels[{name}]", f"must be '{value}'"
+            if name not in labels:
+                problems.append(required(place, detail))
+            elif labels[name] != value:
+                problems.append(invalid(place, labels, detail))
+        if not selects(selector, expected):
+            problems.append(invalid("spec.selector", selector, "`selector` not auto-generated"))
+    if not selects(selector, labels):
+        detail = "`selector` does not match template `labels`"
+        problems.append(invalid("spec.template.metadata.labels", labels or None, detail))
+    return problems
+
+
+def job_name(document: Document) -> list[str]:
+    """Checks that the pods of an indexed job can have its name, with the index, as host name."""
+    spec, name = document.get("spec") or {}, (document.get("metadata") or {}).get("name") or ""
+    completions = spec.get("completions")
+    if spec.get("completionMode") != "Indexed" or not completions or completions < 0:
+        return []
+    host = f"{name}-{completions - 1}"
+    detail = f"will not able to create pod with invalid DNS label: {host}"
+    return [invalid("metadata.name", name, detail)] if dns_label(host) else []
+
+
+def job_update(spec: Document, before: Document) -> list[str]:
+    problems: list[str] = []
+    after, was = spec.get("completions"), before.get("completions")
+    if spec.get("completionMode") != "Indexed":
+        problems += unchanged("spec.completions", after, was)
+    elif after is not None and after not in (was, spec.get("parallelism")):
+        detail = "can only be modified in tandem with spec.parallelism"
+        problems.append(invalid("spec.completions", after, detail))
+    template, had = spec.get("template") or {}, before.get("template") or {}
+    if not before.get("suspend"):
+        if not same("JobSpec", template, had, "template"):
+            problems.append(invalid("spec.template", template, IMMUTABLE))
+    elif _fixed(template) != _fixed(had):
+        problems.append(invalid("spec.template.spec", template.get("spec"), IMMUTABLE))
+    return problems
+
+
+def _fixed(template: Document) -> Document:
+    """Returns what a suspended job keeps of its pods: all but where they run and what they need."""
+    pod: Document = canonical(TYPES["PodSpec"], template.get("spec") or {})
+    for field in ("nodeSelector", "tolerations", "schedulingGates"):
+        pod.pop(field, None)
+    affinity = pod.get("affinity", {})
+    affinity.pop("nodeAffinity", None)
+    if not affinity:
+        pod.pop("affinity", None)
+    for field in ("containers", "initContainers"):
+        for each in pod.get(field, ()):
+            each.pop("resources", None)
+    return pod
+
+
+def cron_job(document: Document, before: Document | None) -> list[str]:
+    spec, name = document.get("spec") or {}, document["metadata"].get("name") or ""
+    problems: list[str] = []
+    if before is None and len(name) > _CRON_JOB_NAME:
+        detail = f"must be no more than {_CRON_JOB_NAME} characters"
+        problems.append(invalid("metadata.name", name, detail))
+    schedule, zone = spec.get("schedule"), spec.get("timeZone")
+    if schedule and "TZ" in schedule:
+        detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        problems.append(invalid("spec.schedule", schedule, detail))
+    elif schedule:
+        try:
+            cron.parse(schedule)
+        except ValueError as why:
+            problems.append(invalid("spec.schedule", schedule, str(why)))
+    problems += _time_zone("spec.timeZone", zone)
+    job_spec, place = (spec.get("jobTemplate") or {}).get("spec") or {}, "spec.jobTemplate.spec"
+    if job_spec.get("selector") is not None:
+        detail = "`selector` will be auto-generated"
+        problems.append(invalid(f"{place}.selector", job_spec["selector"], detail))
+    if job_spec.get("manualSelector"):
+        choices = ("nil", "false")
+        problems.append(unsupported(f"{place}.manualSelector", value=True, supported=choices))
+    return problems
+
+
+def _time_zone(path: str, zone: str | None) -> list[str]:
+    if zone is None:
+        return []
+    if not zone:
+        return [invalid(path, zone, "timeZone must be nil or non-empty string")]
+    problems: list[str] = []
+    if zone.lower() == "local":
+        place = "https://www.iana.org/time-zones"
+        detail = f"timeZone must be an explicit time zone as defined in {place}"
+        problems.append(invalid(path, zone, detail))
+    try:
+        ZoneInfo(zone)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        if zone != "Local":
+            problems.append(invalid(path, zone, f"unknown time zone {zone}"))
+    return problems
+
+
+def revision(document: Document, before: Document | None) -> list[str]:
+    data = document.get("data")
+    if before is not None:
+        return []
+    if data is None:
+        return [required("data", "data is mandatory")]
+    if not isinstance(data, dict):
+        return [required("data", "data must be a valid JSON object")]
+    return []
+
+
+def disruption_budget(path: str, spec: Document) -> list[str]:
+    """Checks that at most one of minAvailable and maxUnavailable is set."""
+    if spec.get("minAvailable") is None or spec.get("maxUnavailable") is None:
+        return []
+    fields = ("MinAvailable", "Selector", "MaxUnavailable", "UnhealthyPodEvictionPolicy")
+    detail = "minAvailable and maxUnavailable cannot be both set"
+    return [invalid(path, in_go(spec, fields), detail)]

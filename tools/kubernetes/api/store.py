@@ -1,0 +1,342 @@
+"""The store: objects as JSON documents under one revision counter, with a history for watchers.
+
+A document is never changed in place: every write stores a new one, which is encoded at most once
+however many clients read it. Watchers read the history of a kind from a revision on. A revision
+older than the history is compacted: a client that asks for it must list again. Mirrors the part of
+etcd that the API server's watch cache shows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
+
+import msgspec
+
+from .ledger import Ledger
+from .types.api_documents import Document, RefusedError, StoredObject
+from .types.resources import Kind
+
+Key = tuple[str, str]
+HISTORY = 100_000
+
+
+class StoreEvent(msgspec.Struct, frozen=True):
+    """A write of one type: ADDED, MODIFIED or DELETED.
+
+    `after` is the object after the write (for DELETED, its last form), `before` the object that the
+    write replaced or deleted. `renews` is the key of a lease if only its renewTime changes.
+    `is_heartbeat` is True for a node if only the lastHeartbeatTime of conditions changes.
+    """
+
+    type: str
+    after: StoredObject
+    before: StoredObject | None
+    renews: Key | None = None
+    is_heartbeat: bool = False
+
+
+class Shelf:
+    """The objects of one kind and their history."""
+
+    def __init__(self, history: int, compacted: int) -> None:
+        self.objects: dict[Key, StoredObject] = {}
+        self.order: list[Key] | None = None  # the sorted keys; None after one was added or removed
+        self.history: deque[StoreEvent] = deque(maxlen=history)
+        self.compacted = compacted  # the last revision that was dropped from the history
+        self.waiting: list[Callable[[], None]] = []  # to be called once, at the next write
+
+    def remember(self, event: StoreEvent) -> None:
+        """Adds an event to the history."""
+        history = self.history
+        if len(history) == history.maxlen and history:
+            self.compacted = history[0].after.revision
+        history.append(event)
+
+    def wake(self) -> None:
+        """Wakes who waits for the next write."""
+        if self.waiting:
+            waiting, self.waiting = self.waiting, []
+            for wake in waiting:
+                wake()
+
+
+class Store:
+    """The objects of all kinds. Calls `journal` with the kind and the event of every write, before
+    anything changes.
+
+    A write fails if the journal raises.
+    """
+
+    def __init__(
+        self, history: int = HISTORY, journal: Callable[[Kind, StoreEvent], None] | None = None
+    ) -> None:
+        self.revision = 1
+        # What quotas count, by namespace, where there are any; None until it is counted.
+        self.ledgers: dict[str, Ledger | None] = {}
+        self._history = history
+        self._journal = journal
+        self._shelves: dict[Kind, Shelf] = {}
+        self._compacted = 0  # for kinds that have no shelf yet
+
+    def fork(self) -> Store:
+        """Returns a store with the same objects, but no history and no journal.
+
+        Writing to it does not change this one.
+        """
+        other = Store(0)
+        other.revision = self.revision
+        other.ledgers = dict.fromkeys(self.ledgers)
+        for kind, shelf in self._shelves.items():
+            there = other._shelf(kind)
+            there.objects, there.order = dict(shelf.objects), shelf.order
+        return other
+
+    def restore(self, kind: Kind, document: Document) -> None:
+        """Puts back an object of an earlier run at its own revision, without an event."""
+        revision = int(document["metadata"]["resourceVersion"])
+        self._keep(self._shelf(kind), StoredObject(document, revision))
+        self.revision = max(self.revision, revision)
+
+    def compact(self) -> None:
+        """Drops the history: watches from an earlier revision are answered with 410."""
+        self._compacted = self.revision
+        for shelf in self._shelves.values():
+            shelf.history.clear()
+            shelf.compacted = self.revision
+
+    def everything(self) -> Iterator[tuple[Kind, StoredObject]]:
+        return (
+            (kind, stored)
+            for kind, shelf in self._shelves.items()
+            for stored in list(shelf.objects.values())
+        )
+
+    def find(self, kind: Kind, namespace: str, name: str) -> Document | None:
+        shelf = self._shelves.get(kind.stored_as or kind)
+        stored = None if shelf is None else shelf.objects.get((namespace, name))
+        return None if stored is None else stored.document
+
+    def has(self, kind: Kind) -> bool:
+        """True if there is an object of this kind."""
+        shelf = self._shelves.get(kind)
+        return shelf is not None and bool(shelf.objects)
+
+    def stored(self, kind: Kind, namespace: str, name: str) -> StoredObject:
+        """Returns an object with its revision. Raises RefusedError with 404."""
+        shelf = self._shelves.get(kind.stored_as or kind)
+        stored = None if shelf is None else shelf.objects.get((namespace, name))
+        if stored is None:
+            details = {"name": name, "group": kind.group, "kind": kind.plural}
+            raise RefusedError(404, "NotFound", f'{kind.resource} "{name}" not found', details)
+        return stored
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Document:
+        """Returns the document of an object. Raises RefusedError with 404."""
+        return self.stored(kind, namespace, name).document
+
+    def list(
+        self, kind: Kind, namespace: str = "", after: Key | None = None
+    ) -> Iterator[StoredObject]:
+        """Yields the objects in the order of namespace and name; "" is all namespaces.
+
+        With `after`, only the objects that follow this key are included.
+        """
+        shelf = self._shelf(kind)
+        if shelf.order is None:
+            shelf.order = sorted(shelf.objects)
+        order = shelf.order
+        first = max((namespace, ""), after or ("", ""))
+        at = (
+            bisect_right(order, after)
+            if after is not None and after >= first
+            else bisect_left(order, first)
+        )
+        for key in islice(order, at, None):
+            if namespace and key[0] != namespace:
+                return
+            stored = shelf.objects.get(key)  # it may have been deleted meanwhile
+            if stored is not None:
+                yield stored
+
+    def create(self, kind: Kind, document: Document) -> StoredObject:
+        """Adds an object. Raises RefusedError with 409 if the name is taken."""
+        key = _key(document)
+        if key in self._shelf(kind).objects:
+            details = {"name": key[1], "group": kind.group, "kind": kind.plural}
+            raise RefusedError(
+                409, "AlreadyExists", f'{kind.resource} "{key[1]}" already exists', details
+            )
+        return self._put(kind, "ADDED", document, None)
+
+    def update(self, kind: Kind, document: Document) -> StoredObject:
+        """Replaces an object.
+
+        Raises RefusedError: 404 if it does not exist, 409 if the document's resourceVersion is not
+        the latest.
+        """
+        namespace, name = _key(document)
+        before = self.stored(kind, namespace, name)
+        latest = before.document["metadata"]["resourceVersion"]
+        if (document["metadata"].get("resourceVersion") or latest) != latest:
+            raise _outdated(kind, name)
+        if (
+            document.get("spec") == before.document.get("spec")  # these differ most often
+            and document.get("status") == before.document.get("status")
+            and {
+                **document,
+                "metadata": {**document["metadata"], "resourceVersion": latest},
+            }
+            == before.document
+        ):
+            return before
+        return self._put(kind, "MODIFIED", document, before)
+
+    def renew(self, kind: Kind, namespace: str, names: Iterable[str], time: str) -> Sequence[str]:
+        """Sets the renewTime of leases, and nothing else. Returns the names of the leases that do
+        not exist.
+        """
+        shelf, journal = self._shelf(kind), self._journal
+        objects, missing = shelf.objects, []
+        try:
+            for name in names:
+                key = namespace, name
+                before = objects.get(key)
+                if before is None:
+                    missing.append(name)
+                    continue
+                after = before.renewed(time, self.revision + 1)
+                event = StoreEvent("MODIFIED", after, before, key)
+                if journal is not None:
+                    journal(kind, event)
+                self.revision = after.revision
+                shelf.remember(event)
+                objects[key] = after
+        finally:
+            shelf.wake()
+        return missing
+
+    def heartbeat(
+        self, kind: Kind, name: str, version: str, conditions: Collection[str], time: str
+    ) -> StoredObject:
+        """Sets the lastHeartbeatTime of conditions of a node, given by their types, and nothing
+        else. Raises RefusedError: 404 if the node does not exist, 409 if it has another version.
+        """
+        before = self.stored(kind, "", name)
+        node = before.document
+        if node["metadata"]["resourceVersion"] != version:
+            raise _outdated(kind, name)
+        status = node["status"]
+        held = status["conditions"]
+        beaten = [
+            {**each, "lastHeartbeatTime": time} if each["type"] in conditions else each
+            for each in held
+        ]
+        if beaten == held:
+            return before
+        after = {**node, "status": {**status, "conditions": beaten}}
+        return self._put(kind, "MODIFIED", after, before, is_heartbeat=True)
+
+    def delete(self, kind: Kind, namespace: str, name: str) -> StoredObject:
+        """Removes an object. Raises RefusedError with 404."""
+        before = self.stored(kind, namespace, name)
+        gone = self._record(kind, "DELETED", before.document, before)
+        shelf = self._shelf(kind)
+        del shelf.objects[namespace, name]
+        shelf.order = None
+        return gone
+
+    def since(self, kind: Kind, revision: int) -> Sequence[StoreEvent]:
+        """Returns the events of a kind after a revision, oldest first.
+
+        Raises RefusedError with 410 if the history does not reach back that far.
+        """
+        self.check_known(kind, revision)
+        fresh: list[StoreEvent] = []
+        for event in reversed(self._shelf(kind).history):
+            if event.after.revision <= revision:
+                break
+            fresh.append(event)
+        fresh.reverse()
+        return fresh
+
+    def check_known(self, kind: Kind, revision: int) -> None:
+        """Raises RefusedError with 410 for a compacted revision, and for a revision above the
+        present one, which comes from another store.
+        """
+        compacted = self._shelf(kind).compacted
+        if revision < compacted:
+            raise RefusedError(
+                410, "Expired", f"too old resource version: {revision} ({compacted})"
+            )
+        if revision > self.revision:
+            raise RefusedError(
+                410, "Expired", f"too large resource version: {revision}, current: {self.revision}"
+            )
+
+    def at_next_write(self, kind: Kind, wake: Callable[[], None]) -> None:
+        """Calls `wake` once, at the next write of a kind."""
+        self._shelf(kind).waiting.append(wake)
+
+    def _shelf(self, kind: Kind) -> Shelf:
+        kind = kind.stored_as or kind
+        shelf = self._shelves.get(kind)
+        if shelf is None:
+            shelf = self._shelves[kind] = Shelf(self._history, self._compacted)
+        return shelf
+
+    def _put(
+        self,
+        kind: Kind,
+        happened: str,
+        document: Document,
+        before: StoredObject | None,
+        *,
+        is_heartbeat: bool = False,
+    ) -> StoredObject:
+        written = self._record(kind, happened, document, before, is_heartbeat=is_heartbeat)
+        self._keep(self._shelf(kind), written)
+        return written
+
+    def _keep(self, shelf: Shelf, stored: StoredObject) -> None:
+        key = _key(stored.document)
+        if key not in shelf.objects:
+            shelf.order = None
+        shelf.objects[key] = stored
+
+    def _record(
+        self,
+        kind: Kind,
+        happened: str,
+        document: Document,
+        before: StoredObject | None,
+        *,
+        is_heartbeat: bool = False,
+    ) -> StoredObject:
+        revision = self.revision + 1
+        metadata = {**document["metadata"], "resourceVersion": str(revision)}
+        written = StoredObject({**document, "metadata": metadata}, revision)
+        event = StoreEvent(happened, written, before, None, is_heartbeat)
+        if self._journal is not None:
+            self._journal(kind, event)
+        self.revision = revision
+        shelf = self._shelf(kind)
+        shelf.remember(event)
+        shelf.wake()
+        return written
+
+
+def _outdated(kind: Kind, name: str) -> RefusedError:
+    return RefusedError(
+        409,
+        "Conflict",
+        f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been '
+        "modified; please apply your changes to the latest version and try again",
+    )
+
+
+def _key(document: Document) -> Key:
+    metadata = document["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]

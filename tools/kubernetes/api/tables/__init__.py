@@ -1,0 +1,123 @@
+"""Objects as a meta.k8s.io/v1 Table: the rows and columns that `kubectl get` prints.
+
+The columns of each kind are a tuple of Column; a kind without one has a name and an age. Every row
+has a cell for each column, including the wide ones, since kubectl chooses by priority what to show.
+The time is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from ..types.api_documents import Document, RefusedError
+from ..types.conversion import served_form
+from ..types.resources import Kind
+from . import autoscaler_columns, cluster_columns, storage_columns, workload_columns
+from .column import AGE, NAME, Column
+from .pod_columns import PODS, row_conditions
+
+COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
+    ("", "pods"): PODS,
+    ("", "nodes"): cluster_columns.NODES,
+    ("", "namespaces"): cluster_columns.NAMESPACES,
+    ("", "services"): cluster_columns.SERVICES,
+    ("", "endpoints"): cluster_columns.ENDPOINTS,
+    ("", "limitranges"): cluster_columns.DATED,
+    ("", "resourcequotas"): cluster_columns.RESOURCE_QUOTAS,
+    ("", "events"): cluster_columns.EVENTS,
+    ("", "configmaps"): cluster_columns.CONFIG_MAPS,
+    ("", "secrets"): cluster_columns.SECRETS,
+    ("", "serviceaccounts"): cluster_columns.SERVICE_ACCOUNTS,
+    ("", "persistentvolumes"): storage_columns.PERSISTENT_VOLUMES,
+    ("", "persistentvolumeclaims"): storage_columns.PERSISTENT_VOLUME_CLAIMS,
+    ("", "replicationcontrollers"): workload_columns.REPLICATION_CONTROLLERS,
+    ("apps", "deployments"): workload_columns.DEPLOYMENTS,
+    ("apps", "replicasets"): workload_columns.REPLICA_SETS,
+    ("apps", "statefulsets"): workload_columns.STATEFUL_SETS,
+    ("apps", "daemonsets"): workload_columns.DAEMON_SETS,
+    ("apps", "controllerrevisions"): workload_columns.CONTROLLER_REVISIONS,
+    ("autoscaling", "horizontalpodautoscalers"): autoscaler_columns.AUTOSCALERS,
+    ("metrics.k8s.io", "nodes"): autoscaler_columns.METRICS,
+    ("metrics.k8s.io", "pods"): autoscaler_columns.METRICS,
+    ("batch", "jobs"): workload_columns.JOBS,
+    ("batch", "cronjobs"): workload_columns.CRON_JOBS,
+    ("events.k8s.io", "events"): cluster_columns.EVENTS,
+    ("coordination.k8s.io", "leases"): cluster_columns.LEASES,
+    ("policy", "poddisruptionbudgets"): workload_columns.POD_DISRUPTION_BUDGETS,
+    ("scheduling.k8s.io", "priorityclasses"): workload_columns.PRIORITY_CLASSES,
+    ("rbac.authorization.k8s.io", "roles"): cluster_columns.DATED,
+    ("rbac.authorization.k8s.io", "clusterroles"): cluster_columns.DATED,
+    ("rbac.authorization.k8s.io", "rolebindings"): cluster_columns.ROLE_BINDINGS,
+    ("rbac.authorization.k8s.io", "clusterrolebindings"): cluster_columns.ROLE_BINDINGS,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): cluster_columns.POLICIES,
+    (
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings",
+    ): cluster_columns.POLICY_BINDINGS,
+    ("storage.k8s.io", "storageclasses"): storage_columns.STORAGE_CLASSES,
+    ("storage.k8s.io", "csinodes"): storage_columns.CSI_NODES,
+    ("storage.k8s.io", "csidrivers"): storage_columns.CSI_DRIVERS,
+    ("storage.k8s.io", "csistoragecapacities"): storage_columns.CSI_STORAGE_CAPACITIES,
+    ("storage.k8s.io", "volumeattachments"): storage_columns.VOLUME_ATTACHMENTS,
+    ("node.k8s.io", "runtimeclasses"): workload_columns.RUNTIME_CLASSES,
+    ("resource.k8s.io", "resourceclaims"): workload_columns.RESOURCE_CLAIMS,
+    ("resource.k8s.io", "resourceslices"): workload_columns.RESOURCE_SLICES,
+    ("resource.k8s.io", "resourceclasses"): workload_columns.RESOURCE_CLASSES,
+    ("resource.k8s.io", "podschedulingcontexts"): workload_columns.POD_SCHEDULING_CONTEXTS,
+}
+# The columns of an older version, where they differ.
+_OLDER: dict[tuple[str, str], tuple[Column, ...]] = {
+    ("resource.k8s.io/v1alpha2", "resourceclaims"): workload_columns.NEGOTIATED_CLAIMS,
+}
+
+
+def table(
+    kind: Kind,
+    documents: Iterable[Document],
+    *,
+    revision: str,
+    now: datetime,
+    include: str = "Metadata",
+    continue_: str = "",
+    definitions: bool = True,
+) -> Document:
+    """Returns a Table of objects of one kind, read at a revision.
+
+    `include` is the request's includeObject. It says what each row carries of its object: its
+    Metadata, the whole Object or None of it. A watch sends one Table for each event, and needs the
+    column `definitions` only in the first. Raises RefusedError with 400 for another `include`.
+    """
+    if include not in ("Metadata", "Object", "None"):
+        raise RefusedError(
+            400, "BadRequest", f"includeObject: expected Metadata, Object or None, got {include!r}"
+        )
+    columns = _OLDER.get((kind.api_version, kind.plural)) or COLUMNS.get(
+        (kind.group, kind.plural), (NAME, AGE)
+    )
+    metadata = {"resourceVersion": revision} | ({"continue": continue_} if continue_ else {})
+    return {
+        "apiVersion": "meta.k8s.io/v1",
+        "kind": "Table",
+        "metadata": metadata,
+        "columnDefinitions": [column.definition() for column in columns] if definitions else [],
+        "rows": [_row(kind, columns, document, now, include) for document in documents],
+    }
+
+
+def _row(
+    kind: Kind, columns: tuple[Column, ...], document: Document, now: datetime, include: str
+) -> Document:
+    row: Document = {"cells": [column.cell(document, now) for column in columns]}
+    if columns is PODS and (conditions := row_conditions(document)):
+        row["conditions"] = conditions
+    if include == "Object":
+        row["object"] = served_form(kind, document)
+    elif include == "Metadata":
+        metadata = document["metadata"]
+        row["object"] = {
+            "apiVersion": "meta.k8s.io/v1",
+            "kind": "PartialObjectMetadata",
+            "metadata": metadata,
+        }
+    return row

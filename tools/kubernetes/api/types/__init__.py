@@ -1,0 +1,1 @@
+"""What the API server serves: kinds, the types of their fields, defaults and conversions."""

@@ -1,0 +1,56 @@
+"""Kinds that two APIs serve: each object is stored in the form of one and converted for the other.
+
+An Event of events.k8s.io/v1 is stored as one of core/v1. The two differ in the names of their
+fields and in what a client may write (see rules.cluster). A HorizontalPodAutoscaler of
+autoscaling/v1 is stored as one of v2 (see autoscalers).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from .api_documents import Document, StoredObject
+from .autoscaler_versions import as_v1, as_v2
+from .resources import Kind
+
+_STORED = {
+    "deprecatedCount": "count",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedSource": "source",
+    "note": "message",
+    "regarding": "involvedObject",
+    "reportingController": "reportingComponent",
+}
+_SERVED = {stored: served for served, stored in _STORED.items()}
+
+
+def stored_form(kind: Kind, document: Document) -> Document:
+    """Returns the document of one version of a kind in the version that is stored."""
+    if kind.stored_as is None:
+        return document
+    if kind.kind == "Event":
+        stored = {_STORED.get(name, name): value for name, value in document.items()}
+    else:
+        stored = as_v2(document)
+    return {**stored, "apiVersion": kind.stored_as.api_version}
+
+
+def served_form(kind: Kind, document: Document) -> Document:
+    """Converts a stored document to the form of this kind."""
+    if kind.stored_as is None:
+        return document
+    if kind.kind == "Event":
+        served = {_SERVED.get(name, name): value for name, value in document.items()}
+    else:
+        served = as_v1(document)
+    return {**served, "apiVersion": kind.api_version}
+
+
+def served_raw(kind: Kind, stored: StoredObject) -> bytes:
+    """Returns the JSON of `served_form`."""
+    return (
+        stored.raw
+        if kind.stored_as is None
+        else msgspec.json.encode(served_form(kind, stored.document))
+    )

@@ -1,0 +1,127 @@
+"""Discovery documents: the versions, groups and resources that the server serves.
+
+Clients such as kubectl read them before anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .api_documents import Document
+from .resources import METRICS, REVIEWS, SERVED, Kind
+
+VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+VERSION = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.2",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "berth",
+}
+
+
+_IN_ALL = ("Pod", "Service", "DaemonSet", "Job", "CronJob", "HorizontalPodAutoscaler")
+
+
+def discovery(path: str, served: Sequence[Kind] = SERVED) -> Document | None:
+    """Returns the document of these kinds at a discovery path; None for every other path."""
+    groups = sorted({kind.group for kind in served if kind.group})
+    match path.strip("/").split("/"):
+        case ["version"]:
+            return VERSION
+        case ["api"]:
+            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+        case ["apis"]:
+            return {
+                "kind": "APIGroupList",
+                "apiVersion": "v1",
+                "groups": [_group(name, served) for name in groups],
+            }
+        case ["apis", group] if group in groups:
+            return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, served)}
+        case ["api", version]:
+            return _resources("", version, served)
+        case ["apis", group, version]:
+            return _resources(group, version, served)
+        case _:
+            return None
+
+
+def _group(name: str, served: Sequence[Kind]) -> Document:
+    """Returns a group and its versions, the preferred one first."""
+    versions = sorted({kind.version for kind in served if kind.group == name}, key=_preference)
+    entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": entries, "preferredVersion": entries[0]}
+
+
+def _preference(version: str) -> tuple[bool, bool, int]:
+    """Sorts stable versions before beta and alpha ones, and the higher number first."""
+    return "alpha" in version, "beta" in version, -int(version[1])
+
+
+def _resources(group: str, version: str, served: Sequence[Kind]) -> Document | None:
+    kinds = [kind for kind in served if (kind.group, kind.version) == (group, version)]
+    if not kinds:
+        return None
+    resources = [entry for kind in kinds for entry in _entries(kind)]
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": kinds[0].api_version,
+        "resources": resources,
+    }
+
+
+def _categories(kind: Kind) -> list[str]:
+    if kind.scale or kind.kind in _IN_ALL:
+        return ["all"]
+    return ["api-extensions"] if kind.group == "admissionregistration.k8s.io" else []
+
+
+def _verbs(kind: Kind) -> list[str]:
+    if kind in METRICS:
+        return ["get", "list"]
+    return ["create"] if kind in REVIEWS else VERBS
+
+
+def _entries(kind: Kind) -> list[Document]:
+    """Returns the entries of a kind and of its subresources."""
+    plain: Document = {
+        "name": kind.plural,
+        "singularName": kind.kind.lower(),
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": _verbs(kind),
+    }
+    categories = _categories(kind)
+    entries = [
+        {
+            **plain,
+            "shortNames": list(kind.short),
+            **({"categories": categories} if categories else {}),
+        }
+    ]
+
+    def subresource(name: str, verbs: list[str], **other: str) -> None:
+        entries.append(
+            {**plain, "singularName": "", "name": f"{kind.plural}/{name}", "verbs": verbs, **other}
+        )
+
+    if kind.status:
+        subresource("status", ["get", "patch", "update"])
+    if kind.scale:
+        subresource(
+            "scale", ["get", "patch", "update"], group="autoscaling", version="v1", kind="Scale"
+        )
+    if kind.kind == "Pod":
+        subresource("binding", ["create"], kind="Binding")
+        subresource("eviction", ["create"], group="policy", version="v1", kind="Eviction")
+        subresource("resize", ["get", "patch", "update"])
+    if kind.kind == "ServiceAccount":
+        token = {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"}
+        subresource("token", ["create"], **token)
+    return entries

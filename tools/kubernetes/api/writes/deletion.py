@@ -1,0 +1,99 @@
+"""The conditions under which the server deletes an object, and what its deletion waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..requests.request_bodies import DeleteOptions, Preconditions, check_dry_run
+from ..rules.cluster_rules import SYSTEM_CLASSES
+from ..types.api_documents import Document, RefusedError
+from ..types.resources import Kind
+from .refusals import conflict
+
+FINISHED = ("Succeeded", "Failed")
+# The finalizers of objects whose deletion waits for the garbage collector.
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+POLICIES = ("Foreground", "Background", "Orphan")
+_ORPHANING = {("", "ReplicationController"), ("batch", "Job")}  # unless a request says otherwise
+_UNSUPPORTED = ("Event",)
+
+
+def check_deletion(kind: Kind, document: Document, options: DeleteOptions) -> None:
+    """Raises RefusedError: 422 for invalid options, 409 if a precondition does not hold, 403 for
+    the priority classes of the system.
+    """
+    check_dry_run("DeleteOptions", options.dry_run or ())
+    check_propagation(options)
+    metadata = document["metadata"]
+    if kind.kind == "PriorityClass" and metadata["name"] in SYSTEM_CLASSES:
+        message = (
+            f'priorityclasses.scheduling.k8s.io "{metadata["name"]}" is forbidden: '
+            "this is a system priority class and cannot be deleted"
+        )
+        raise RefusedError(403, "Forbidden", message)
+    preconditions = options.preconditions or Preconditions()
+    for field, expected, have, else_ in (
+        ("UID", preconditions.uid, metadata["uid"], "deleted and then recreated"),
+        (
+            "ResourceVersion",
+            preconditions.resource_version,
+            metadata["resourceVersion"],
+            "modified",
+        ),
+    ):
+        if expected is not None and expected != have:
+            why = (
+                f"the {field} in the precondition ({expected}) does not match the {field} in "
+                f"record ({have}). The object might have been {else_}"
+            )
+            raise conflict(kind, metadata["name"], why)
+
+
+def grace_seconds(pod: Document, seconds: int | None) -> int:
+    """Returns the grace period in seconds; 0 for a pod that has no node or has finished.
+
+    A negative one counts as a second.
+    """
+    if not pod["spec"].get("nodeName") or pod["status"].get("phase") in FINISHED:
+        return 0
+    if seconds is None:
+        seconds = int(pod["spec"].get("terminationGracePeriodSeconds", 30))
+    return 1 if seconds < 0 else seconds
+
+
+def check_propagation(options: DeleteOptions) -> None:
+    """Raises RefusedError with 422 for options about the dependents that are invalid."""
+    policy, problem = options.propagation_policy, ""
+    if policy is not None and options.orphan_dependents is not None:
+        problem = (
+            f'Invalid value: "{policy}": '
+            "orphanDependents and deletionPropagation cannot be both set"
+        )
+    elif policy is not None and policy not in POLICIES:
+        supported = ", ".join(f'"{each}"' for each in (*POLICIES, "nil"))
+        problem = f'Unsupported value: "{policy}": supported values: {supported}'
+    if problem:
+        message = f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {problem}'
+        raise RefusedError(422, "Invalid", message)
+
+
+def finalizers_for(kind: Kind, have: Sequence[str], options: DeleteOptions) -> list[str]:
+    """Returns the finalizers that an object has while it is deleted.
+
+    They say what happens to its dependents. The request decides about that; if it does not, the
+    object's finalizers do, and then its kind.
+    """
+    kept = [each for each in have if each not in (ORPHAN, FOREGROUND)]
+    policy = options.propagation_policy
+    if kind.kind in _UNSUPPORTED:
+        return kept
+    if options.orphan_dependents is not None:
+        policy = "Orphan" if options.orphan_dependents else "Background"
+    elif policy is None and len(kept) < len(have):
+        return list(have)
+    elif policy is None and (kind.group, kind.kind) in _ORPHANING:
+        policy = "Orphan"
+    if policy == "Orphan":
+        return [*kept, ORPHAN]
+    return [*kept, FOREGROUND] if policy == "Foreground" else kept

@@ -1,0 +1,37 @@
+"""The objects that every cluster starts with."""
+
+from __future__ import annotations
+
+from ..access.first_roles import FIRST_ROLES
+from ..types.api_documents import Document
+from ..types.resources import BY_KIND, Kind
+from .admission import NAMESPACES, PRIORITY_CLASSES
+
+FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_CLASSES = (("system-cluster-critical", 2000000000), ("system-node-critical", 2000001000))
+_SERVICES, _CONFIG_MAPS = BY_KIND["v1", "Service"], BY_KIND["v1", "ConfigMap"]
+# The API server's own Service.
+_SERVICE: Document = {
+    "metadata": {
+        "name": "kubernetes",
+        "labels": {"component": "apiserver", "provider": "kubernetes"},
+    },
+    "spec": {
+        "clusterIP": "10.96.0.1",
+        "ports": [{"name": "https", "port": 443, "targetPort": 6443}],
+    },
+}
+# It names the authorities of client certificates that the server trusts: here none.
+_AUTHENTICATION: Document = {"metadata": {"name": "extension-apiserver-authentication"}}
+
+# The kind, the namespace and the document of each object, in the order in which they are created.
+FIRST_OBJECTS: tuple[tuple[Kind, str, Document], ...] = (
+    *((NAMESPACES, "", {"metadata": {"name": name}}) for name in FIRST_NAMESPACES),
+    *(
+        (PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
+        for name, value in _CLASSES
+    ),
+    (_SERVICES, "default", _SERVICE),
+    (_CONFIG_MAPS, "kube-system", _AUTHENTICATION),
+    *FIRST_ROLES,
+)

@@ -1,0 +1,69 @@
+"""What is done to a new object before its defaults are set: a selector for jobs, finalizers.
+
+Mirrors PrepareForCreate of Kubernetes' strategies, and the admission plugin
+StorageObjectInUseProtection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..types.api_documents import Document
+from ..types.resources import BY_KIND, Kind
+from .admission import CLAIMS, NAMESPACES
+
+JOBS = BY_KIND["batch/v1", "Job"]
+UID_LABEL = "batch.kubernetes.io/controller-uid"
+FINALIZER = "kubernetes"  # of a namespace: it waits for what is in it
+
+
+def prepared(kind: Kind, document: Document) -> Document:
+    """Returns a new object as its kind prepares it."""
+    prepare = _PREPARATIONS.get(kind)
+    return document if prepare is None else prepare(document)
+
+
+def _selecting(job: Document) -> Document:
+    """Returns a new job that selects by its uid, unless its selector is its user's to choose.
+
+    Labels that the job has already stay as they are; if they differ, validation refuses the job.
+    """
+    spec = job.get("spec") or {}
+    if spec.get("manualSelector"):
+        return job
+    name, uid = job["metadata"].get("name", ""), job["metadata"]["uid"]
+    labels = {"job-name": name, "batch.kubernetes.io/job-name": name}
+    labels |= {"controller-uid": uid, UID_LABEL: uid}
+    template = spec.get("template") or {}
+    metadata = template.get("metadata") or {}
+    metadata = {**metadata, "labels": {**labels, **(metadata.get("labels") or {})}}
+    selector = spec.get("selector") or {}
+    selector = {**selector, "matchLabels": {UID_LABEL: uid, **(selector.get("matchLabels") or {})}}
+    template = {**template, "metadata": metadata}
+    return {**job, "spec": {**spec, "selector": selector, "template": template}}
+
+
+def _waiting(namespace: Document) -> Document:
+    """Returns a new namespace, which is finalized once it is empty."""
+    spec = namespace.get("spec") or {}
+    have = spec.get("finalizers") or ()
+    return {**namespace, "spec": {**spec, "finalizers": [*{**dict.fromkeys(have), FINALIZER: 0}]}}
+
+
+def _protected(finalizer: str) -> Callable[[Document], Document]:
+    """Returns a function that gives a new object a finalizer: it stays as long as it is used."""
+
+    def protected(document: Document) -> Document:
+        metadata = document["metadata"]
+        finalizers = {**dict.fromkeys(metadata.get("finalizers") or ()), finalizer: None}
+        return {**document, "metadata": {**metadata, "finalizers": [*finalizers]}}
+
+    return protected
+
+
+_PREPARATIONS: dict[Kind, Callable[[Document], Document]] = {
+    JOBS: _selecting,
+    NAMESPACES: _waiting,
+    CLAIMS: _protected("kubernetes.io/pvc-protection"),
+    BY_KIND["v1", "PersistentVolume"]: _protected("kubernetes.io/pv-protection"),
+}

@@ -1,0 +1,494 @@
+"""Applies requests to the store: create, update, patch, delete, bind, evict, scale. No HTTP here.
+
+Mirrors the API server's generic registry and its strategies for each kind: how a document is
+decoded, which fields a client may set, when the generation increases, what a deletion waits for.
+Every method raises RefusedError with the API server's answer.
+"""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..clock import now
+from ..requests.request_bodies import DeleteOptions, NamedObject
+from ..requests.selectors import Matches
+from ..rules.device_claim_rules import without_deallocated
+from ..rules.pod_resize import resized
+from ..rules.quota_rules import quota_warnings
+from ..rules.validation import problems, resize_problems, status_problems
+from ..store import Store
+from ..types.api_documents import Document, RefusedError, StoredObject
+from ..types.conversion import served_form, stored_form
+from ..types.defaults import defaulted
+from ..types.resources import BY_KIND, KINDS, Kind
+from ..types.schema import TYPES, pruned, replaced, same, strict_message, unknown_and_mistyped
+from .admission import (
+    CLAIMS,
+    DEVICE_CLAIMS,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    admin_access_problems,
+    admitted_claim,
+    admitted_pod,
+    check_default_class,
+    check_namespace,
+    qos_class,
+    readmitted_pod,
+    with_both_sources,
+)
+from .caller import Caller
+from .deletion import check_deletion, finalizers_for, grace_seconds
+from .evictions import PODS, mark_disrupted, read_eviction, take_permission
+from .first_objects import FIRST_NAMESPACES, FIRST_OBJECTS
+from .limit_ranges import check_limits, with_default_limits
+from .new_objects import FINALIZER, prepared
+from .patch import STRATEGIC, patched
+from .pod_binding import bound
+from .refusals import check_place, expected_version, refuse
+from .replica_scale import rescaled, scale_of
+from .resource_quotas import QUOTAS, check_quotas, limited, open_ledgers, settle
+from .service_addresses import SERVICES, allocated
+from .template_generation import DAEMON_SETS, numbered
+
+NODES = BY_KIND["v1", "Node"]
+LIMITED = (PODS, CLAIMS)
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+MOST_NAMES = 8  # that are generated for an object, as long as they exist already
+NOT_UNIQUE = ", the server was not able to generate a unique name for the object"
+LONGEST_PREFIX = 58  # of a generated name, so that it has at most 63 characters
+OWNED_BY_SERVER = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "namespace",
+)
+
+
+class Api:
+    """The requests to a store.
+
+    `validation` is the request's fieldValidation. Unknown and `duplicates` fields are an error if
+    it is Strict, and are added to `warnings` if it is Warn. Unknown fields are never stored. Checks
+    that depend on the `caller` are left out without a caller.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        validation: str = "Ignore",
+        duplicates: Sequence[str] = (),
+        caller: Caller | None = None,
+    ) -> None:
+        self.store = store
+        self.warnings: list[str] = []
+        self._validation = validation
+        self._duplicates = duplicates
+        self._caller = caller
+
+    def seed(self) -> None:
+        """Creates the objects that every cluster starts with, unless they are there."""
+        open_ledgers(self.store)
+        for kind, namespace, document in FIRST_OBJECTS:
+            if self.store.find(kind, namespace, document["metadata"]["name"]) is None:
+                self.create(kind, namespace, document)
+
+    def admit(
+        self,
+        operation: str,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        after: Document | None,
+        before: Document | None,
+        subresource: str = "",
+    ) -> None:
+        """Raises RefusedError if admission refuses a write. Nothing of the write is stored yet."""
+        if kind == PRIORITY_CLASSES and after is not None:
+            check_default_class(self.store, after)
+        if self._caller is not None:
+            self.warnings += self._caller.warnings(
+                self.store, operation, kind, (namespace, name), after, before, subresource
+            )
+
+    def create(self, kind: Kind, namespace: str, document: Document) -> StoredObject:
+        """Creates an object. A generated name that exists already is tried anew. Raises
+        RefusedError.
+        """
+        document = self._decoded(kind, document)
+        metadata = document.get("metadata") or {}
+        prefix = metadata.get("generateName")
+        tries = MOST_NAMES if prefix and not metadata.get("name") else 1
+        warned = len(self.warnings)
+        while True:
+            tries -= 1
+            try:
+                return self._create(kind, namespace, document)
+            except RefusedError as refused:
+                if not prefix or refused.reason != "AlreadyExists":
+                    raise
+                if not tries:
+                    message = f"{refused}{NOT_UNIQUE}"
+                    raise RefusedError(
+                        refused.code, refused.reason, message, refused.details
+                    ) from None
+                del self.warnings[warned:]
+
+    def _create(self, kind: Kind, namespace: str, document: Document) -> StoredObject:
+        metadata = dict(document.get("metadata") or {})
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = metadata["generateName"][:LONGEST_PREFIX] + "".join(
+                random.choices(ALPHABET, k=5)
+            )
+        if kind.namespaced:
+            check_namespace(self.store, kind, namespace, metadata)
+            metadata["namespace"] = namespace
+        else:
+            metadata.pop("namespace", None)
+        metadata |= {"uid": _new_uid(), "creationTimestamp": now()}
+        for field in (
+            "generation",
+            "resourceVersion",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+        ):
+            metadata.pop(field, None)
+        created = {
+            **document,
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": metadata,
+        }
+        if kind.counts_generations:
+            metadata["generation"] = 1
+        if kind.status and kind != NODES:
+            created.pop("status", None)
+        created = prepared(kind, created)
+        created = defaulted(kind.stored_as or kind, stored_form(kind, created))
+        if kind == PODS:
+            created = admitted_pod(self.store, with_default_limits(self.store, created))
+        elif kind == CLAIMS:
+            created = admitted_claim(self.store, with_both_sources(created, None))
+        elif kind == DAEMON_SETS:
+            created = numbered(created, None)
+        elif kind == QUOTAS:
+            created = limited(created)
+            self.warnings += quota_warnings(created)
+        elif kind == SERVICES:
+            created = allocated(self.store, created, None)
+        refuse(kind, created, admin_access_problems(self.store, kind, created, None))
+        _check(kind, created, None)
+        if kind in LIMITED:
+            check_limits(self.store, kind, created)
+        self.admit("CREATE", kind, namespace, metadata["name"], created, None)
+        check_quotas(self.store, kind, created, None)
+        return settle(self.store, kind, self.store.create(kind, created))
+
+    def update(
+        self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
+    ) -> StoredObject:
+        """Replaces an object or, for the status subresource, only its status.
+
+        Raises RefusedError with 422 if the update would change a pod's node: only bind does that.
+        """
+        before = self.store.get(kind, namespace, name)
+        document = self._decoded(kind, document, subresource, before)
+        sent = document.get("metadata") or {}
+        check_place(kind, sent, before)
+        version = expected_version(kind, sent, before)
+        if subresource == "status":
+            return self._update_status(kind, document, before, version)
+        metadata = {**sent, "name": name, "resourceVersion": version}
+        for field in OWNED_BY_SERVER:
+            metadata.pop(field, None)
+            if field in before["metadata"]:
+                metadata[field] = before["metadata"][field]
+        after = {
+            **document,
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": metadata,
+        }
+        if kind.status:
+            after.pop("status", None)
+        after = defaulted(kind.stored_as or kind, stored_form(kind, after))
+        after = self._readmitted(kind, after, before, subresource)
+        metadata = after["metadata"]
+        if kind.status and "status" in before:
+            after["status"] = before["status"]
+        if kind.counts_generations:
+            stored = (kind.stored_as or kind).type_name
+            metadata["generation"] = before["metadata"].get("generation", 1) + (
+                not same(stored, after.get("spec"), before.get("spec"), "spec")
+            )
+        _check(kind, after, before, subresource)
+        if (kind == CLAIMS or subresource == "resize") and "deletionTimestamp" not in metadata:
+            check_limits(self.store, kind, after)
+        if kind == QUOTAS and after.get("spec") != before.get("spec"):
+            after = limited(after)
+        self.admit("UPDATE", kind, namespace, name, after, before, subresource)
+        check_quotas(self.store, kind, after, before, subresource)
+        written = settle(self.store, kind, self.store.update(kind, after))
+        if "deletionTimestamp" not in metadata:
+            return written
+        if kind == NAMESPACES:
+            return self._end_if_empty(name) or written
+        waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+        return written if waits else self._remove(kind, namespace, name)
+
+    def _readmitted(
+        self, kind: Kind, after: Document, before: Document, subresource: str
+    ) -> Document:
+        """Returns an updated object with what its kind keeps or is given. Raises RefusedError."""
+        if kind == PODS:
+            if after["spec"].get("nodeName") != before["spec"].get("nodeName"):
+                why = "a pod is bound through its binding subresource only"
+                name = before["metadata"]["name"]
+                message = f'Pod "{name}" is invalid: spec.nodeName: Forbidden: {why}'
+                raise RefusedError(422, "Invalid", message)
+            after = readmitted_pod(after, before)
+            return resized(after, before) if subresource == "resize" else after
+        if kind == DAEMON_SETS:
+            return numbered(after, before)
+        if kind == CLAIMS:
+            return with_both_sources(after, before)
+        if kind == SERVICES:
+            return allocated(self.store, after, before)
+        if kind == NAMESPACES and subresource != "finalize":
+            return {**after, "spec": before.get("spec") or {}}
+        return after
+
+    def _update_status(
+        self, kind: Kind, document: Document, before: Document, version: str
+    ) -> StoredObject:
+        metadata = {**before["metadata"], "resourceVersion": version}
+        status = stored_form(kind, document).get("status") or {}
+        after = {**before, "metadata": metadata, "status": status}
+        if kind is DEVICE_CLAIMS[0]:
+            after = self._checked_status(kind, after, before)
+        else:
+            refuse(kind, after, status_problems(kind.type_name, after, before))
+        after = defaulted(kind, after) if kind == NODES else after
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        self.admit("UPDATE", kind, namespace, name, after, before, "status")
+        return settle(self.store, kind, self.store.update(kind, after))
+
+    def _checked_status(self, kind: Kind, after: Document, before: Document) -> Document:
+        """Returns a claim with its new status. Raises RefusedError with 422 if it is invalid."""
+        status = without_deallocated(after["status"], before.get("status") or {})
+        after = {**after, "status": status}
+        problems = admin_access_problems(self.store, kind, after, before)
+        if self._caller is not None:
+            problems += self._caller.claim_problems(self.store, after, before)
+        refuse(kind, after, problems + status_problems(kind.type_name, after, before))
+        return after
+
+    def patch(
+        self, kind: Kind, namespace: str, name: str, patch: Any, how: str, subresource: str
+    ) -> StoredObject:
+        """Applies a patch to the stored object.
+
+        The result carries the latest resourceVersion unless the patch names another.
+        """
+        if subresource == "scale":
+            return self.rescale(
+                kind,
+                namespace,
+                name,
+                patched(kind, self.scale_of(kind, namespace, name), patch, how),
+            )
+        after = patched(kind, served_form(kind, self.store.get(kind, namespace, name)), patch, how)
+        return self.update(kind, namespace, name, after, subresource)
+
+    def apply(
+        self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
+    ) -> tuple[StoredObject, bool]:
+        """Applies a document without field ownership: creates the object or merges into it.
+
+        Returns True beside the object if it was created.
+        """
+        if not subresource and self.store.find(kind, namespace, name) is None:
+            if self._caller is not None:
+                self._caller.check_create(self.store, kind, namespace, name)
+            return self.create(kind, namespace, document), True
+        return self.patch(kind, namespace, name, document, STRATEGIC, subresource), False
+
+    def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> StoredObject:
+        """Deletes an object, or marks it for deletion if something must happen first.
+
+        A pod on a node gets its grace period, an object with finalizers waits for them, and a
+        namespace is removed once it is empty.
+        """
+        before = self.store.stored(kind, namespace, name)
+        self.admit("DELETE", kind, namespace, name, None, before.document)
+        return self._delete(kind, before, options)
+
+    def _delete(self, kind: Kind, before: StoredObject, options: DeleteOptions) -> StoredObject:
+        """Deletes an object without asking the admission policies."""
+        metadata = before.document["metadata"]
+        namespace, name = _place(before)
+        check_deletion(kind, before.document, options)
+        if kind == NAMESPACES:
+            return self._end_namespace(before)
+        have = metadata.get("finalizers") or []
+        finalizers = finalizers_for(kind, have, options)
+        grace = grace_seconds(before.document, options.grace_period_seconds) if kind == PODS else 0
+        if not grace and not finalizers:
+            return self._remove(kind, namespace, name)
+        deadline = metadata.get("deletionGracePeriodSeconds")
+        if deadline is not None and (options.grace_period_seconds is None or grace >= deadline):
+            if finalizers == have:
+                return before
+            grace = deadline
+        doomed = {**metadata, "deletionTimestamp": metadata.get("deletionTimestamp") or now()}
+        doomed["deletionGracePeriodSeconds"] = grace
+        if finalizers != have:
+            doomed["finalizers"] = finalizers
+        marked = self.store.update(kind, {**before.document, "metadata": doomed})
+        return settle(self.store, kind, marked)
+
+    def delete_all(
+        self, kind: Kind, namespace: str, matches: Matches | None, options: DeleteOptions
+    ) -> list[StoredObject]:
+        selected = [
+            s for s in self.store.list(kind, namespace) if matches is None or matches(s.document)
+        ]
+        return [self.delete(kind, *_place(stored), options) for stored in selected]
+
+    def bind(self, namespace: str, name: str, binding: Document) -> None:
+        """Binds the pod to a node."""
+        after = bound(self.store.get(PODS, namespace, name), binding)
+        self.admit("CREATE", PODS, namespace, name, binding, None, "binding")
+        self.store.update(PODS, after)
+
+    def evict(self, namespace: str, name: str, eviction: Document) -> None:
+        """Deletes a pod if its disruption budget allows it. Raises RefusedError with 429 if not."""
+        request = read_eviction(eviction)
+        check_namespace(self.store, PODS, namespace, eviction.get("metadata") or {})
+        if (request.metadata or NamedObject()).name != name:
+            message = "name in URL does not match name in Eviction object"
+            raise RefusedError(400, "BadRequest", message)
+        pod = self.store.get(PODS, namespace, name)
+        options = request.delete_options or DeleteOptions()
+        self.admit("CREATE", PODS, namespace, name, eviction, None, "eviction")
+        why = take_permission(self.store, pod)
+        check_deletion(PODS, pod, options)
+        user = f"{self._caller.user.name} asked for it; " if self._caller is not None else ""
+        mark_disrupted(self.store, pod, user + why)
+        options = msgspec.structs.replace(options, preconditions=None)
+        self._delete(PODS, self.store.stored(PODS, namespace, name), options)
+
+    def scale_of(self, kind: Kind, namespace: str, name: str) -> Document:
+        """Returns the Scale of a workload."""
+        return scale_of(kind, self.store.get(kind, namespace, name))
+
+    def rescale(self, kind: Kind, namespace: str, name: str, scale: Document) -> StoredObject:
+        """Sets a workload's replicas from its Scale."""
+        before = self.store.get(kind, namespace, name)
+        after, scale_before = rescaled(before, scale), scale_of(kind, before)
+        scale_after = {**scale_before, "spec": {"replicas": after["spec"]["replicas"]}}
+        self.admit("UPDATE", kind, namespace, name, scale_after, scale_before, "scale")
+        return Api(self.store).update(kind, namespace, name, after, "")
+
+    def _decoded(
+        self,
+        kind: Kind,
+        document: Document,
+        subresource: str = "",
+        before: Document | None = None,
+    ) -> Document:
+        """Returns the document without nulls and without fields that its kind does not have. Of a
+        status, only that part is of interest, and of its parts, those that were not stored before.
+
+        Raises RefusedError with 400 for a value of the wrong type and, if validation is Strict, for
+        an unknown or duplicate field.
+        """
+        news = replaced(document, before) if before and subresource == "status" else document
+        findings = unknown_and_mistyped(kind.type_name, news)
+        if findings.mistyped:
+            raise RefusedError(400, "BadRequest", findings.mistyped)
+        unknown = [*findings.unknown, *self._duplicates]
+        if unknown and self._validation == "Strict":
+            raise RefusedError(400, "BadRequest", strict_message(kind.type_name, unknown))
+        if self._validation == "Warn":
+            self.warnings += unknown
+        if not findings.nulls and not findings.unknown:
+            return document  # there is nothing to leave out
+        fields = TYPES[kind.type_name].fields or {}
+        if subresource == "status" and "status" in fields:
+            status = pruned(fields["status"].shape, document.get("status"))
+            return {**document, "status": status}
+        kept: Document = pruned(TYPES[kind.type_name], document)
+        return kept
+
+    def _remove(self, kind: Kind, namespace: str, name: str) -> StoredObject:
+        gone = self.store.delete(kind, namespace, name)
+        settle(self.store, kind, gone, gone=True)
+        if namespace:
+            self._end_if_empty(namespace)
+        return gone
+
+    def _is_empty(self, namespace: str) -> bool:
+        return not any(
+            True for kind in KINDS if kind.namespaced for _ in self.store.list(kind, namespace)
+        )
+
+    def _end_namespace(self, namespace: StoredObject) -> StoredObject:
+        """Marks a namespace as Terminating, so that nothing enters it. An empty one is deleted.
+
+        Raises RefusedError with 403 for a namespace that every cluster has.
+        """
+        name = namespace.document["metadata"]["name"]
+        if name in FIRST_NAMESPACES:
+            raise RefusedError(
+                403,
+                "Forbidden",
+                f'namespaces "{name}" is forbidden: this namespace may not be deleted',
+            )
+        if "deletionTimestamp" not in namespace.document["metadata"]:
+            metadata = {**namespace.document["metadata"], "deletionTimestamp": now()}
+            status = {**(namespace.document.get("status") or {}), "phase": "Terminating"}
+            ending = {**namespace.document, "metadata": metadata, "status": status}
+            namespace = self.store.update(NAMESPACES, ending)
+        return self._end_if_empty(name) or namespace
+
+    def end_contents(self, namespace: str) -> None:
+        """Deletes what is in a namespace, and with the last of it the namespace."""
+        for kind in KINDS:
+            if kind.namespaced:
+                for stored in list(self.store.list(kind, namespace)):
+                    self._delete(kind, stored, DeleteOptions(propagation_policy="Background"))
+        self._end_if_empty(namespace)
+
+    def _end_if_empty(self, name: str) -> StoredObject | None:
+        """Deletes a namespace that is Terminating, if nothing is left that it waits for."""
+        namespace = self.store.find(NAMESPACES, "", name)
+        if namespace is None or "deletionTimestamp" not in namespace["metadata"]:
+            return None
+        others = {*((namespace.get("spec") or {}).get("finalizers") or ())} - {FINALIZER}
+        if others or namespace["metadata"].get("finalizers") or not self._is_empty(name):
+            return None
+        return self.store.delete(NAMESPACES, "", name)
+
+
+def _check(kind: Kind, document: Document, before: Document | None, subresource: str = "") -> None:
+    if subresource == "resize" and before is not None:
+        refuse(kind, document, resize_problems(document, before, qos_class(document["spec"])))
+    else:
+        refuse(kind, document, problems(kind.type_name, document, before))
+
+
+def _new_uid() -> str:
+    return str(uuid.UUID(int=random.getrandbits(128), version=4))
+
+
+def _place(stored: StoredObject) -> tuple[str, str]:
+    metadata = stored.document["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]

@@ -1,0 +1,217 @@
+"""How far and how fast an autoscaler may scale. Mirrors the normalization of upstream's controller.
+
+Times are in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import ceil
+
+import msgspec
+
+from ..objects.autoscalers import Behavior, HorizontalPodAutoscalerSpec, Rules
+
+WINDOW_SECONDS = 300  # for which the highest recommendation counts, unless the behavior has its own
+LONGEST_WINDOW_SECONDS = 3600
+LONGEST_PERIOD_SECONDS = 1800
+_STABILIZED = {
+    "ScaleUpStabilized": "recent recommendations were lower than current one, "
+    "applying the lowest recent recommendation",
+    "ScaleDownStabilized": "recent recommendations were higher than current one, "
+    "applying the highest recent recommendation",
+}
+_LIMITED = {
+    "ScaleUpLimit": "the desired replica count is increasing faster than the maximum scale rate",
+    "ScaleDownLimit": "the desired replica count is decreasing faster than the maximum scale rate",
+    "TooManyReplicas": "the desired replica count is more than the maximum replica count",
+    "TooFewReplicas": "the desired replica count is less than the minimum replica count",
+}
+
+
+class LimitVerdict(msgspec.Struct, frozen=True):
+    """The status, the reason and the message of a condition."""
+
+    status: bool
+    reason: str
+    message: str
+
+
+READY = LimitVerdict(True, "ReadyForNewScale", "recommended size matches current size")
+WITHIN = LimitVerdict(
+    False, "DesiredWithinRange", "the desired count is within the acceptable range"
+)
+
+
+class Limited(msgspec.Struct, frozen=True):
+    """The replicas within the limits, and the conditions AbleToScale and ScalingLimited."""
+
+    replicas: int
+    able: LimitVerdict
+    limited: LimitVerdict
+
+
+class Past(msgspec.Struct, frozen=True):
+    """A number of replicas at a time: a recommendation, or how many were added or removed."""
+
+    replicas: int
+    at: float
+
+
+class History:
+    """The recommendations for one autoscaler, and the numbers of replicas that it added and
+    removed.
+    """
+
+    def __init__(self) -> None:
+        self.recommendations: list[Past] = []
+        self.added: list[Past] = []
+        self.removed: list[Past] = []
+
+    def begin(self, current: int, now: float) -> None:
+        """Notes the initial number of replicas of the target as a recommendation."""
+        if not self.recommendations:
+            self.recommendations.append(Past(current, now))
+
+    def recommend(self, replicas: int, now: float) -> None:
+        recent = _since(self.recommendations, now - LONGEST_WINDOW_SECONDS)
+        self.recommendations = [*recent, Past(replicas, now)]
+
+    def scaled(self, before: int, after: int, now: float) -> None:
+        start, past = now - LONGEST_PERIOD_SECONDS, Past(abs(after - before), now)
+        if after > before:
+            self.added = [*_since(self.added, start), past]
+        else:
+            self.removed = [*_since(self.removed, start), past]
+
+    def at_start(self, current: int, seconds: int, now: float) -> int:
+        """Returns the replicas at the start of a period that ends now."""
+        added, removed = (
+            sum(past.replicas for past in each if past.at > now - seconds)
+            for each in (self.added, self.removed)
+        )
+        return current - added + removed
+
+
+def _since(past: Sequence[Past], start: float) -> list[Past]:
+    return [each for each in past if each.at >= start]
+
+
+def limit(
+    history: History, spec: HorizontalPodAutoscalerSpec, current: int, desired: int, now: float
+) -> Limited:
+    """Returns the number of replicas for the present. The metrics ask for `desired`, which is added
+    to the history.
+    """
+    if spec.behavior is None:
+        start = now - WINDOW_SECONDS
+        recent = [past.replicas for past in history.recommendations if past.at >= start]
+        stable = max([desired, *recent])
+        able = READY if stable == desired else _stabilized("ScaleDownStabilized")
+        replicas, limited = _within(spec, current, stable)
+    else:
+        stable, able = _stable(history, spec.behavior, current, desired, now)
+        replicas, limited = _at_rate(history, spec, spec.behavior, current, stable, now)
+    history.recommend(desired, now)
+    return Limited(replicas, able, limited)
+
+
+def _stabilized(reason: str) -> LimitVerdict:
+    return LimitVerdict(True, reason, _STABILIZED[reason])
+
+
+def _capped(reason: str) -> LimitVerdict:
+    return LimitVerdict(True, reason, _LIMITED[reason])
+
+
+def _within(
+    spec: HorizontalPodAutoscalerSpec, current: int, desired: int
+) -> tuple[int, LimitVerdict]:
+    """Keeps the replicas within the range, and at most doubles them, or adds up to four."""
+    rate = max(2 * current, 4)
+    if desired < spec.min_replicas:
+        return spec.min_replicas, _capped("TooFewReplicas")
+    if desired > min(spec.max_replicas, rate):
+        too_fast = spec.max_replicas > rate
+        return min(spec.max_replicas, rate), _capped(
+            "ScaleUpLimit" if too_fast else "TooManyReplicas"
+        )
+    return desired, WITHIN
+
+
+def _stable(
+    history: History, behavior: Behavior, current: int, desired: int, now: float
+) -> tuple[int, LimitVerdict]:
+    """Returns the replicas between the lowest recommendation of the one window and the highest of
+    the other.
+    """
+    windows = (
+        behavior.scale_up.stabilization_window_seconds or 0,
+        WINDOW_SECONDS
+        if behavior.scale_down.stabilization_window_seconds is None
+        else behavior.scale_down.stabilization_window_seconds,
+    )
+    up, down = (
+        [desired, *(past.replicas for past in history.recommendations if past.at > now - window)]
+        for window in windows
+    )
+    stable = min(max(current, min(up)), max(down))
+    if stable == desired:
+        return stable, READY
+    return stable, _stabilized("ScaleUpStabilized" if desired >= current else "ScaleDownStabilized")
+
+
+def _at_rate(
+    history: History,
+    spec: HorizontalPodAutoscalerSpec,
+    behavior: Behavior,
+    current: int,
+    desired: int,
+    now: float,
+) -> tuple[int, LimitVerdict]:
+    """Keeps the replicas within the range, and within the rates of the policies."""
+    if desired > current:
+        rate = max(_most(history, behavior.scale_up, current, now), current)
+        if desired > min(spec.max_replicas, rate):
+            too_fast = spec.max_replicas > rate
+            return min(spec.max_replicas, rate), _capped(
+                "ScaleUpLimit" if too_fast else "TooManyReplicas"
+            )
+    elif desired < current:
+        rate = min(_least(history, behavior.scale_down, current, now), current)
+        if desired < max(spec.min_replicas, rate):
+            too_fast = spec.min_replicas < rate
+            return max(spec.min_replicas, rate), _capped(
+                "ScaleDownLimit" if too_fast else "TooFewReplicas"
+            )
+    return desired, WITHIN
+
+
+def _most(history: History, rules: Rules, current: int, now: float) -> int:
+    """Returns the most replicas that the policies allow."""
+    if rules.select_policy == "Disabled":
+        return current
+    select: Callable[[list[int]], int] = min if rules.select_policy == "Min" else max
+    limits = []
+    for policy in rules.policies:
+        start = history.at_start(current, policy.period_seconds, now)
+        limits.append(
+            start + policy.value
+            if policy.type == "Pods"
+            else ceil(start * (1 + policy.value / 100))
+        )
+    return select(limits)
+
+
+def _least(history: History, rules: Rules, current: int, now: float) -> int:
+    """Returns the least replicas that the policies allow."""
+    if rules.select_policy == "Disabled":
+        return current
+    select: Callable[[list[int]], int] = max if rules.select_policy == "Min" else min
+    limits = []
+    for policy in rules.policies:
+        start = history.at_start(current, policy.period_seconds, now)
+        limits.append(
+            start - policy.value if policy.type == "Pods" else int(start * (1 - policy.value / 100))
+        )
+    return select(limits)

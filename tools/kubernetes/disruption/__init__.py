@@ -1,0 +1,1 @@
+"""Disruption budgets: how many pods of each may be evicted now."""

@@ -1,0 +1,186 @@
+"""Garbage collection by owner references. Mirrors Kubernetes' garbage collector.
+
+An object goes once all its owners are gone. An owner that is deleted in the foreground waits for
+the dependents that block it; one that is orphaning goes once no dependent refers to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum, auto
+
+from berth.actors.scheduling.kube.meta import HasMetadata, OwnerReference
+
+from .api.types.resources import KINDS
+from .api.writes.deletion import FOREGROUND, ORPHAN
+from .object_index import ObjectChange, ObjectIndex
+from .objects.documents import documents_of
+from .objects.properties import deleting
+from .objects.structs import TYPES
+from .objects.writes import Look, Write, delete, patch
+from .work_items import Item, item_of
+from .workloads.adoption import without
+
+_KINDS = {
+    (kind.group, kind.kind): kind for kind in KINDS if kind.stored_as is None and kind.kind in TYPES
+}
+
+
+class Standing(Enum):
+    """The state of an owner, as far as a dependent's garbage collection is concerned."""
+
+    SOLID = auto()  # it exists
+    WAITING = auto()  # it waits for its dependents to go
+    GONE = auto()
+    UNSEEN = auto()  # it is not among the objects listed, and may be new
+
+
+def collect(
+    obj: HasMetadata,
+    standing: Callable[[OwnerReference], Standing],
+    dependents: Sequence[HasMetadata],
+) -> list[Write]:
+    """Returns the due writes for one object, as a deleted owner or as a dependent."""
+    if waits_for_dependents(obj):
+        blocked = any(_blocks(each, obj) for each in dependents)
+        return [] if blocked else [_without(obj, FOREGROUND)]
+    if _orphans(obj):
+        writes = [_disowned(each, {obj.metadata.uid}) for each in dependents]
+        return [*writes] if writes else [_without(obj, ORPHAN)]
+    if deleting(obj):
+        return []
+    owners = obj.metadata.owner_references
+    standings = [(owner, standing(owner)) for owner in owners]
+    of = {each for _, each in standings}
+    if Standing.SOLID in of or Standing.UNSEEN in of:
+        writes = [_look(obj, owner) for owner, each in standings if each is Standing.UNSEEN]
+        lost = {owner.uid for owner, each in standings if each in (Standing.WAITING, Standing.GONE)}
+        return [*writes, _disowned(obj, lost)] if lost and Standing.SOLID in of else [*writes]
+    if not owners:
+        return []
+    if Standing.WAITING not in of or not dependents:
+        return [delete(obj, propagation=_policy(obj))]
+    unblocks = [_unblocking(obj)] if any(map(waits_for_dependents, dependents)) else []
+    return [*unblocks, delete(obj, propagation="Foreground")]
+
+
+def touched(cluster: ObjectIndex, change: ObjectChange) -> Iterator[Item]:
+    """Yields the items whose garbage collection a change may affect; an item may occur twice."""
+    before, after = change.before, change.after
+    if before is not None:
+        for reference in before.metadata.owner_references:
+            owner = find_owner(cluster, before, reference)
+            if owner is not None and (waits_for_dependents(owner) or _orphans(owner)):
+                yield item_of("garbage", owner)
+        if after is None or before.metadata.uid != after.metadata.uid:
+            for dependent in cluster.dependents(before.metadata.uid):
+                yield item_of("garbage", dependent)
+    if after is None:
+        return
+    if any(
+        standing_of(cluster, after, reference) is not Standing.SOLID
+        for reference in after.metadata.owner_references
+    ):
+        yield item_of("garbage", after)
+    waits = waits_for_dependents(after)
+    if waits or _orphans(after):
+        yield item_of("garbage", after)
+    if waits and (before is None or not waits_for_dependents(before)):
+        for dependent in cluster.dependents(after.metadata.uid):
+            yield item_of("garbage", dependent)
+
+
+def reconcile(cluster: ObjectIndex, obj: HasMetadata) -> list[Write]:
+    def standing(owner: OwnerReference) -> Standing:
+        return standing_of(cluster, obj, owner)
+
+    return collect(obj, standing, cluster.dependents(obj.metadata.uid))
+
+
+def standing_of(cluster: ObjectIndex, obj: HasMetadata, reference: OwnerReference) -> Standing:
+    """Returns the state of the owner in a reference. An owner of an unfamiliar kind counts as
+    existing.
+    """
+    if cluster.is_gone(reference.uid):
+        return Standing.GONE
+    owner = find_owner(cluster, obj, reference)
+    if owner is not None:
+        return Standing.WAITING if waits_for_dependents(owner) else Standing.SOLID
+    place = _place(obj, reference)
+    if place is None or not cluster.is_listed(TYPES[reference.kind]):
+        return Standing.SOLID
+    return Standing.GONE if cluster.is_absent(*place, reference.uid) else Standing.UNSEEN
+
+
+def find_owner(
+    cluster: ObjectIndex, obj: HasMetadata, reference: OwnerReference
+) -> HasMetadata | None:
+    """Returns the owner if an object has the kind, name and uid of the reference."""
+    place = _place(obj, reference)
+    if place is None:
+        return None
+    kind, namespace, name = place
+    owner = cluster.find(TYPES[kind], namespace, name)
+    return owner if owner is not None and owner.metadata.uid == reference.uid else None
+
+
+def waits_for_dependents(obj: HasMetadata) -> bool:
+    """True if the object is deleted in the foreground."""
+    return deleting(obj) and FOREGROUND in obj.metadata.finalizers
+
+
+def _orphans(obj: HasMetadata) -> bool:
+    return deleting(obj) and ORPHAN in obj.metadata.finalizers
+
+
+def _place(obj: HasMetadata, reference: OwnerReference) -> tuple[str, str, str] | None:
+    """Returns the kind, namespace and name of an owner.
+
+    Returns None for a kind that is not followed, and for an owner with a namespace of an object
+    without one.
+    """
+    group = reference.api_version.rpartition("/")[0]
+    kind = _KINDS.get((group, reference.kind))
+    namespace = obj.metadata.namespace
+    if kind is None or (kind.namespaced and not namespace):
+        return None
+    return kind.kind, namespace if kind.namespaced else "", reference.name
+
+
+def _look(obj: HasMetadata, reference: OwnerReference) -> Look:
+    place = _place(obj, reference)
+    assert place is not None
+    return Look(*place, reference.uid)
+
+
+def _blocks(dependent: HasMetadata, owner: HasMetadata) -> bool:
+    return any(
+        reference.uid == owner.metadata.uid and reference.block_owner_deletion
+        for reference in dependent.metadata.owner_references
+    )
+
+
+def _policy(obj: HasMetadata) -> str:
+    """Returns the propagation that the object's own finalizers ask for."""
+    finalizers = obj.metadata.finalizers
+    if ORPHAN in finalizers:
+        return "Orphan"
+    return "Foreground" if FOREGROUND in finalizers else "Background"
+
+
+def _without(obj: HasMetadata, finalizer: str) -> Write:
+    return patch(obj, {"metadata": without(obj, finalizer)}, guarded=True)
+
+
+def _disowned(obj: HasMetadata, uids: set[str]) -> Write:
+    kept = [owner for owner in obj.metadata.owner_references if owner.uid not in uids]
+    return patch(obj, {"metadata": {"ownerReferences": documents_of(kept)}}, guarded=True)
+
+
+def _unblocking(obj: HasMetadata) -> Write:
+    """Lets no owner wait for the object any longer, so that owners in a cycle can go."""
+    references = [
+        {**reference, "blockOwnerDeletion": False}
+        for reference in documents_of(obj.metadata.owner_references)
+    ]
+    return patch(obj, {"metadata": {"ownerReferences": references}}, guarded=True)

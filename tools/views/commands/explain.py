@@ -1,0 +1,286 @@
+"""`berth explain`: the decision for one pod in full, or for each pending pod in a line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+import anyio
+import click
+import msgspec
+import yaml
+from rich.console import Console
+
+from berth.actors.configuration.file import load_file
+from berth.actors.telemetry.logs import configure_logs
+from berth.config.load import from_mapping
+from berth.config.types import KubeSchedulerConfiguration
+
+from ...answers.explain.asks.node_asks import asks_of
+from ...answers.explain.changes.proof_search import (
+    ChangeSearch,
+    first_of,
+    helps,
+    is_pending,
+    search,
+    selecting,
+)
+from ...answers.explain.cluster_source import (
+    NO_ANSWER,
+    ClusterQuestion,
+    Document,
+    Live,
+    connection_to,
+    from_cluster,
+    from_manifests,
+    from_scenario,
+    kinds_besides,
+    question_about,
+)
+from ...answers.explain.decider import Attempt, Explainer, answers, decided, held_there
+from ...answers.explain.decision import Decision, Explanation, Failure
+from ...answers.explain.decision_report import every_node, show
+from ...answers.explain.device_words import supply
+from ...answers.explain.kubelet_refusals import OS, refusals, system_of
+from ...answers.explain.last_attempt import not_bound
+from ...answers.explain.pending_pods import pending
+from ...answers.explain.pending_pods import show as show_pending
+from ...answers.explain.slow_answer import telling
+from ...answers.explain.subject import DEFAULT_NAMESPACE, Subject
+from ...answers.explain.volume_words import demands
+from ...answers.explain.words import listed, shown
+from ...answers.manifests.manifests import Reading
+from ...answers.terminal.feature_gates import feature_gates_option, gates_from
+from ...answers.terminal.options import cluster_options, config_option, exit_with, top_option
+from ...answers.terminal.sheet import Sheet
+from ...kubernetes.api.types.resources import Kind
+
+
+@click.command()
+@click.argument("name", metavar="[[NAMESPACE/|KIND/]NAME]", required=False)
+@cluster_options
+@click.option("--pod", metavar="[NAMESPACE/]NAME", help="The same as the argument.")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="The namespace of the pod.")
+@click.option(
+    "-A", "--all-namespaces", is_flag=True, help="Without a NAME: pending pods everywhere."
+)
+@config_option
+@feature_gates_option
+@click.option(
+    "--scenario",
+    "scenarios",
+    metavar="FILE",
+    help="Lines of {name, config, objects, pod}, also .gz; - reads one from standard input.",
+)
+@top_option("nodes with their scores")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml", "html"]),
+    default="table",
+    show_default=True,
+    help="html: one file to attach to a ticket.",
+)
+def explain(
+    name: str | None,
+    paths: tuple[Path, ...],
+    reading: Reading,
+    kubeconfig: str,
+    context: str,
+    master: str,
+    pod: str | None,
+    namespace: str,
+    all_namespaces: bool,
+    file: str | None,
+    feature_gates: tuple[str, ...],
+    scenarios: str | None,
+    top: int,
+    output: str,
+) -> None:
+    """Explain where a pod would be placed, and why.
+
+    Shows every node's verdict, every plugin's score, what the pod's volumes ask of the nodes, which
+    devices its claims would get on each node, the message that a user would read, and for a pending
+    pod the smallest changes after which it fits. The pod is treated as if it were pending now. The
+    extenders of the configuration are called, but nothing is written. With -o json or yaml, the
+    answer also has the pods that preemption would evict, but neither the volumes nor the reasons
+    why devices are short.
+
+    KIND/NAME is the next pod of a workload, such as deployment/web. Without a NAME, each pending
+    pod of the namespace has a line.
+
+    \b
+    berth explain web-1 -n shop
+    berth explain -f cluster.yaml deployment/web
+    helm template chart | berth explain --kubeconfig ~/.kube/config -f - deployment/web
+    berth explain -A
+    berth explain web-1 -n shop -o html > web-1.html
+    berth explain --scenario decisions.jsonl.gz
+    """
+    configure_logs(quiet=True)
+    if name and pod:
+        raise click.UsageError("expected the pod once: as an argument or with --pod")
+    try:
+        gates = gates_from(feature_gates)
+        if scenarios is not None and scenarios != "-":
+            _explain_all(Path(scenarios), gates)
+            return
+        if scenarios == "-":
+            question = from_scenario(sys.stdin.readline())[1]
+            _explain_one(Explainer(question.configuration, gates), question, top, output)
+            return
+        configuration = load_file(file) if file else from_mapping(None)
+        explainer = Explainer(configuration, gates)
+        subject = Subject.parse(name or pod or "", namespace)
+        objects = _objects(paths, reading, Live(kubeconfig, context, master), explainer, subject)
+        if subject.name:
+            subject = subject.settled(objects if paths else ())
+            question = question_about(subject, objects, configuration)
+            with telling():
+                _explain_one(explainer, question, top, output)
+        else:
+            within = None if all_namespaces else namespace or DEFAULT_NAMESPACE
+            with telling():
+                _explain_pending(explainer, configuration, objects, within, output)
+        exit_with(reading)
+    except NO_ANSWER as problem:
+        raise click.ClickException(str(problem)) from None
+
+
+def _explain_all(scenarios: Path, gates: Mapping[str, bool]) -> None:
+    try:
+        for line in answers(scenarios, gates):
+            click.echo(line)  # Its failure is an OutputError.
+    except OSError as problem:
+        raise click.ClickException(f"{scenarios}: cannot be read: {problem.strerror}") from None
+
+
+def _objects(
+    paths: tuple[Path, ...], reading: Reading, live: Live, explainer: Explainer, subject: Subject
+) -> list[Document]:
+    """Returns the objects of the live cluster, if one is named or there are no files, and on top of
+    them those of the files.
+    """
+    cluster: list[Document] = []
+    if live.is_named or not paths:
+        connection = connection_to(live)
+        others: list[Kind] = kinds_besides(subject, files=bool(paths))
+        cluster = anyio.run(from_cluster, connection, explainer.kinds, others)
+    return from_manifests(paths, explainer.kinds, cluster, reading) if paths else cluster
+
+
+def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, output: str) -> None:
+    attempt = explainer.attempt(question)
+    standing = (*question.standing, *attempt.held)
+    explained = decided(attempt)
+    decision = explained.decision
+    result = None
+    if is_pending(question, attempt, decision):
+        result = search(explainer, question, attempt, explained.outcome)
+    warnings = _warnings(explainer, question, attempt, explained)
+    if output in ("json", "yaml"):
+        document = msgspec.to_builtins(decision)
+        document |= {"warnings": warnings} if warnings else {}
+        document |= {"standing": standing} if standing else {}
+        if result is not None:
+            document["changes"] = msgspec.to_builtins(result.suggestions)
+            document |= {"changesProblem": result.problem} if result.problem else {}
+        _print(document, output)
+        return
+    plugins = {plugin.name for plugin in attempt.profile.plugins}
+    volumes = demands(attempt.info, attempt.snapshot, plugins)
+    devices = supply(attempt.info, attempt.snapshot, attempt.profile.filters)
+    asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
+    name, outcome = attempt.info.key, explained.outcome
+    helping = helps(explainer, question, attempt, outcome, [ask.nodes for ask in asks])
+    with _console(output, name) as console:
+        show(
+            explained,
+            warnings,
+            asks,
+            helping,
+            volumes,
+            devices,
+            name,
+            standing,
+            top,
+            console,
+            bound=not question.unmade,
+        )
+        if result is not None and result.says_something:
+            _show_changes(result, console)
+        if isinstance(console, Sheet) and isinstance(decision, Decision):
+            console.fold("every node", every_node(decision))
+
+
+def _warnings(
+    explainer: Explainer, question: ClusterQuestion, attempt: Attempt, explained: Explanation
+) -> list[str]:
+    """Returns what would go wrong on the nodes that the pod may go to, and what would help."""
+    decision = explained.decision
+    hosts = () if isinstance(decision, Failure) else decision.hosts
+    warnings = held_there(attempt, explained.outcome)
+    if warnings:
+        return warnings
+    last = not_bound(question.pod) if hosts else ""
+    if last:
+        return [last]
+    warnings = refusals(question.pod, hosts, attempt.snapshot)
+    label = OS, system_of(question.pod)
+    if warnings:
+        nodes = selecting(explainer, question, attempt, explained.outcome, label)
+        if nodes:
+            warnings[-1] += f". With the nodeSelector {OS}: {label[1]} it fits on {listed(nodes)}"
+    return warnings
+
+
+def _show_changes(result: ChangeSearch, console: Console) -> None:
+    problem = result.problem or "none, nor two together, of the kinds that are tried"
+    if not result.suggestions:
+        console.print(f"what would change it: {problem}")
+        return
+    console.print("what would change it")
+    for change in first_of(result.suggestions):
+        text = f"- {change.sentence}"
+        lines = wrap(text, console.width, subsequent_indent="  ", break_on_hyphens=False)
+        console.print(shown(*lines), soft_wrap=True)
+    if result.problem:
+        console.print(result.problem)
+
+
+def _explain_pending(
+    explainer: Explainer,
+    configuration: KubeSchedulerConfiguration,
+    objects: list[Document],
+    namespace: str | None,
+    output: str,
+) -> None:
+    listed = pending(explainer, configuration, objects, namespace)
+    if output in ("table", "html"):
+        with _console(output, "pending pods") as console:
+            show_pending(listed, namespace, console)
+    else:
+        document = {"items": listed.pods, "withoutPods": listed.without_pods}
+        _print(msgspec.to_builtins(document), output)
+
+
+@contextmanager
+def _console(output: str, title: str) -> Iterator[Console]:
+    """Yields what an answer is printed to. HTML is written at the end of the block."""
+    if output == "table":
+        yield Console()
+        return
+    sheet = Sheet(title)
+    yield sheet
+    click.echo(sheet.document(), nl=False)
+
+
+def _print(document: dict[str, Any], output: str) -> None:
+    if output == "json":
+        click.echo(msgspec.json.encode(document))
+    else:
+        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)

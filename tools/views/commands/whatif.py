@@ -1,0 +1,265 @@
+"""`berth whatif`: what would happen to the pods if the cluster changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from berth.actors.configuration.file import load_file
+from berth.actors.telemetry.logs import configure_logs
+from berth.config.load import from_mapping
+
+from ...answers.explain.cluster_source import NO_ANSWER, Live, tell
+from ...answers.explain.decider import Explainer
+from ...answers.explain.slow_answer import telling
+from ...answers.explain.words import listed, shown
+from ...answers.manifests.manifests import Reading
+from ...answers.terminal.feature_gates import feature_gates_option, gates_from
+from ...answers.terminal.options import cluster_options, config_option, exit_with, top_option
+from ...answers.terminal.sheet import Sheet
+from ...answers.whatif.conclusion import Result
+from ...answers.whatif.fullness import Fullness, NodeChange
+from ...answers.whatif.start_cluster import cluster_of
+from ...answers.whatif.steps import StepError, from_file, sentence_of, steps_of
+from ...answers.whatif.trial import result_of
+from ...answers.whatif.tried_documents import Documents
+
+
+class _Problem(click.ClickException):
+    exit_code = 2
+
+
+class _Command(click.Command):
+    """A command that takes steps, or the name of a subcommand."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        if args[:1] == ["serve"]:
+            from .serve import serve
+
+            return serve.make_context(f"{info_name} serve", args[1:], parent, **extra)
+        if args[:1] == ["sweep"]:
+            from .sweep import sweep
+
+            return sweep.make_context(f"{info_name} sweep", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
+
+
+@click.command(cls=_Command)
+@click.argument("steps", metavar="[STEP]...", nargs=-1)
+@cluster_options
+@click.option(
+    "--steps",
+    "file_of_steps",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A YAML list of steps, before those of the command line.",
+)
+@click.option(
+    "-n", "--namespace", default="default", metavar="NAME", help="The namespace of names in steps."
+)
+@config_option
+@feature_gates_option
+@click.option("--seed", default=0, show_default=True, help="Breaks ties between nodes.")
+@top_option("rows of a table")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml", "html"]),
+    default="table",
+    show_default=True,
+)
+def whatif(
+    steps: tuple[str, ...],
+    paths: tuple[Path, ...],
+    reading: Reading,
+    kubeconfig: str,
+    context: str,
+    master: str,
+    file_of_steps: Path | None,
+    namespace: str,
+    file: str | None,
+    feature_gates: tuple[str, ...],
+    seed: int,
+    top: int,
+    output: str,
+) -> None:
+    """Try steps on a copy of a cluster, and show where pods land.
+
+    Shows where pods land, which stay pending and why, which are evicted or lost, and how full the
+    nodes are. Nothing is written to the cluster. The exit code is 0 if the steps hurt no pod, 1 if
+    pods are lost or newly pending, and 2 if the question cannot be answered. Without steps it is 1
+    if pods stay pending.
+
+    \b
+    Steps:
+      "add NUMBER like NODE"   "remove NODE"    "drain NODE"
+      "cordon NODE"            "uncordon NODE"  "taint NODE KEY[=VALUE]:EFFECT[-]"
+      "apply FILE"             "scale KIND/NAME NUMBER"
+      "delete [NAMESPACE/]POD" "priority CLASS NUMBER"
+      "weight [PROFILE/]PLUGIN NUMBER"
+      "configure FILE"         (another scheduler configuration)
+
+    \b
+    berth whatif "drain node-1"
+    berth whatif -f cluster.yaml "add 3 like node-1" "scale deployment/web 50"
+    berth whatif serve --help               (what-ifs over HTTP)
+    berth whatif sweep --help               (which fleet holds a workload for the least cost)
+    """
+    configure_logs(quiet=True)
+    try:
+        gates = gates_from(feature_gates)
+        written = [*(from_file(file_of_steps) if file_of_steps else ()), *steps]
+        parsed = steps_of(written)
+        configuration = load_file(file) if file else from_mapping(None)
+        live = Live(kubeconfig, context, master)
+        objects = cluster_of(paths, live, Explainer(configuration, gates).kinds, reading)
+        documents = Documents(objects, configuration, gates)
+        with telling():
+            result = result_of(documents, parsed, seed, namespace, reading=reading)
+        tell(*reading.findings.untold())
+    except StepError as problem:
+        sentence = sentence_of(written[problem.number - 1])
+        raise _Problem(f"step {problem.number}, {sentence!r}: {problem}") from None
+    except NO_ANSWER as problem:
+        raise _Problem(str(problem)) from None
+    if output == "json":
+        click.echo(msgspec.json.encode(result))
+    elif output == "yaml":
+        document = msgspec.to_builtins(result)
+        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+    elif output == "html":
+        sentences = "; ".join(map(sentence_of, written))
+        sheet = Sheet(f"what if: {sentences}" if written else "what if")
+        show(result, top, sheet)
+        click.echo(sheet.document(), nl=False)
+    else:
+        show(result, top, Console())
+    if result.hurts:
+        click.get_current_context().exit(1)
+    exit_with(reading)
+
+
+def show(result: Result, top: int, console: Console) -> None:
+    """Prints the conclusion and the tables of a result, at most `top` rows of each."""
+    for line in (result.conclusion, *result.notes):
+        console.print(shown(line), highlight=False)
+    by_workload: dict[str, Counter[str]] = {}
+    for placed in result.placed:
+        by_workload.setdefault(placed.workload, Counter())[placed.node] += 1
+    _table(
+        "placed",
+        ("workload", "pods", "nodes"),
+        [
+            (workload, str(nodes.total()), listed([_counted(n, c) for n, c in nodes.items()]))
+            for workload, nodes in by_workload.items()
+        ],
+        top,
+        console,
+    )
+    for title, before in (("pending", False), ("pending before", True)):
+        _table(
+            title,
+            ("workload", "pods", "each"),
+            [
+                (of.workload, str(len(of.pods)), of.reason)
+                for of in result.pending
+                if of.before == before
+            ],
+            top,
+            console,
+        )
+    _table(
+        "lost",
+        ("pod", "from", "because"),
+        [(of.pod, of.node, of.reason) for of in result.lost],
+        top,
+        console,
+    )
+    _table(
+        "kept",
+        ("pod", "on", "by disruption budget"),
+        [(of.pod, of.node, ", ".join(of.budgets)) for of in result.kept],
+        top,
+        console,
+    )
+    _table(
+        "not drained, as they came later",
+        ("pod", "on"),
+        [(of.pod, of.node) for of in result.returned],
+        top,
+        console,
+    )
+    _table(
+        "evicted",
+        ("pod", "from", "because", "replaced by"),
+        [(of.pod, of.node, of.reason, of.replacement or "none") for of in result.evicted],
+        top,
+        console,
+    )
+    _table(
+        "deleted",
+        ("pod", "workload", "from"),
+        [(of.pod, of.workload, of.node or "pending") for of in result.deleted],
+        top,
+        console,
+    )
+    _table(
+        "nodes that change",
+        ("node", "cpu %", "memory %", "pods"),
+        [_row(node) for node in result.nodes if node.before != node.after],
+        top,
+        console,
+    )
+
+
+def _counted(node: str, pods: int) -> str:
+    return node if pods == 1 else f"{node} ({pods})"
+
+
+def _row(change: NodeChange) -> tuple[str, ...]:
+    before, after = change.before, change.after
+    if after is None:
+        return change.node, "removed", "", ""
+    pairs = zip(_values(before), _values(after), strict=True)
+    return change.node, *(f"{old} > {new}" if old != new else new for old, new in pairs)
+
+
+def _values(fullness: Fullness | None) -> tuple[str, str, str]:
+    if fullness is None:
+        return "new", "new", "new"
+    return str(fullness.cpu), str(fullness.memory), str(fullness.pods)
+
+
+def _table(
+    title: str,
+    columns: tuple[str, ...],
+    rows: list[tuple[str, ...]],
+    top: int,
+    console: Console,
+) -> None:
+    if not rows:
+        return
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows[:top]:
+        table.add_row(*map(shown, row))
+    if len(rows) > top:
+        table.add_row(f"and {len(rows) - top} more")
+    console.print(table)
