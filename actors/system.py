@@ -36,6 +36,7 @@ from .cycle.actor import CycleActor
 from .cycle.doctor import Doctor
 from .informer.listers import Listers
 from .leader.actor import LeaderActor, terms_of
+from .leader.state import Terms
 from .mailboxes import Mailboxes
 from .preemption.actor import PreemptionActor
 from .process.heartbeat import Heartbeat
@@ -50,19 +51,16 @@ from .runtime.logger import get_logger
 from .runtime.supervisor import Child, OnCrash, Stage, Supervisor
 from .scheduling.decision.observer import DecisionObserver, observed_by
 from .scheduling.decision.scheduler import Scheduler
-from .server.actor import PROCESS_START, PageSources, ServerActor
+from .server.actor import ServerActor
 from .server.metrics.page import warn_of_unknown
-from .server.metrics.slis import HealthMeasures
 from .telemetry.instruments import Instruments
-from .telemetry.measures import Registry
 from .telemetry.tracing import Tracing
-from .wiring.glance import Lookout
+from .wiring.glance import Lookout, Parts
 from .wiring.informers import Informers, looked_up
-from .wiring.pages import Readiness, count_when_read, debug_of, health_of, metrics_of
+from .wiring.pages import Readiness, count_when_read, debug_of, pages_of, registry_for
 from .wiring.profiles import ProfilesInUse, SchedulerHandle, first_rules
 from .wiring.reloader import Reloader
 from .wiring.swap import Swap
-from .wiring.view import Shown, pages_of_packages
 
 log = get_logger(__name__)
 
@@ -95,6 +93,7 @@ class Daemon:
         gates, election = options.feature_gates, configuration.leader_election
         names = [profile.scheduler_name for profile in configuration.profiles]
         self._terms = terms_of(election, rng, names) if election.leader_elect else None
+        self._configuration, self._options = configuration, options
         self._clock, self._rng, self._access = clock, rng, access
 
         # The parts that all others share.
@@ -103,99 +102,98 @@ class Daemon:
         if instruments is None:
             instruments = Instruments(registry_for(options), clock.now, gates)
         self._instruments = instruments
+        self._in_binding = PodsInBinding()
         refusals = Refusals(clock)
         noted = NotedAccess(access, refusals)
         api = ApiObjects(noted.calls, clock, rng, noted.plugins)
-        listers = Listers(mailboxes, clock)
-        in_binding = PodsInBinding()
+        flights: FlightRecorder | None = None
+        if options.recorder_bytes:
+            put = None if flight_file is None else flight_file.put
+            flights = FlightRecorder(options.recorder_bytes, clock, put)
 
         # The profiles, and the informers of the kinds that they need.
+        listers = Listers(mailboxes, clock)
         handle = SchedulerHandle(
-            api, listers, in_binding, gates, clock.now, clock.wall, instruments
+            api, listers, self._in_binding, gates, clock.now, clock.wall, instruments
         )
         self._profiles = ProfilesInUse(configuration, handle, instruments.gate)
         profiles = self._profiles.by_name
         api.add_kinds(looked_up(profiles.values()))
-        informers = Informers(access, profiles, mailboxes, listers, gates, clock, rng)
-        self._informers = informers
+        self._informers = informers = Informers(
+            access, profiles, mailboxes, listers, gates, clock, rng
+        )
         self._rights = Rights(
             refusals, informers.paths, informers.refused, election, access.run_apart, clock
         )
         swap = Swap(self._profiles, informers, api, mailboxes)
         self._reloader = Reloader(file, swap.go_on_with, clock)
 
-        # The owners of state, and those who show it.
+        # The owners of state.
         outbox = RecorderState(SeriesTracker(socket.gethostname()))
         self._recorder = RecorderActor(mailboxes, outbox, noted.events, clock, rng)
         self._cache = CacheActor(mailboxes, CacheState())
         rules = first_rules(configuration, profiles, instruments, options)
         self._queue = QueueActor(mailboxes, QueueState(rules), clock, instruments)
+
+        # The parts that show the others.
         nodes, pods = informers.nodes.objects, informers.pods.objects
-        flights: FlightRecorder | None = None
-        if options.recorder_bytes:
-            put = None if flight_file is None else flight_file.put
-            flights = FlightRecorder(options.recorder_bytes, clock, put)
-        self._debugger = debugger = CacheDebugger(
-            mailboxes, nodes, pods, profiles.keys(), clock, in_binding.statistics
+        self._debugger = CacheDebugger(
+            mailboxes, nodes, pods, profiles.keys(), clock, self._in_binding.statistics
         )
         count_when_read(instruments, mailboxes, profiles)
-        self._readiness = readiness = Readiness(informers)
-        reloads = self._reloader
-        self.lookout = Lookout(
-            mailboxes, in_binding, informers, access.tenure, self._heartbeat, reloads
-        )
-        self.debug = debug_of(
-            debugger,
-            informers,
+        self._readiness = Readiness(informers)
+        parts = Parts(
+            options,
             mailboxes,
-            in_binding,
-            clock,
-            flights,
-            self.lookout,
+            instruments,
+            self._profiles,
+            informers,
+            self._in_binding,
+            self._debugger,
+            access.tenure,
             self._heartbeat,
+            self._reloader,
+            flights,
+            flight_file,
+            clock,
         )
-        self._server: ServerActor | None = None
+        self.lookout = Lookout(parts)
+        self.debug = debug_of(parts, self.lookout)
+        self._serving: tuple[Child, ...] = ()
         if options.serving is not None and options.serving.secure_port:
-            slis = HealthMeasures(registry_for(options), PROCESS_START.timestamp())
-            shown = PageSources(
-                health_of(election, access.tenure, self._heartbeat, readiness, options, slis),
-                metrics_of(
-                    instruments,
-                    mailboxes,
-                    informers,
-                    access.tenure,
-                    options,
-                    slis,
-                    flight_file,
-                    reloads,
-                ),
-                self._profiles.completed,
-                self.debug,
-                instruments.registry,
-                pages_of_packages(
-                    Shown(
-                        informers,
-                        self._profiles,
-                        self.lookout,
-                        self.debug,
-                        gates,
-                        self._heartbeat,
-                    )
-                ),
-            )
-            self._server = ServerActor(options.serving, options, shown, Random(rng.random()))
+            pages = pages_of(parts, self._readiness, self.lookout, self.debug)
+            server = ServerActor(options.serving, options, pages, Random(rng.random()))
+            self._serving = (Child("server", server.run, stop_deadline=10.0),)
 
         # The actors that decide and write, which only a leader may do.
         attempts = Attempts(mailboxes, clock, instruments, flights)
-        self._preemption = PreemptionActor(
+        observer = observed_by(observer or decision_log(), flights)
+        self._gated = self._deciding(noted, api, extenders, attempts, observer)
+        self._leading = self._gated if self._terms is None else self._leader(self._terms, noted)
+
+    def _deciding(
+        self,
+        noted: NotedAccess,
+        api: ApiObjects,
+        extenders: Extenders,
+        attempts: Attempts,
+        observer: DecisionObserver | None,
+    ) -> tuple[Child, ...]:
+        """Makes the actors that decide and write, which only a leader may do. Returns them in the
+        order in which they start.
+        """
+        mailboxes, clock, rng = self._mailboxes, self._clock, self._rng
+        configuration, profiles = self._configuration, self._profiles.by_name
+        gates = self._options.feature_gates
+        preemption = PreemptionActor(
             mailboxes, noted.calls, api, clock, rng, configuration.parallelism, attempts
         )
-        self._binding = BindingActor(
+        binding = BindingActor(
             mailboxes,
             extenders,
             api,
             clock,
-            in_binding,
+            self._in_binding,
             attempts,
             nominates=gates["NominatedNodeNameForExpectation"],
         )
@@ -204,9 +202,9 @@ class Daemon:
             configuration.percentage_of_nodes_to_score,
             configuration.extenders,
             remembers=gates["OpportunisticBatching"],
-            observer=observed_by(observer or decision_log(), flights),
+            observer=observer,
         )
-        self._cycle = CycleActor(
+        cycle = CycleActor(
             mailboxes,
             profiles,
             scheduler,
@@ -215,20 +213,30 @@ class Daemon:
             attempts,
             preempts_aside=gates["SchedulerAsyncPreemption"],
         )
-        self._doctor = Doctor(mailboxes, profiles, extenders, clock)
-        self._leader: LeaderActor | None = None
-        if self._terms is not None:
-            self._leader = LeaderActor(
-                self._terms,
-                noted,
-                mailboxes,
-                instruments,
-                next(iter(profiles)),
-                self._heartbeat.still_for,
-                Supervisor(self._gated(), clock, rng).run,
-                BootClock(),
-                rng,
-            )
+        doctor = Doctor(mailboxes, profiles, extenders, clock)
+        return (
+            Child("recorder's writers", self._recorder.write),
+            Child("preemption", preemption.run),
+            Child("binding", binding.run, stop_deadline=10.0),
+            Child("cycle", cycle.run),
+            Child("doctor", doctor.run, OnCrash.RETRY),
+        )
+
+    def _leader(self, terms: Terms, noted: NotedAccess) -> tuple[Child, ...]:
+        """Makes the actor that holds the lease and runs the gated parts meanwhile."""
+        leader = LeaderActor(
+            terms,
+            noted,
+            self._mailboxes,
+            self._instruments,
+            next(iter(self._profiles.by_name)),
+            self._heartbeat.still_for,
+            Supervisor(self._gated, self._clock, self._rng).run,
+            BootClock(),
+            self._rng,
+        )
+        # A stop ends the gated part, undoes the bindings under way, and releases the lease.
+        return (Child("leader election", leader.run, stop_deadline=20.0),)
 
     def children(self) -> tuple[Stage, ...]:
         """Returns the parts in the order in which they start. They stop in reverse."""
@@ -237,35 +245,14 @@ class Daemon:
             Child("reloader", self._reloader.run),
             Child("rights", self._rights.run, OnCrash.RETRY),
             Child("instruments", partial(self._instruments.run, self._clock)),
-            *self._serving(),
+            *self._serving,
             Child("recorder", self._recorder.run),
             Child("cache", self._cache.run),
             Child("queue", self._queue.run),
             self._informers.children(),  # They have started when they are synced.
             Child("cache debugger", self._debugger.run),
-            *self._leading(),
+            *self._leading,
             Child("watch for the end", self._readiness.run),
-        )
-
-    def _serving(self) -> tuple[Child, ...]:
-        if self._server is None:
-            return ()
-        return (Child("server", self._server.run, stop_deadline=10.0),)
-
-    def _leading(self) -> tuple[Child, ...]:
-        if self._leader is None:
-            return self._gated()
-        # A stop ends the gated part, undoes the bindings under way, and releases the lease.
-        return (Child("leader election", self._leader.run, stop_deadline=20.0),)
-
-    def _gated(self) -> tuple[Child, ...]:
-        """Returns the parts that only a leader runs, in the order in which they start."""
-        return (
-            Child("recorder's writers", self._recorder.write),
-            Child("preemption", self._preemption.run),
-            Child("binding", self._binding.run, stop_deadline=10.0),
-            Child("cycle", self._cycle.run),
-            Child("doctor", self._doctor.run, OnCrash.RETRY),
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -273,7 +260,7 @@ class Daemon:
         that ended it.
         """
         self._log_start()
-        if self._leader is None:
+        if self._terms is None:
             self._access.tenure.lasts_until(ALWAYS)
         supervisor = Supervisor(self.children(), self._clock, self._rng)
         try:
@@ -292,7 +279,7 @@ class Daemon:
             profiles=",".join(self._profiles.by_name),
             **lease,
         )
-        if self._server is not None:
+        if self._serving:
             warn_of_unknown(self._instruments.registry)
 
 
@@ -340,8 +327,3 @@ async def run_scheduler(
             flight_file=flight_file,
         )
         await daemon.run(task_status=task_status)
-
-
-def registry_for(options: Options) -> Registry:
-    """Makes a registry of metrics with the settings of the flags."""
-    return Registry(options.metrics.disabled, options.metrics.allow_labels)

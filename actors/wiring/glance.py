@@ -6,14 +6,22 @@ from functools import partial
 
 import msgspec
 
+from berth.config.options import Options
+
+from ..attempt.flight_file import FlightFile
+from ..attempt.flights import FlightRecorder
 from ..binding.state import PodsInBinding
+from ..cache.debugger import CacheDebugger
 from ..client.tenure import Tenure
 from ..mailboxes import Mailboxes
 from ..messages.queue import DumpQueued, ListQueued, MeasureQueue, QueuedPodDump
 from ..process.heartbeat import Heartbeat
 from ..runtime.ask import ask
+from ..runtime.clock import Clock
+from ..telemetry.instruments import Instruments
 from ..telemetry.problems import LoggedProblem, latest_problems
 from .informers import Informers
+from .profiles import ProfilesInUse
 from .reloader import Reloader
 
 MOST_SHOWN = 200
@@ -65,31 +73,37 @@ class Glance(msgspec.Struct, frozen=True, rename="camel"):
     outdated: str = ""
 
 
+class Parts(msgspec.Struct, frozen=True):
+    """The parts of the scheduler that its pages show."""
+
+    options: Options
+    mailboxes: Mailboxes
+    instruments: Instruments
+    profiles: ProfilesInUse
+    informers: Informers
+    in_binding: PodsInBinding
+    debugger: CacheDebugger
+    tenure: Tenure
+    heartbeat: Heartbeat
+    reloader: Reloader
+    flights: FlightRecorder | None
+    flight_file: FlightFile | None
+    clock: Clock
+
+
 class Lookout:
     """The place from which glances at the scheduler are taken, in its event loop."""
 
-    def __init__(
-        self,
-        mailboxes: Mailboxes,
-        in_binding: PodsInBinding,
-        informers: Informers,
-        tenure: Tenure,
-        heartbeat: Heartbeat,
-        reloads: Reloader,
-    ) -> None:
-        self._queue = mailboxes.queue
-        self._in_binding = in_binding
-        self._informers = informers
-        self._tenure = tenure
-        self._heartbeat = heartbeat
-        self._reloads = reloads
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
 
     async def glance(self) -> Glance:
         """Returns the present glance. Raises MailboxClosedError once the scheduler has ended."""
-        measures = await ask(self._queue, MeasureQueue)
-        keys = (await ask(self._queue, ListQueued))[:MOST_SHOWN]
-        dumped = await ask(self._queue, partial(DumpQueued, keys=keys))
-        counts, binding = measures.statistics, self._in_binding.statistics()
+        parts, queue = self._parts, self._parts.mailboxes.queue
+        measures = await ask(queue, MeasureQueue)
+        keys = (await ask(queue, ListQueued))[:MOST_SHOWN]
+        dumped = await ask(queue, partial(DumpQueued, keys=keys))
+        counts, binding = measures.statistics, parts.in_binding.statistics()
         rejected: dict[str, int] = {}
         for (plugin, _), number in measures.rejected.items():
             rejected[plugin] = rejected.get(plugin, 0) + number
@@ -104,16 +118,16 @@ class Lookout:
             binding.in_pre_bind,
             tuple(Rejections(plugin, number) for plugin, number in most_first if number),
             tuple(map(self._queued, dumped)),
-            self._tenure.permits(),
-            tuple(self._informers.problems()),
-            self._heartbeat.still_for(),
+            parts.tenure.permits(),
+            tuple(parts.informers.problems()),
+            parts.heartbeat.still_for(),
             latest_problems.lines(),
-            self._reloads.problem,
+            parts.reloader.problem,
         )
 
     def _queued(self, pod: QueuedPodDump) -> QueuedPod:
         plugins = {*pod.rejected_by, *pod.pending, pod.gated_by} - {""}
-        waiting = self._in_binding.get(pod.uid)
+        waiting = self._parts.in_binding.get(pod.uid)
         if waiting is not None:
             plugins = set(waiting.plugins)
         return QueuedPod(

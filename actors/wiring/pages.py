@@ -8,23 +8,16 @@ import anyio
 from anyio.abc import TaskStatus
 
 from berth.config.options import Options
-from berth.config.types import LeaderElectionConfiguration
 
-from ..attempt.flight_file import FlightFile
-from ..attempt.flights import FlightRecorder
-from ..binding.state import PodsInBinding
-from ..cache.debugger import CacheDebugger
-from ..client.tenure import Tenure
 from ..mailboxes import Mailboxes
 from ..messages.cache import CountCached
 from ..messages.queue import MeasureQueue
 from ..process.heartbeat import Heartbeat
 from ..process.watchdog import STALL_SECONDS
 from ..runtime.ask import ask
-from ..runtime.clock import Clock
 from ..scheduling.decision.profile import Profile
 from ..scheduling.decision.whereabouts import in_words, whereabouts
-from ..server.actor import Measure
+from ..server.actor import PROCESS_START, Measure, PageSources
 from ..server.debug import Debug
 from ..server.health import Check, Health, leader_election, ping
 from ..server.metrics.page import MetricsPage
@@ -32,9 +25,10 @@ from ..server.metrics.pod_resources import PodResources
 from ..server.metrics.sizes import register_sizes
 from ..server.metrics.slis import HealthMeasures
 from ..telemetry.instruments import Instruments
-from .glance import Lookout
+from ..telemetry.measures import Registry
+from .glance import Lookout, Parts
 from .informers import Informers
-from .reloader import Reloader
+from .view import Shown, pages_of_packages
 
 
 class Readiness:
@@ -73,17 +67,30 @@ class Readiness:
         return "process is shutting down" if self._stopping else None
 
 
-def health_of(
-    election: LeaderElectionConfiguration,
-    tenure: Tenure,
-    heartbeat: Heartbeat,
-    readiness: Readiness,
-    options: Options,
-    measures: HealthMeasures,
-) -> Health:
+def pages_of(parts: Parts, readiness: Readiness, lookout: Lookout, debug: Debug) -> PageSources:
+    """Makes what the server shows."""
+    slis = HealthMeasures(registry_for(parts.options), PROCESS_START.timestamp())
+    return PageSources(
+        _health(parts, readiness, slis),
+        _metrics(parts, slis),
+        parts.profiles.completed,
+        debug,
+        parts.instruments.registry,
+        pages_of_packages(Shown(parts, lookout, debug)),
+    )
+
+
+def registry_for(options: Options) -> Registry:
+    """Makes a registry of metrics with the settings of the flags."""
+    return Registry(options.metrics.disabled, options.metrics.allow_labels)
+
+
+def _health(parts: Parts, readiness: Readiness, measures: HealthMeasures) -> Health:
     """Makes the checks of kube-scheduler, in its order."""
-    elected = (leader_election(tenure, election),) if election.leader_elect else ()
-    live = (ping(heartbeat.still_for, lambda: _standstill(heartbeat), options.liveness_stall),)
+    election, heartbeat = parts.profiles.configuration.leader_election, parts.heartbeat
+    elected = (leader_election(parts.tenure, election),) if election.leader_elect else ()
+    stall = parts.options.liveness_stall
+    live = (ping(heartbeat.still_for, lambda: _standstill(heartbeat), stall),)
     ready = (
         Check("shutdown", readiness.stopping),
         Check("sched-handler-sync", readiness.unsynchronized),
@@ -99,31 +106,22 @@ def _standstill(heartbeat: Heartbeat) -> str:
     return f"the event loop has stood still for {heartbeat.still_for():.0f} s {where}".rstrip()
 
 
-def metrics_of(
-    instruments: Instruments,
-    mailboxes: Mailboxes,
-    informers: Informers,
-    tenure: Tenure,
-    options: Options,
-    health: HealthMeasures,
-    flight_file: FlightFile | None,
-    reloads: Reloader,
-) -> dict[str, Measure]:
+def _metrics(parts: Parts, health: HealthMeasures) -> dict[str, Measure]:
     """Makes the pages of metrics, by path. Only a leader shows the metrics of pods."""
+    registry, options, flight_file = parts.instruments.registry, parts.options, parts.flight_file
     register_sizes(
-        instruments.registry,
-        mailboxes,
-        informers.count_unreadable,
+        registry,
+        parts.mailboxes,
+        parts.informers.count_unreadable,
         lambda: 0 if flight_file is None else flight_file.dropped,
-        lambda: bool(reloads.problem),
+        lambda: bool(parts.reloader.problem),
     )
-    page = MetricsPage(instruments.registry, options.feature_gates)
-    resources = PodResources(
-        lambda: list(informers.pods.objects().values()), options.metrics.disabled
-    )
+    page = MetricsPage(registry, options.feature_gates)
+    pods = parts.informers.pods.objects
+    resources = PodResources(lambda: list(pods().values()), options.metrics.disabled)
 
     async def of_leader() -> bytes:
-        return await resources.text() if tenure.permits() else b""
+        return await resources.text() if parts.tenure.permits() else b""
 
     return {
         "/metrics": page.text,
@@ -132,27 +130,19 @@ def metrics_of(
     }
 
 
-def debug_of(
-    debugger: CacheDebugger,
-    informers: Informers,
-    mailboxes: Mailboxes,
-    in_binding: PodsInBinding,
-    clock: Clock,
-    flights: FlightRecorder | None,
-    lookout: Lookout,
-    heartbeat: Heartbeat,
-) -> Debug:
+def debug_of(parts: Parts, lookout: Lookout) -> Debug:
     """Makes the pages below /debug."""
+    heartbeat, flights = parts.heartbeat, parts.flights
     return Debug(
-        debugger.nodes,
-        debugger.compare,
-        mailboxes.queue,
-        lambda: in_binding.dump(clock.now()),
-        clock,
-        informers.unreadable,
+        parts.debugger.nodes,
+        parts.debugger.compare,
+        parts.mailboxes.queue,
+        lambda: parts.in_binding.dump(parts.clock.now()),
+        parts.clock,
+        parts.informers.unreadable,
         None if flights is None else flights.page,
         lookout.glance,
-        informers.pods.objects().get,
+        parts.informers.pods.objects().get,
         lambda: _standstill(heartbeat) if heartbeat.still_for() > STALL_SECONDS else "",
     )
 

@@ -18,7 +18,6 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ..attempt.attempts_page import AttemptsPage
 from ..configuration.page_packages import every_page
-from ..process.heartbeat import Heartbeat
 from ..runtime.logger import get_logger
 from ..runtime.other_loop import OtherLoop
 from ..scheduling.kube.kinds import WatchedKind
@@ -27,9 +26,7 @@ from ..server.actor import MakePage
 from ..server.debug import Debug, NoAnswerError, answered
 from ..server.request import Answer, Request, text
 from ..server.site import Page
-from .glance import Glance, Lookout
-from .informers import Informers
-from .profiles import ProfilesInUse
+from .glance import Glance, Lookout, Parts
 
 log = get_logger(__name__)
 
@@ -39,14 +36,11 @@ Objects = Mapping[WatchedKind, Mapping[str, HasMetadata]]
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """The parts of the scheduler that a view shows."""
+    """What a view shows."""
 
-    informers: Informers
-    profiles: ProfilesInUse
+    parts: Parts
     lookout: Lookout
     debug: Debug
-    feature_gates: Mapping[str, bool]
-    heartbeat: Heartbeat
 
 
 class View:
@@ -71,11 +65,11 @@ class View:
 
     @property
     def feature_gates(self) -> Mapping[str, bool]:
-        return self._shown.feature_gates
+        return self._shown.parts.options.feature_gates
 
     async def configuration(self) -> KubeSchedulerConfiguration:
         """Returns the configuration in use."""
-        return self._shown.profiles.configuration
+        return self._shown.parts.profiles.configuration
 
     async def objects(self, *kinds: WatchedKind) -> Objects:
         """Returns the objects that the scheduler follows at one moment, by kind and key: the
@@ -88,11 +82,11 @@ class View:
         return await answered(self._elsewhere, partial(self._now, kinds))
 
     async def _now(self, kinds: Collection[WatchedKind]) -> Objects:
-        return self._shown.informers.objects(kinds)
+        return self._shown.parts.informers.objects(kinds)
 
     def still_for(self) -> float:
         """Returns the seconds for which the scheduler's event loop has been blocked."""
-        return self._shown.heartbeat.still_for()
+        return self._shown.parts.heartbeat.still_for()
 
     async def glance(self) -> Glance:
         """Returns the state of the queue and the scheduler."""
