@@ -13,6 +13,11 @@ scheduling/, and the server decides nothing.
     recorder/     writes events and conditions
     server/       health, metrics and debug pages over HTTP
 
+The form of a state. Messages change the cache and the queue: `handle(message, now) -> effects`, of
+which the cache needs no time. The recorder has an outbox, which `handle` fills and writers empty.
+Informer, leader and binding are driven by answers of the API server and calls of plugins, with a
+method for each that returns what to do. Cycle, preemption and server own no state.
+
 The library that they decide with. It has no event loop, no I/O, no clock and no chance.
 
     scheduling/decision/    chooses a node: algorithm.py, from PreFilter to the chosen node; recall/
@@ -41,7 +46,7 @@ The machinery and the outside world.
     telemetry/      logs, kube-scheduler's metrics, traces
     process/        signals, the watchdog, the garbage collector, the version
     configuration/  reads the configuration file, and finds packages with plugins
-    command/        the `berth` command with `berth run` and `berth config`, and the flags
+    cli/            the `berth` command with `berth run` and `berth config`, and the flags
 
 A module imports only modules of lower floors; import-linter checks the floors in pyproject.toml.
 """
