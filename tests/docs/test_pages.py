@@ -28,7 +28,7 @@ from berth.tools.bench.measure import Result
 from berth.tools.views.commands.serve import serve
 from berth.tools.views.commands.sweep import sweep
 from tests.docs import flag_tables, rule_tables
-from tests.docs.blocks import BENCH, EXPLAIN, PAGES, PREEMPTION, ROOT, Block, blocks
+from tests.docs.blocks import BENCH, EXPLAIN, PAGES, PLUGINS, PREEMPTION, ROOT, Block, blocks
 from tests.kit.handle import NoApi
 
 README, CONFIGURATION = ROOT / "README.md", ROOT / "docs/configuration.md"
@@ -167,8 +167,8 @@ def test_the_feature_gates_and_their_defaults() -> None:
 
 
 def test_what_the_answers_of_plugins_depend_on() -> None:
-    recall = (ROOT / "docs/architecture.md").read_text().split("\n## Recall\n")[1].split("\n## ")[0]
-    told = dict(re.findall(r"^\| `([A-Z_]+)` \|.*\| ([^|]*) \|$", recall, re.MULTILINE))
+    row = r"^\| `DependsOn\.([A-Z_]+)`.*\| ([^|]*) \|$"
+    told = dict(re.findall(row, PLUGINS.read_text(), re.MULTILINE))
     assert told.keys() == {kind.name for kind in DependsOn}
     for name, plugin in IN_TREE.items():
         if extension_points(plugin) & {"preFilter", "filter", "preScore", "score"}:
