@@ -17,7 +17,7 @@ from typing import assert_never
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskStatus
 
 from ..attempt.ending import Attempts
 from ..attempt.failure import Stage, failed
@@ -38,6 +38,7 @@ from ..messages.recorder import PodBound, SetNominatedNode
 from ..runtime.actor import Actor
 from ..runtime.ask import ask
 from ..runtime.clock import Clock
+from ..runtime.race import race
 from ..runtime.workers import Line, Workers
 from ..scheduling.decision.profile import PreBindStep, Profile
 from ..scheduling.framework.events import ASSIGNED_POD_DELETE
@@ -231,16 +232,12 @@ class BindingActor(Actor[BindingMessage]):
         self._pods.wake_by(uid, decided.set)
         while (status := self._pods.take(uid)) is None:
             seconds = self._pods.deadline(uid) - self._clock.now()
-            async with anyio.create_task_group() as first:
 
-                async def time_out(seconds: float = seconds, first: TaskGroup = first) -> None:
-                    await self._clock.sleep(seconds)
-                    self._pods.expire(uid, self._clock.now())
-                    first.cancel_scope.cancel()
+            async def time_out(seconds: float = seconds) -> None:
+                await self._clock.sleep(seconds)
+                self._pods.expire(uid, self._clock.now())
 
-                first.start_soon(time_out)
-                await decided.wait()
-                first.cancel_scope.cancel()
+            await race(time_out, decided.wait)
         self._instruments.waited(status.code, began)
         return status
 

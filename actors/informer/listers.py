@@ -15,6 +15,7 @@ import anyio
 from ..mailboxes import Mailboxes
 from ..messages.cache import AssumeObject, RestoreObject
 from ..runtime.clock import Clock
+from ..runtime.race import race
 from ..scheduling.framework.interface import ObjectKey
 from ..scheduling.framework.status import Status
 from ..scheduling.kube.meta import HasMetadata, key
@@ -81,15 +82,7 @@ class Listers:
         for place in places:
             self._waiting.setdefault(place, {})[changed] = None
         try:
-            async with anyio.create_task_group() as first:
-
-                async def time_out() -> None:
-                    await self._clock.sleep(until - self._clock.now())
-                    first.cancel_scope.cancel()
-
-                first.start_soon(time_out)
-                await changed.wait()
-                first.cancel_scope.cancel()
+            await race(lambda: self._clock.sleep(until - self._clock.now()), changed.wait)
         finally:
             for place in places:
                 waiting = self._waiting[place]

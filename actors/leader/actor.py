@@ -23,6 +23,7 @@ from ..client.access import Access, Calls
 from ..mailboxes import Mailboxes
 from ..messages.recorder import EventType, RecordEvent
 from ..runtime.clock import Clock
+from ..runtime.exceptions import ungrouped
 from ..runtime.logger import get_logger
 from ..scheduling.kube.meta import ObjectReference
 from ..telemetry.instruments import Instruments
@@ -158,12 +159,10 @@ async def _during(work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
         with scope:
             await work()
 
-    try:
+    with ungrouped():
         async with anyio.create_task_group() as group:
             group.start_soon(run)
             try:
                 yield
             finally:
                 scope.cancel()
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None

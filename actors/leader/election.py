@@ -8,6 +8,7 @@ blocked for longer than the lease's duration counts as dead, and the lease is no
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 
@@ -16,7 +17,9 @@ from ..client.rest import ApiError, ConnectionFailedError
 from ..client.tenure import NEVER, Tenure
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock
+from ..runtime.exceptions import ungrouped
 from ..runtime.logger import get_logger
+from ..runtime.race import race
 from ..scheduling.kube.coordination import Lease
 from ..scheduling.kube.meta import ObjectMeta
 from .state import LeaderState, Terms, Wait, Write
@@ -186,19 +189,13 @@ class Election:
         if self._state.leading:
             seconds = min(seconds, self._state.left(self._clock.now()))
         answer: Lease | None = None
-        try:
-            async with anyio.create_task_group() as group:
 
-                async def call() -> None:
-                    nonlocal answer
-                    answer = await self._client.call(method, path, Lease, lease)
-                    group.cancel_scope.cancel()
+        async def call() -> None:
+            nonlocal answer
+            answer = await self._client.call(method, path, Lease, lease)
 
-                group.start_soon(call)
-                await self._clock.sleep(seconds)
-                group.cancel_scope.cancel()
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+        with ungrouped():
+            await race(call, partial(self._clock.sleep, seconds))
         if answer is None:
             raise ConnectionFailedError(NO_ANSWER)
         return answer

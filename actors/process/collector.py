@@ -31,6 +31,9 @@ from typing import Literal
 
 import anyio
 
+from ..runtime.exceptions import ungrouped
+from ..runtime.race import race
+
 # A young collection for every 4,000 objects more, a middle one for every 24,000, and a full one for
 # every 48,000: about 10 ms.
 THRESHOLDS = (4_000, 5, 1)
@@ -80,13 +83,8 @@ def tune_collector() -> None:
 
 async def collecting(work: Callable[[], Awaitable[None]]) -> None:
     """Runs `work` to its end, with a collection now and then, and raises its exception."""
-    try:
-        async with anyio.create_task_group() as group:
-            group.start_soon(_now_and_then)
-            await work()
-            group.cancel_scope.cancel()
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None
+    with ungrouped():
+        await race(_now_and_then, work)
 
 
 class Rounds:

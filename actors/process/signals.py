@@ -16,6 +16,7 @@ from types import FrameType
 import anyio
 from anyio.abc import TaskStatus
 
+from ..runtime.exceptions import ungrouped
 from ..runtime.logger import get_logger
 from .watchdog import ENDING, Watchdog
 
@@ -28,23 +29,15 @@ async def until_signalled(work: Callable[[], Awaitable[None]], watchdog: Watchdo
     """Runs `work` until it ends or a signal cancels it, and raises its exception. The watchdog ends
     the process if `work` does not end.
     """
-    try:
-        with watchdog.watching():
-            # The heartbeat goes on until the very end, as the work may get stuck while it stops.
-            async with anyio.create_task_group() as beating:
-                await beating.start(watchdog.heartbeat.run)
-                async with anyio.create_task_group() as group:
-                    await group.start(_cancel_on_signal, group.cancel_scope, watchdog)
-                    await work()
-                    group.cancel_scope.cancel()
-                beating.cancel_scope.cancel()
-    except ExceptionGroup as failures:
-        raise _first(failures) from None
-
-
-def _first(failure: Exception) -> Exception:
-    """Returns the first exception in a group, which may contain groups."""
-    return _first(failure.exceptions[0]) if isinstance(failure, ExceptionGroup) else failure
+    with ungrouped(), watchdog.watching():
+        # The heartbeat goes on until the very end, as the work may get stuck while it stops.
+        async with anyio.create_task_group() as beating:
+            await beating.start(watchdog.heartbeat.run)
+            async with anyio.create_task_group() as group:
+                await group.start(_cancel_on_signal, group.cancel_scope, watchdog)
+                await work()
+                group.cancel_scope.cancel()
+            beating.cancel_scope.cancel()
 
 
 async def each_signal(

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 def first_of(problem: BaseException) -> BaseException:
     """Returns the first exception inside a group and the groups in it; another one is itself."""
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     return problem
+
+
+@contextmanager
+def ungrouped() -> Iterator[None]:
+    """Raises the first exception of a group of a block in place of the group."""
+    try:
+        yield
+    except ExceptionGroup as failures:
+        raise first_of(failures) from None

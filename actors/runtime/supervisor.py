@@ -22,6 +22,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from .backoff import Backoff, Rng
 from .clock import Clock
 from .logger import get_logger
+from .race import race
 
 log = get_logger(__name__)
 
@@ -109,14 +110,7 @@ class Supervisor:
                 for name, event in ready.items():
                     stage.start_soon(_note_start, name, event)
 
-        async with anyio.create_task_group() as first:
-
-            async def until(wait: Callable[[], Awaitable[object]]) -> None:
-                await wait()
-                first.cancel_scope.cancel()
-
-            first.start_soon(until, all_started)
-            first.start_soon(until, self._ended.wait)
+        await race(all_started, self._ended.wait)
         return not self._ended.is_set()
 
     def _launch(

@@ -34,6 +34,7 @@ from ..client.rest import Client, Connection
 from ..process.version import USER_AGENT
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock, SystemClock
+from ..runtime.exceptions import ungrouped
 from ..runtime.logger import get_logger
 from ..runtime.other_loop import OtherLoop
 from ..runtime.own_thread import in_own_thread
@@ -186,10 +187,8 @@ class ServerActor:
                     " tokens won't work."
                 )
             task_status.started()
-            try:
+            with ungrouped():
                 await in_own_thread(partial(serve, listener), "server")
-            except ExceptionGroup as failures:
-                raise _first(failures) from None
 
     def _client(self, connection: Connection) -> Client:
         return Client(
@@ -206,11 +205,6 @@ class ServerActor:
             settings.webhook_cache_unauthorized_ttl,
             self._measures,
         )
-
-
-def _first(failure: Exception) -> Exception:
-    """Returns the first exception in a group, which may contain groups."""
-    return _first(failure.exceptions[0]) if isinstance(failure, ExceptionGroup) else failure
 
 
 def pages(

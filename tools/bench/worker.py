@@ -31,6 +31,7 @@ from berth.actors.process.collector import (
 )
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.exceptions import first_of
+from berth.actors.runtime.race import race
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.system import Daemon
 from berth.actors.telemetry.logs import configure_logs
@@ -299,16 +300,15 @@ async def _main() -> None:
     orders = _Orders()
     match await orders.next():
         case RunWorkload() as order:
-            async with anyio.create_task_group() as group:
 
-                async def end_with_input() -> None:
-                    while await orders.next() is not None:
-                        pass
-                    group.cancel_scope.cancel()
+            async def end_with_input() -> None:
+                while await orders.next() is not None:
+                    pass
 
-                group.start_soon(end_with_input)
+            async def run(order: RunWorkload = order) -> None:
                 _say(await run_in_process(order))
-                group.cancel_scope.cancel()
+
+            await race(end_with_input, run)
         case RunScheduler() as order:
             await _run_scheduler(order, orders)
         case _:

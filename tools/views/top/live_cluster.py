@@ -23,7 +23,7 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
 from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed, WatchUpdate
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.runtime.exceptions import first_of
+from berth.actors.runtime.exceptions import ungrouped
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import key as key_of
@@ -75,18 +75,15 @@ class Live:
         self._telling = CapacityLimiter(1)
 
     async def watch(self, take: Callable[[Event], None]) -> NoReturn:
-        with lost_in_words(self._target.server):
-            try:
-                async with (
-                    remote(self._connection(), SystemClock(), Random(), QPS, BURST) as cluster,
-                    reached(self._target) as (server, access),
-                    _session() as session,
-                ):
-                    with lost_in_words(server):
-                        glance = partial(_glance, session, server, access)
-                        await _watch(cluster, glance, take)
-            except BaseExceptionGroup as problems:
-                raise first_of(problems) from None
+        with lost_in_words(self._target.server), ungrouped():
+            async with (
+                remote(self._connection(), SystemClock(), Random(), QPS, BURST) as cluster,
+                reached(self._target) as (server, access),
+                _session() as session,
+            ):
+                with lost_in_words(server):
+                    glance = partial(_glance, session, server, access)
+                    await _watch(cluster, glance, take)
         raise AssertionError
 
     async def story(self, key: str) -> PodStory | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from berth.actors.runtime.exceptions import first_of
+import pytest
+
+from berth.actors.runtime.exceptions import first_of, ungrouped
 
 
 def test_the_first_exception_is_found_inside_nested_groups() -> None:
@@ -10,3 +12,10 @@ def test_the_first_exception_is_found_inside_nested_groups() -> None:
     inner = ExceptionGroup("inner", [first, second])
     assert first_of(BaseExceptionGroup("outer", [inner, KeyboardInterrupt()])) is first
     assert first_of(second) is second
+
+
+def test_a_block_raises_the_exception_in_place_of_its_groups() -> None:
+    first = ValueError("first")
+    with pytest.raises(ValueError, match="first") as raised, ungrouped():
+        raise ExceptionGroup("outer", [ExceptionGroup("inner", [first, KeyError("second")])])
+    assert raised.value is first
