@@ -19,7 +19,7 @@ import msgspec
 from ..runtime.clock import Clock
 from ..runtime.logger import get_logger
 from .attempts_page import AttemptsPage, RecordedAttempt, Rejection
-from .flights import Columns, KeptAttempt, rendered
+from .flights import KeptAttempt, Verdicts, rendered
 
 log = get_logger(__name__)
 
@@ -48,7 +48,7 @@ class FlightFile:
         self._changed = threading.Condition()
         self._lost = 0  # attempts since the last that was written
         self._fails = False
-        self._columns: Columns | None = None
+        self._verdicts: Verdicts | None = None
         self._rejections: tuple[Rejection, ...] = ()
         self._descriptor = -1
         self._length = 0
@@ -105,11 +105,11 @@ class FlightFile:
 
     def _rendered(self, attempt: KeptAttempt) -> RecordedAttempt:
         epoch = self._clock.wall().timestamp() - self._clock.now()
-        columns = attempt.columns
-        if columns is None:
+        verdicts = attempt.verdicts
+        if verdicts is None:
             return rendered(attempt, epoch, ())
-        if columns is not self._columns:
-            self._columns, self._rejections = columns, columns.rejections()
+        if verdicts is not self._verdicts:
+            self._verdicts, self._rejections = verdicts, verdicts.rejections()
         return rendered(attempt, epoch, self._rejections)
 
     def _write(self, line: bytes) -> None:

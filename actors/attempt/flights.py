@@ -1,10 +1,10 @@
 """The flight recorder: the latest attempts of all pods, in a bounded number of bytes.
 
-An attempt keeps names, numbers and columns, never a pod, a node or a snapshot. They are
-put into words only when a page is asked for. Equal columns of consecutive attempts are kept once.
-As each decision pays for the recorder, an attempt keeps a few rows of the columns that the decision
-has made anyway. The best nodes are named for a reader, or before the names change. Where few nodes
-share the highest score, they are found for many attempts together.
+An attempt keeps names, numbers and verdicts, never a pod, a node or a snapshot. They are put into
+words only when a page is asked for. Equal verdicts of consecutive attempts are kept once, until the
+last of these goes. As each decision pays for the recorder, an attempt keeps a few rows of the
+columns that the decision has made anyway. The best nodes are named for a reader, or before the
+names change. Where few nodes share the highest score, they are found for many attempts together.
 """
 
 from __future__ import annotations
@@ -43,43 +43,25 @@ SCORED = 1 << 14  # nodes whose scores are kept until the best of them are found
 NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 
 
-class Names(msgspec.Struct):
-    """The names of the nodes by row, which many columns share. `users` is the number of kept
-    columns that use them; until there are some, the names are those of the nodes in the cluster.
-    """
+class Names(msgspec.Struct, eq=False):
+    """The names of the nodes by row, which many verdicts share."""
 
     by_row: list[str]
-    users: int = 0
 
     @property
     def size(self) -> int:
         return NAME_BYTES * len(self.by_row)
 
 
-class Columns(msgspec.Struct):
-    """The verdicts on all nodes, which many attempts share.
-
-    `verdicts` are compared with those of the next attempt, unless it has the same `mark` of a
-    diagnosis. `users` is the number of kept attempts that use the columns.
-    """
-
-    names: Names
-    verdicts: Verdicts
-    mark: object = None
-    users: int = 0
-
-    def rejections(self) -> tuple[Rejection, ...]:
-        """Puts the verdicts into words."""
-        return tuple(_rejections(self.names.by_row, self.verdicts))
-
-
 class Verdicts(msgspec.Struct, frozen=True):
-    """The verdicts in the form of a Diagnosis, with its arrays as bytes.
+    """The verdicts on all nodes in the form of a Diagnosis, with its arrays as bytes. Consecutive
+    attempts share them.
 
     `keys` are empty if each plugin has one key. `view` are the rows, empty for all. `outside` is
     the status of the nodes that no plugin rejected.
     """
 
+    names: Names
     size: int
     message: str
     outside: Status
@@ -89,6 +71,10 @@ class Verdicts(msgspec.Struct, frozen=True):
     by: bytes = b""
     codes: bytes = b""
     keys: bytes = b""
+
+    def rejections(self) -> tuple[Rejection, ...]:
+        """Puts the verdicts into words."""
+        return tuple(_rejections(self.names.by_row, self))
 
 
 class Scores(msgspec.Struct, gc=False):
@@ -141,7 +127,7 @@ class KeptAttempt(msgspec.Struct, frozen=True, gc=False):
     feasible: int = 0
     scores: Scores | None = None
     message: str = ""
-    columns: Columns | None = None
+    verdicts: Verdicts | None = None
     nominated: str = ""
     victims: tuple[str, ...] = ()
 
@@ -176,7 +162,9 @@ class FlightRecorder(DecisionObserver):
         self._names: Names | None = None
         self._order: Ints | None = None  # with which the names change
         self._snapshot: Snapshot | None = None
-        self._columns: Columns | None = None
+        # Those of the latest attempt that has some, and the mark of its diagnosis.
+        self._verdicts: Verdicts | None = None
+        self._mark: object = None
 
     def deciding(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, start: int, *, extended: bool
@@ -244,16 +232,15 @@ class FlightRecorder(DecisionObserver):
             if self._file is not None and scores is not None and self._names is not None:
                 scores.name(self._names.by_row)
         else:
-            result, nominated, columns, size = "error", "", None, PLAIN_BYTES
+            result, nominated, verdicts, size = "error", "", None, PLAIN_BYTES
             victims: tuple[str, ...] = ()
             if type(outcome) is Unfit:
                 result, message = "unschedulable", outcome.message[:LONGEST_MESSAGE]
-                columns = self._verdicts(message)
-                if columns is None:
+                verdicts = self._latest_verdicts(message)
+                if verdicts is None:
                     size += 4 * len(message)
                 else:
-                    columns.users += 1
-                    message = columns.verdicts.message  # which counts there
+                    message = verdicts.message  # which counts there
                 if outcome.nomination is not None:
                     nominated = outcome.nomination.node
                     victims = tuple(victim.key for victim in outcome.nomination.victims)
@@ -274,7 +261,7 @@ class FlightRecorder(DecisionObserver):
                 queued.flushed,
                 result,
                 message=message,
-                columns=columns,
+                verdicts=verdicts,
                 nominated=nominated,
                 victims=victims,
             )
@@ -316,7 +303,7 @@ class FlightRecorder(DecisionObserver):
         self._name(key)
         epoch = self._clock.wall().timestamp() - self._clock.now()
         shown = tuple(
-            rendered(kept, epoch, () if kept.columns is None else kept.columns.rejections())
+            rendered(kept, epoch, () if kept.verdicts is None else kept.verdicts.rejections())
             for kept in self._attempts
             if kept.key == key
         )
@@ -325,7 +312,7 @@ class FlightRecorder(DecisionObserver):
 
     @property
     def size(self) -> int:
-        """The bytes that are kept, estimated generously, with the columns that attempts share."""
+        """The bytes that are kept, estimated generously, with the verdicts that attempts share."""
         return self._size
 
     def _find(self) -> None:
@@ -348,9 +335,9 @@ class FlightRecorder(DecisionObserver):
     def _keep_within_bounds(self) -> None:
         while self._size > self._most and self._attempts:
             self._evict()
-        if self._size > self._most:  # for the columns alone
+        if self._size > self._most:  # for the names alone
             self._name()
-            self._names = self._columns = None
+            self._names = None
             self._size = 0
 
     def _names_in(self, snapshot: Snapshot) -> Names:
@@ -366,7 +353,7 @@ class FlightRecorder(DecisionObserver):
         self._order = snapshot.columns.order
         return names
 
-    def _verdicts(self, message: str) -> Columns | None:
+    def _latest_verdicts(self, message: str) -> Verdicts | None:
         """Returns the verdicts on all nodes: those of the attempt before, if they are equal."""
         evaluation, snapshot = self._evaluation, self._snapshot
         if evaluation is None or snapshot is None:
@@ -380,47 +367,40 @@ class FlightRecorder(DecisionObserver):
             mark = diagnosis.mark
             if prefilter.restricted_by:
                 outside = unresolvable(prefilter.reason_outside)
-        columns = self._columns
-        if columns is not None and columns.names is names:
-            before = columns.verdicts
-            same = mark is not None and columns.mark is mark
+        before, shares_names = self._verdicts, False
+        if before is not None and before.names is names:
+            shares_names = True
+            same = mark is not None and self._mark is mark
             if same and before.message == message and before.outside == outside:
-                return columns
-            verdicts = _verdicts(evaluation, message, outside)
-            if verdicts == before:
-                columns.mark = mark
-                return columns
-        else:
-            verdicts = _verdicts(evaluation, message, outside)
-        old, columns = columns, Columns(names, verdicts, mark)
-        self._columns = columns
-        if not names.users:
-            self._size += names.size
-        names.users += 1
-        self._size += verdicts.size
-        if old is not None and not old.users:
-            self._release(old)
-        return columns
+                return before
+        self._mark = mark
+        verdicts = _verdicts(names, evaluation, message, outside)
+        if verdicts == before:
+            return before
+        self._verdicts = verdicts
+        self._size += verdicts.size + (0 if shares_names else names.size)
+        return verdicts
 
     def _evict(self) -> None:
-        """Drops the oldest attempt, with the columns that no other has."""
+        """Drops the oldest attempt, with the verdicts and the names that the next one does not
+        share.
+        """
         attempt = self._attempts.popleft()
         self._size -= attempt.size
-        columns = attempt.columns
-        if columns is not None:
-            columns.users -= 1
-            if not columns.users and columns is not self._columns:
-                self._release(columns)
+        verdicts = attempt.verdicts
+        if verdicts is None:
+            return
+        others = (kept.verdicts for kept in self._attempts if kept.verdicts is not None)
+        following = next(others, None)
+        if following is None:
+            self._verdicts = None
+        if following is not verdicts:
+            self._size -= verdicts.size
+            if following is None or following.names is not verdicts.names:
+                self._size -= verdicts.names.size
 
-    def _release(self, columns: Columns) -> None:
-        names = columns.names
-        self._size -= columns.verdicts.size
-        names.users -= 1
-        if not names.users:
-            self._size -= names.size
 
-
-def _verdicts(evaluation: Evaluation, message: str, outside: Status) -> Verdicts:
+def _verdicts(names: Names, evaluation: Evaluation, message: str, outside: Status) -> Verdicts:
     # As few calls as possible: each rejected pod pays for them.
     diagnosis, live, size = evaluation.diagnosis, evaluation.live, 1000 + 4 * len(message)
     is_long = len(message) >= LONGEST_MESSAGE  # and otherwise it has all words
@@ -429,7 +409,7 @@ def _verdicts(evaluation: Evaluation, message: str, outside: Status) -> Verdicts
         size += bytes_of_texts
         outside = Status(outside.code, reasons, outside.plugin)
     if diagnosis is None or live is None:
-        return Verdicts(size, message, outside)
+        return Verdicts(names, size, message, outside)
     words, plugins, rows = diagnosis.words(live), diagnosis.plugins, diagnosis.view.rows
     number, by = len(words), diagnosis.by.tobytes()
     if is_long or number > FEW_KEYS:
@@ -443,6 +423,7 @@ def _verdicts(evaluation: Evaluation, message: str, outside: Status) -> Verdicts
     nodes = diagnosis.by.size
     size += nodes * (3 + (8 if view else 0) + (8 if keys else 0))
     return Verdicts(
+        names,
         size,
         message,
         outside,
