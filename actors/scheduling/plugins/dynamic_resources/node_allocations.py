@@ -33,9 +33,10 @@ from .allocator import (
     allocate,
 )
 from .extended import ClassesByResource, RequestMapping, requests_for, with_requests
-from .inventory import EVERY_NODE, Inventory
+from .inventory import Inventory
 from .pools import NodePools
 from .requests import AllocationError, ClaimRequests, ClassByName, claim_requests
+from .slices import EVERY_NODE
 from .stale_rows import StaleRows
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=dict, order="deterministic")

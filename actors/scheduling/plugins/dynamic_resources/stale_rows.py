@@ -8,7 +8,8 @@ from berth.plugin import Bools, NodeView
 
 from ...model.columns import NodeColumns
 from ...model.vectors import grown
-from .inventory import EVERY_NODE, Inventory
+from .inventory import Inventory
+from .slices import EVERY_NODE
 
 
 class StaleRows:

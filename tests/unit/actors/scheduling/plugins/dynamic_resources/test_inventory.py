@@ -8,13 +8,14 @@ from weakref import ref
 import msgspec
 import pytest
 
-from berth.actors.scheduling.plugins.dynamic_resources import inventory as inventory_of_devices
+from berth.actors.scheduling.plugins.dynamic_resources import device_answers
 from berth.actors.scheduling.plugins.dynamic_resources.allocator import allocate
 from berth.actors.scheduling.plugins.dynamic_resources.consumed_capacity import CapacityAmount
-from berth.actors.scheduling.plugins.dynamic_resources.inventory import EVERY_NODE, Inventory
+from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
 from berth.actors.scheduling.plugins.dynamic_resources.pools import NodePools
 from berth.actors.scheduling.plugins.dynamic_resources.requests import claim_requests
+from berth.actors.scheduling.plugins.dynamic_resources.slices import EVERY_NODE
 from berth.actors.scheduling.plugins.steps import Steps, TimedOutError
 from berth.plugin import CycleState, Pod, PodInfo, ResourceClaim, ResourceSlice
 from tests.kit.devices import (
@@ -67,8 +68,8 @@ def test_devices_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
         answers.append(ref(answer))
         return answer
 
-    monkeypatch.setattr(inventory_of_devices, "MOST_CONSUMED", 10)
-    monkeypatch.setattr(inventory_of_devices, "consumed_capacity", amounts)
+    monkeypatch.setattr(device_answers, "MOST_CONSUMED", 10)
+    monkeypatch.setattr(device_answers, "consumed_capacity", amounts)
     snapshot = cluster(device_class(), node("n"))
     inventory = Inventory(snapshot.objects)
     requests = claim_requests(msgspec.convert(claim("c"), ResourceClaim), lambda name: None)
@@ -86,7 +87,7 @@ def test_devices_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_selectors_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inventory_of_devices, "MOST_MATCHES", 12)
+    monkeypatch.setattr(device_answers, "MOST_MATCHES", 12)
     devices: list[str | Document] = [
         {"name": f"d{number}", "attributes": {"a": {"int": number}}} for number in range(5)
     ]
