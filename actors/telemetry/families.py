@@ -6,216 +6,183 @@ needs a feature gate is registered only if the gate is on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import get_args, get_type_hints
 
-from .measures import BETA, STABLE, Registry, exponential
+from .measures import Counter, Family, Gauge, Histogram, Registry, Stability, exponential
+
+# For each field its family with its labels; the stability, the buckets as first*factor^number, and
+# the feature gate; the text.
+TABLE = """
+attempts: scheduler_schedule_attempts_total{result,profile}
+    STABLE
+    Number of attempts to schedule pods, by the result. 'unschedulable' means a pod could not be
+    scheduled, while 'error' means an internal scheduler problem.
+event_handling: scheduler_event_handling_duration_seconds{event}
+    ALPHA 0.0001*2^12
+    Event handling latency in seconds.
+attempt_duration: scheduler_scheduling_attempt_duration_seconds{result,profile}
+    STABLE 0.001*2^15
+    Scheduling attempt latency in seconds (scheduling algorithm + binding)
+algorithm_duration: scheduler_scheduling_algorithm_duration_seconds
+    ALPHA 0.001*2^15
+    Scheduling algorithm latency in seconds
+preemption_victims: scheduler_preemption_victims
+    STABLE 1*2^7
+    Number of selected preemption victims
+preemption_attempts: scheduler_preemption_attempts_total
+    STABLE
+    Total preemption attempts in the cluster till now
+pending_pods: scheduler_pending_pods{queue}
+    STABLE
+    Number of pending pods, by the queue type. 'active' means number of pods in activeQ;
+    'backoff' means number of pods in backoffQ; 'unschedulable' means number of pods in
+    unschedulablePods that the scheduler attempted to schedule and failed; 'gated' is the number
+    of unschedulable pods that the scheduler never attempted to schedule because they are gated.
+goroutines: scheduler_goroutines{operation}
+    BETA
+    Number of running goroutines split by the work they do such as binding.
+batch_attempts: scheduler_batch_attempts_total{profile,result}
+    ALPHA
+    Counts of results when we attempt to use batching.
+batch_flushed: scheduler_batch_cache_flushed_total{profile,reason}
+    ALPHA
+    Counts of cache flushes by reason.
+sli_duration: scheduler_pod_scheduling_sli_duration_seconds{attempts}
+    BETA 0.01*2^20
+    E2e latency for a pod being scheduled, from the time the pod enters the scheduling queue and
+    might involve multiple scheduling attempts.
+pod_attempts: scheduler_pod_scheduling_attempts
+    STABLE 1*2^5
+    Number of attempts to successfully schedule a pod.
+after_flush: scheduler_pod_scheduled_after_flush_total
+    ALPHA
+    Number of pods that were successfully scheduled after being flushed from unschedulablePods
+    due to timeout. This metric helps detect potential queueing hint misconfigurations or event
+    handling issues.
+point_duration: scheduler_framework_extension_point_duration_seconds{extension_point,status,profile}
+    STABLE 0.0001*2^12
+    Latency for running all plugins of a specific extension point.
+plugin_duration: scheduler_plugin_execution_duration_seconds{plugin,extension_point,status}
+    ALPHA 0.00001*1.5^20
+    Duration for running a plugin at a specific extension point.
+incoming_pods: scheduler_queue_incoming_pods_total{queue,event}
+    STABLE
+    Number of pods added to scheduling queues by event and queue type.
+permit_wait: scheduler_permit_wait_duration_seconds{result}
+    BETA 0.001*2^15
+    Duration of waiting on permit.
+cache_size: scheduler_cache_size{type}
+    ALPHA
+    Number of nodes, pods, and assumed (bound) pods in the scheduler cache.
+unschedulable_pods: scheduler_unschedulable_pods{plugin,profile}
+    BETA
+    The number of unschedulable pods broken down by plugin name. A pod will increment the gauge
+    for all plugins that caused it to not schedule and so this metric have meaning only when
+    broken down by plugin.
+plugin_evaluations: scheduler_plugin_evaluation_total{plugin,extension_point,profile}
+    BETA
+    Number of attempts to schedule pods by each plugin and the extension point (available only
+    in PreFilter, Filter, PreScore, and Score).
+node_hint_duration: scheduler_get_node_hint_duration_seconds{hinted,profile}
+    ALPHA 0.00001*2^12
+    Latency for getting a node hint.
+store_duration: scheduler_store_schedule_results_duration_seconds{profile}
+    ALPHA 0.00001*2^12
+    Latency for getting a no.
+volume_failures: scheduler_volume_scheduling_stage_error_total{operation}
+    ALPHA
+    Volume scheduling stage error count
+hint_duration: scheduler_queueing_hint_execution_duration_seconds{plugin,event,hint}
+    ALPHA 0.00001*1.5^20 SchedulerQueueingHints
+    Duration for running a queueing hint function of a plugin.
+inflight_events: scheduler_inflight_events{event}
+    ALPHA SchedulerQueueingHints
+    Number of events currently tracked in the scheduling queue.
+preemption_duration: scheduler_preemption_goroutines_duration_seconds{result}
+    ALPHA 0.01*2^20 SchedulerAsyncPreemption
+    Duration in seconds for running goroutines for the preemption.
+preemptions: scheduler_preemption_goroutines_execution_total{result}
+    ALPHA SchedulerAsyncPreemption
+    Number of preemption goroutines executed.
+claim_creates: scheduler_resourceclaim_creates_total{status}
+    ALPHA DRAExtendedResource
+    Number of ResourceClaims creation requests within scheduler
+device_allocations: scheduler_dra_bindingconditions_allocations_total{profile,driver,status}
+    ALPHA DRADeviceBindingConditions
+    Number of allocations using devices with BindingConditions, counted per driver per
+    scheduling attempt
+device_wait: scheduler_dra_bindingconditions_wait_duration_seconds{profile,driver,status}
+    ALPHA 0.1*2^14 DRADeviceBindingConditions
+    Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.
+leads: leader_election_master_status{name}
+    ALPHA
+    Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1
+    indicates master. 'name' is the string used to identify the lease. Please make sure to group
+    by name.
+slow_renewals: leader_election_slowpath_total{name}
+    ALPHA
+    Total number of slow path exercised in renewing leader leases. 'name' is the string used to
+    identify the lease. Please make sure to group by name.
+"""
+_ROW = re.compile(
+    r"(?P<field>\w+): (?P<name>\w+)(?:{(?P<labels>[\w,]+)})?\n"
+    r" +(?P<stability>[A-Z]+)(?: (?P<buckets>[\d.]+\*[\d.]+\^\d+))?(?: (?P<gate>\w+))?\n"
+    r"(?P<text>(?: .*\n)+)"
+)
 
 
 class Families:
+    attempts: Family[Counter]
+    event_handling: Family[Histogram]
+    attempt_duration: Family[Histogram]
+    algorithm_duration: Family[Histogram]
+    preemption_victims: Family[Histogram]
+    preemption_attempts: Family[Counter]
+    pending_pods: Family[Gauge]
+    goroutines: Family[Gauge]
+    batch_attempts: Family[Counter]
+    batch_flushed: Family[Counter]
+    sli_duration: Family[Histogram]
+    pod_attempts: Family[Histogram]
+    after_flush: Family[Counter]
+    point_duration: Family[Histogram]
+    plugin_duration: Family[Histogram]
+    incoming_pods: Family[Counter]
+    permit_wait: Family[Histogram]
+    cache_size: Family[Gauge]
+    unschedulable_pods: Family[Gauge]
+    plugin_evaluations: Family[Counter]
+    node_hint_duration: Family[Histogram]
+    store_duration: Family[Histogram]
+    volume_failures: Family[Counter]
+    hint_duration: Family[Histogram]
+    inflight_events: Family[Gauge]
+    preemption_duration: Family[Histogram]
+    preemptions: Family[Counter]
+    claim_creates: Family[Counter]
+    device_allocations: Family[Counter]
+    device_wait: Family[Histogram]
+    leads: Family[Gauge]
+    slow_renewals: Family[Counter]
+
     def __init__(self, registry: Registry, gates: Mapping[str, bool]) -> None:
         apart = Registry()  # for families that are not shown because their gate is off
+        kinds = {field: get_args(hint)[0] for field, hint in get_type_hints(Families).items()}
+        for row in _ROW.finditer(TABLE):
+            shown = row["gate"] is None or gates[row["gate"]]
+            family = (registry if shown else apart).add(
+                kinds[row["field"]],
+                row["name"],
+                " ".join(row["text"].split()),
+                row["labels"].split(",") if row["labels"] else (),
+                Stability(row["stability"]),
+                buckets=_buckets(row["buckets"]) if row["buckets"] else (),
+            )
+            setattr(self, row["field"], family)
 
-        def by(gate: str) -> Registry:
-            return registry if gates[gate] else apart
 
-        self.attempts = registry.counter(
-            "scheduler_schedule_attempts_total",
-            "Number of attempts to schedule pods, by the result. 'unschedulable' means a pod "
-            "could not be scheduled, while 'error' means an internal scheduler problem.",
-            ("result", "profile"),
-            STABLE,
-        )
-        self.event_handling = registry.histogram(
-            "scheduler_event_handling_duration_seconds",
-            "Event handling latency in seconds.",
-            ("event",),
-            buckets=exponential(0.0001, 2, 12),
-        )
-        self.attempt_duration = registry.histogram(
-            "scheduler_scheduling_attempt_duration_seconds",
-            "Scheduling attempt latency in seconds (scheduling algorithm + binding)",
-            ("result", "profile"),
-            STABLE,
-            buckets=exponential(0.001, 2, 15),
-        )
-        self.algorithm_duration = registry.histogram(
-            "scheduler_scheduling_algorithm_duration_seconds",
-            "Scheduling algorithm latency in seconds",
-            buckets=exponential(0.001, 2, 15),
-        )
-        self.preemption_victims = registry.histogram(
-            "scheduler_preemption_victims",
-            "Number of selected preemption victims",
-            stability=STABLE,
-            buckets=exponential(1, 2, 7),
-        )
-        self.preemption_attempts = registry.counter(
-            "scheduler_preemption_attempts_total",
-            "Total preemption attempts in the cluster till now",
-            stability=STABLE,
-        )
-        self.pending_pods = registry.gauge(
-            "scheduler_pending_pods",
-            "Number of pending pods, by the queue type. 'active' means number of pods in activeQ;"
-            " 'backoff' means number of pods in backoffQ; 'unschedulable' means number of pods in"
-            " unschedulablePods that the scheduler attempted to schedule and failed; 'gated' is "
-            "the number of unschedulable pods that the scheduler never attempted to schedule "
-            "because they are gated.",
-            ("queue",),
-            STABLE,
-        )
-        self.goroutines = registry.gauge(
-            "scheduler_goroutines",
-            "Number of running goroutines split by the work they do such as binding.",
-            ("operation",),
-            BETA,
-        )
-        self.batch_attempts = registry.counter(
-            "scheduler_batch_attempts_total",
-            "Counts of results when we attempt to use batching.",
-            ("profile", "result"),
-        )
-        self.batch_flushed = registry.counter(
-            "scheduler_batch_cache_flushed_total",
-            "Counts of cache flushes by reason.",
-            ("profile", "reason"),
-        )
-        self.sli_duration = registry.histogram(
-            "scheduler_pod_scheduling_sli_duration_seconds",
-            "E2e latency for a pod being scheduled, from the time the pod enters the scheduling "
-            "queue and might involve multiple scheduling attempts.",
-            ("attempts",),
-            BETA,
-            buckets=exponential(0.01, 2, 20),
-        )
-        self.pod_attempts = registry.histogram(
-            "scheduler_pod_scheduling_attempts",
-            "Number of attempts to successfully schedule a pod.",
-            stability=STABLE,
-            buckets=exponential(1, 2, 5),
-        )
-        self.after_flush = registry.counter(
-            "scheduler_pod_scheduled_after_flush_total",
-            "Number of pods that were successfully scheduled after being flushed from "
-            "unschedulablePods due to timeout. This metric helps detect potential queueing hint "
-            "misconfigurations or event handling issues.",
-        )
-        self.point_duration = registry.histogram(
-            "scheduler_framework_extension_point_duration_seconds",
-            "Latency for running all plugins of a specific extension point.",
-            ("extension_point", "status", "profile"),
-            STABLE,
-            buckets=exponential(0.0001, 2, 12),
-        )
-        self.plugin_duration = registry.histogram(
-            "scheduler_plugin_execution_duration_seconds",
-            "Duration for running a plugin at a specific extension point.",
-            ("plugin", "extension_point", "status"),
-            buckets=exponential(0.00001, 1.5, 20),
-        )
-        self.incoming_pods = registry.counter(
-            "scheduler_queue_incoming_pods_total",
-            "Number of pods added to scheduling queues by event and queue type.",
-            ("queue", "event"),
-            STABLE,
-        )
-        self.permit_wait = registry.histogram(
-            "scheduler_permit_wait_duration_seconds",
-            "Duration of waiting on permit.",
-            ("result",),
-            BETA,
-            buckets=exponential(0.001, 2, 15),
-        )
-        self.cache_size = registry.gauge(
-            "scheduler_cache_size",
-            "Number of nodes, pods, and assumed (bound) pods in the scheduler cache.",
-            ("type",),
-        )
-        self.unschedulable_pods = registry.gauge(
-            "scheduler_unschedulable_pods",
-            "The number of unschedulable pods broken down by plugin name. A pod will increment "
-            "the gauge for all plugins that caused it to not schedule and so this metric have "
-            "meaning only when broken down by plugin.",
-            ("plugin", "profile"),
-            BETA,
-        )
-        self.plugin_evaluations = registry.counter(
-            "scheduler_plugin_evaluation_total",
-            "Number of attempts to schedule pods by each plugin and the extension point "
-            "(available only in PreFilter, Filter, PreScore, and Score).",
-            ("plugin", "extension_point", "profile"),
-            BETA,
-        )
-        self.node_hint_duration = registry.histogram(
-            "scheduler_get_node_hint_duration_seconds",
-            "Latency for getting a node hint.",
-            ("hinted", "profile"),
-            buckets=exponential(0.00001, 2, 12),
-        )
-        self.store_duration = registry.histogram(
-            "scheduler_store_schedule_results_duration_seconds",
-            "Latency for getting a no.",
-            ("profile",),
-            buckets=exponential(0.00001, 2, 12),
-        )
-        self.volume_failures = registry.counter(
-            "scheduler_volume_scheduling_stage_error_total",
-            "Volume scheduling stage error count",
-            ("operation",),
-        )
-        hints = by("SchedulerQueueingHints")
-        self.hint_duration = hints.histogram(
-            "scheduler_queueing_hint_execution_duration_seconds",
-            "Duration for running a queueing hint function of a plugin.",
-            ("plugin", "event", "hint"),
-            buckets=exponential(0.00001, 1.5, 20),
-        )
-        self.inflight_events = hints.gauge(
-            "scheduler_inflight_events",
-            "Number of events currently tracked in the scheduling queue.",
-            ("event",),
-        )
-        preemption = by("SchedulerAsyncPreemption")
-        self.preemption_duration = preemption.histogram(
-            "scheduler_preemption_goroutines_duration_seconds",
-            "Duration in seconds for running goroutines for the preemption.",
-            ("result",),
-            buckets=exponential(0.01, 2, 20),
-        )
-        self.preemptions = preemption.counter(
-            "scheduler_preemption_goroutines_execution_total",
-            "Number of preemption goroutines executed.",
-            ("result",),
-        )
-        extended = by("DRAExtendedResource")
-        self.claim_creates = extended.counter(
-            "scheduler_resourceclaim_creates_total",
-            "Number of ResourceClaims creation requests within scheduler",
-            ("status",),
-        )
-        conditions = by("DRADeviceBindingConditions")
-        self.device_allocations = conditions.counter(
-            "scheduler_dra_bindingconditions_allocations_total",
-            "Number of allocations using devices with BindingConditions, counted per driver per "
-            "scheduling attempt",
-            ("profile", "driver", "status"),
-        )
-        self.device_wait = conditions.histogram(
-            "scheduler_dra_bindingconditions_wait_duration_seconds",
-            "Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.",
-            ("profile", "driver", "status"),
-            buckets=exponential(0.1, 2, 14),
-        )
-        self.leads = registry.gauge(
-            "leader_election_master_status",
-            "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, "
-            "1 indicates master. 'name' is the string used to identify the lease. Please make sure "
-            "to group by name.",
-            ("name",),
-        )
-        self.slow_renewals = registry.counter(
-            "leader_election_slowpath_total",
-            "Total number of slow path exercised in renewing leader leases. 'name' is the string "
-            "used to identify the lease. Please make sure to group by name.",
-            ("name",),
-        )
+def _buckets(text: str) -> tuple[float, ...]:
+    first, factor, number = re.split(r"[*^]", text)
+    return exponential(float(first), float(factor), int(number))

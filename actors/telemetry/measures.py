@@ -244,11 +244,10 @@ class Registry:
         allow_labels: Mapping[str, Collection[str]] = {},
     ) -> None:
         self.disabled = frozenset(filter(None, disabled))
-        # Each registers a family. They raise ValueError if the name is taken.
-        self.counter = partial(self._add, Counter)
-        self.shared_counter = partial(self._add, SharedCounter)
-        self.gauge = partial(self._add, Gauge)
-        self.histogram = partial(self._add, Histogram)
+        self.counter = partial(self.add, Counter)
+        self.shared_counter = partial(self.add, SharedCounter)
+        self.gauge = partial(self.add, Gauge)
+        self.histogram = partial(self.add, Histogram)
         self.unexpected: Counter = SharedCounter()
         self._allow_labels = allow_labels
         self._families: dict[str, AnyFamily] = {}
@@ -295,7 +294,7 @@ class Registry:
         for refresh in self._refreshers:
             await refresh()
 
-    def _add(
+    def add(
         self,
         kind: type[C],
         name: str,
@@ -305,6 +304,7 @@ class Registry:
         *,
         buckets: Sequence[float] = (),
     ) -> Family[C]:
+        """Registers a family. Raises ValueError if the name is taken."""
         if name in self._families:
             raise ValueError(f"{name} is registered already")
         new: Callable[..., C] = kind
