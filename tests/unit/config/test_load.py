@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from berth.config.load import ConfigError, from_mapping
-from berth.config.types import API_VERSION, KIND, Duration, KubeSchedulerConfiguration
+from berth.config.load import ConfigError, from_mapping, validated
+from berth.config.types import (
+    API_VERSION,
+    KIND,
+    Duration,
+    KubeSchedulerConfiguration,
+    LeaderElectionConfiguration,
+)
 from tests.kit.cases import documents
 
 
@@ -47,6 +53,24 @@ def test_nothing_given_is_the_default() -> None:
 def test_what_does_not_fit_is_named(fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         from_mapping(document(**fields))
+
+
+@pytest.mark.parametrize(
+    ("field", "name"),
+    [("resource_name", "resourceName"), ("resource_namespace", "resourceNamespace")],
+)
+def test_flags_may_not_leave_the_lease_without_a_name(field: str, name: str) -> None:
+    """In a file, an empty name is the default."""
+    election: Any = {"leader_elect": True, field: ""}
+    configuration = KubeSchedulerConfiguration(
+        leader_election=LeaderElectionConfiguration(**election)
+    )
+    with pytest.raises(ConfigError, match=rf"^leaderElection.{name}: expected a name.*, got ''$"):
+        validated(configuration)
+    elects_nobody = {**election, "leader_elect": False}
+    validated(
+        KubeSchedulerConfiguration(leader_election=LeaderElectionConfiguration(**elects_nobody))
+    )
 
 
 @pytest.mark.parametrize(

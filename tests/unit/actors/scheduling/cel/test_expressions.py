@@ -40,6 +40,8 @@ def value(expression: str, values: Mapping[str, Any] = VALUES) -> Any:
         ("object.spec.names.all(object, object != 'z')", True),
         ("[1].map(variables, variables + 1)", [2]),
         ("type(object.spec) == map", True),
+        ("[false, true].map(k, {false: 'off', true: 'on'}[k])", ["off", "on"]),
+        ("dyn({1: 'one'})[1.0]", "one"),
         ("cel.bind(o, object.spec, o.replicas)", 3),
     ],
 )
