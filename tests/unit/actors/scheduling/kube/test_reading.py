@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berth.actors.scheduling import kube
 from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.kinds import BY_KIND, decode
@@ -20,6 +21,7 @@ from berth.actors.scheduling.kube.meta import ListMeta, Status
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader, UnreadableError
 from tests.kit.examples import examples
+from tests.kit.zero_values import other_defaults
 
 KINDS = (*(kind.type for kind in BY_KIND.values()), Lease, ListMeta, Status)
 TEXTS = st.sampled_from(["", "1", "2Gi"])
@@ -227,3 +229,7 @@ def test_a_document_and_its_json_are_read_alike() -> None:
     assert node.status.images[0].names == ()
     with pytest.raises(UnreadableError, match="allocatable"):
         decode({"apiVersion": "v1", "kind": "Node", "status": {"allocatable": {"cpu": "x"}}})
+
+
+def test_a_field_that_is_left_out_has_the_zero_value_of_go() -> None:
+    assert other_defaults(kube) == {}
