@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import msgspec
 import pytest
 
 from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.model.interner import LONGEST
 from berth.actors.scheduling.model.pod_template import Disk, PodTemplate, Templates, same_template
 
 
@@ -115,3 +117,14 @@ def test_a_pod_that_comes_shows_one_disk_in_conflict(mine: bool, other: bool, sh
         return PodTemplate(using(*disks))
 
     assert len(template(mine).values_if_added(template(other)).disks) == shown
+
+
+@pytest.mark.parametrize("is_heavy", [True, False])
+def test_a_template_is_kept_without_its_pods_unless_it_is_heavy(is_heavy: bool) -> None:
+    def labelled(**labels: str) -> Pod:
+        return msgspec.convert({"metadata": {"labels": labels}}, Pod)
+
+    templates = Templates()
+    of_pods_that_are_gone = ref(templates.of(labelled(a="x" * LONGEST * is_heavy)))
+    templates.of(labelled(b="y"))  # the latest template is kept in any case
+    assert (of_pods_that_are_gone() is None) is is_heavy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,13 @@ CLUSTER = [
 ]
 
 
-def explanation(tmp_path: Path, *extra: str, configuration: Document | None = None) -> str:
-    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all(CLUSTER))
+def explanation(
+    tmp_path: Path,
+    *extra: str,
+    configuration: Document | None = None,
+    besides: Iterable[Document] = (),
+) -> str:
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump_all([*CLUSTER, *besides]))
     arguments = ["-f", str(tmp_path / "cluster.yaml"), "--pod", "urgent", *extra]
     if configuration is not None:
         (tmp_path / "config.yaml").write_text(
@@ -142,6 +148,17 @@ def test_the_victims_and_why_each_other_node_was_not_chosen(tmp_path: Path) -> N
     }
     last = "default/urgent is nominated to best by DefaultPreemption: 1 pod is evicted first"
     assert f"{last} (or on another of best, equal, which cost the same, by chance)" in report
+
+
+def test_of_many_candidates_the_cheapest_are_shown(tmp_path: Path) -> None:
+    names = [f"dearer-{number}" for number in range(20)]
+    besides = [each for name in names for each in (node(name), pod(f"on-{name}", 4, name, 7))]
+    report = explanation(tmp_path, besides=besides)
+    table = report[report.index("nodes where preemption would help") :]
+    (rest,) = (line for line in table.splitlines() if " more " in line)
+    assert sum(name in table for name in names) == 15
+    assert "and 6 more" in rest  # and bound, whose budget would be violated
+    assert "they cost as much, or more" in rest
 
 
 def test_the_json_has_the_same_fields_as_the_recordings(tmp_path: Path) -> None:

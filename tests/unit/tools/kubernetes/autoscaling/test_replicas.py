@@ -72,6 +72,8 @@ ready ready gone gone => 500 700 900 900 => 30% => 2 => 4 => 60%
 ready ready ready ready ready => 100 300 500 250 250 => 50% => 5 => 3 => 28%
 ready ready ready unready unready => 100 300 500 250 250 => 50% => 5 => 2 => 30%
 ready pending pending pending pending => 100 - - - - => 50% => 5 => 1 => 10%
+ready ready ready unready => 475 475 475 475 => 50% => 4 => 4 => 47%
+ready => 600 => 50% => 5 => 2 => 60%
 ready ready ready hot hot => 100 300 500 250 250 => 50% => 5 => 2 => 30%
 ready ready ready ready ready failed failed => 100 300 500 250 250 - - => 50% => 5 => 3 => 28%
 ready ready ready => 1010 1030 1020 => 100% => 3 => 3 => 102%

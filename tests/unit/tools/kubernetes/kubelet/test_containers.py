@@ -153,6 +153,8 @@ def test_readiness_follows_the_probe_or_the_annotation() -> None:
     assert condition(document, "Ready") == ("False", "containers with unready status: [c]")
     assert progress(document, 100).due == 108
     assert condition(at(document, 108), "Ready") == ("True", "")
+    prompt = at(pod(container("c", readinessProbe={"periodSeconds": 3})), 100)
+    assert condition(prompt, "Ready") == ("True", ""), "a probe may begin and succeed at once"
     slow = container("c", readinessProbe=probe, startupProbe={"initialDelaySeconds": 20})
     document = at(at(pod(slow), 100), 120)
     assert progress(document, 120).due == 123, "the readiness probe begins after the start"

@@ -155,6 +155,10 @@ def test_the_resources_of_the_pod_itself_are_resized_but_not_removed(api: Api) -
     assert refused(api, resources=None) == (
         "spec.resources: Forbidden: pod-level resources cannot be removed"
     )
+    resize(api, resources={"requests": {"cpu": "3"}, "limits": {"cpu": "4"}})
+    assert refused(api, resources={"limits": None}) == (
+        "spec.resources.limits: Forbidden: pod-level resource limits cannot be removed"
+    )
 
 
 def test_quotas_and_limit_ranges_hold_for_resizes(api: Api) -> None:
