@@ -46,5 +46,5 @@ Where to find what.
     a what-if is tried                 answers/whatif/trial.py
     a what-if's drain asks the budgets answers/whatif/tried_budgets.py
     the page's feed is made            answers/feed/feed.py
-    the page is served                 views/page/page_server.py
+    the page is served                 views/page/page.py, by page_server.py
 """

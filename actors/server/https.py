@@ -214,7 +214,7 @@ class HttpsServer:
         async with self._busy(carried.transport):
             try:
                 async with asyncio.timeout(ANSWER_SECONDS) as limit:
-                    answer = await self._respond(_request(carried))
+                    answer = await self._respond(request_of(carried))
                     return await _sent(carried, answer, limit)
             except (ConnectionError, TimeoutError):
                 raise  # aiohttp ends the connection
@@ -237,7 +237,7 @@ class HttpsServer:
                 peer.patience = IDLE_SECONDS
 
 
-def _request(carried: web.BaseRequest) -> Request:
+def request_of(carried: web.BaseRequest) -> Request:
     query: dict[str, list[str]] = {}
     for name, value in carried.query.items():
         query.setdefault(name, []).append(value)

@@ -17,6 +17,7 @@ from playwright.async_api import Browser, Page, expect
 
 from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.runtime.clock import SystemClock
+from berth.actors.server.site import Page as Show
 from berth.actors.telemetry.problems import LoggedProblem
 from berth.actors.wiring.glance import Glance, QueuedPod, Rejections
 from berth.config.feature_gates import DEFAULTS
@@ -32,11 +33,13 @@ from berth.tools.answers.feed.story import (
     StoryChange,
     StoryCondition,
 )
+from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.demo.page_source import EmbeddedSource
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
-from berth.tools.views.page.page_server import Acts, Asks, Handler, serve_page
+from berth.tools.views.page.page import Acts
+from berth.tools.views.page.page_server import serve_page
 from tests.kit.page import FilledSource, node_of, pod_of
 from tests.kit.processes import free_port
 from tests.kit.programs import needs
@@ -127,8 +130,8 @@ async def served(
     source: Source,
     port: int = 0,
     acts: Acts | None = None,
-    asks: Asks | None = None,
-    does: Handler | None = None,
+    asks: WhatIfs | None = None,
+    does: Show | None = None,
 ) -> AsyncIterator[str]:
     async with anyio.create_task_group() as group:
         listener = socket.create_server(("127.0.0.1", port))

@@ -9,16 +9,17 @@ from __future__ import annotations
 import subprocess
 import tarfile
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import msgspec
 import pytest
-from aiohttp import web
 from playwright.async_api import Browser, expect
 
 from berth.tools.answers.whatif.conclusion import Kept, Pending, Result, Returned, WithoutPods
+from berth.tools.answers.whatif.frames import Answered
 from berth.tools.answers.whatif.fullness import Fullness, NodeChange
 from berth.tools.answers.whatif.placement import Deleted, Evicted, Lost, Placed
+from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from tests.integration.test_page import MESSAGE, browsing, filled, served
 from tests.kit.programs import needs
 
@@ -53,12 +54,13 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
         return source.read().decode()
 
 
+WEIGHTS = {"default-scheduler": {"ImageLocality": 1, "NodeAffinity": 2}}
+
+
 class Canned:
     """The same answer for each question."""
 
-    weights: ClassVar = {"default-scheduler": {"ImageLocality": 1, "NodeAffinity": 2}}
-
-    async def respond(self, request: web.Request) -> web.StreamResponse:
+    async def ask(self, question: bytes) -> Answered:
         half, empty = Fullness(50, 50, 2), Fullness(0, 0, 0)
         steady = [NodeChange(f"node-{number}", half, half) for number in range(2, 6)]
         nodes = [NodeChange("node-0", half, empty), NodeChange("node-1", half, half), *steady]
@@ -77,7 +79,7 @@ class Canned:
             [],
             [WithoutPods("Deployment shop/idle", 2, "shop/idle-new-1", "")],
         )
-        return web.Response(body=msgspec.json.encode(result))
+        return Answered(200, msgspec.Raw(msgspec.json.encode(result)))
 
 
 async def nothing(verb: str, node: str) -> str:
@@ -91,7 +93,7 @@ async def test_axe_finds_nothing_serious(
 ) -> None:
     viewport = {"width": width, "height": 800}
     async with (
-        served(filled(6, 12), acts=nothing, asks=Canned()) as url,
+        served(filled(6, 12), acts=nothing, asks=WhatIfs(Canned(), WEIGHTS)) as url,
         browsing(browser, viewport=viewport, color_scheme=scheme) as page,
     ):
         for view, text in VIEWS.items():

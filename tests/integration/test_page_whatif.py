@@ -13,10 +13,10 @@ from playwright.async_api import Browser, Page, expect
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.tools.answers.feed.node_actions import act
-from berth.tools.answers.whatif.http_service import Service
 from berth.tools.answers.whatif.listed_cluster import ListedCluster
 from berth.tools.answers.whatif.real_steps import RealSteps
 from berth.tools.answers.whatif.weights import weights_of
+from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.demo.page_source import EmbeddedSource
 from berth.tools.kubernetes.api.store import Store
@@ -81,7 +81,7 @@ async def toy() -> AsyncIterator[str]:
     source = EmbeddedSource(
         access, FilledSource().glance, nothing_recorded, configuration, DEFAULTS
     )
-    asks = Service(
+    asks = WhatIfs(
         ListedCluster(access, configuration, DEFAULTS), weights_of(configuration, DEFAULTS)
     )
     acts, does = partial(act, access), RealSteps(access).respond

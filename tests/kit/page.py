@@ -71,5 +71,5 @@ class FilledSource:
     async def glance(self) -> Glance:
         return self.quick
 
-    async def story(self, namespace: str, name: str) -> Story | None:
+    async def story(self, namespace: str, name: str, *, decides: bool = True) -> Story | None:
         return self.stories.get(f"{namespace}/{name}")

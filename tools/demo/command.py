@@ -37,10 +37,10 @@ from ..answers.manifests.manifests import read as read_manifests
 from ..answers.terminal.feature_gates import feature_gates_option, gates_from
 from ..answers.terminal.options import exit_with, manifest_options
 from ..answers.terminal.signal_end import cancel_at_signal
-from ..answers.whatif.http_service import Service
 from ..answers.whatif.listed_cluster import ListedCluster
 from ..answers.whatif.real_steps import RealSteps
 from ..answers.whatif.weights import weights_of
+from ..answers.whatif.whatif_endpoint import WhatIfs
 from ..cluster.apiserver.app import serve
 from ..cluster.apiserver.kubeconfig import kubeconfig
 from ..cluster.controllers.controller_manager import run_controllers
@@ -346,7 +346,7 @@ async def _run(settings: DemoSettings) -> Summary:
         page = EmbeddedSource(
             access, scheduler.glance, scheduler.recorded, configuration, settings.gates
         )
-        asks = Service(
+        asks = WhatIfs(
             ListedCluster(access, configuration, settings.gates),
             weights_of(configuration, settings.gates),
         )

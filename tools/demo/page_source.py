@@ -111,7 +111,7 @@ class EmbeddedSource:
                     held.pop(_key(item), None)
                     remove(item)
 
-    async def story(self, namespace: str, name: str) -> Story | None:
+    async def story(self, namespace: str, name: str, *, decides: bool = True) -> Story | None:
         objects = await objects_of(self._access)
         pod = next(
             (o for o in objects if o["kind"] == "Pod" and _key(o) == f"{namespace}/{name}"), None

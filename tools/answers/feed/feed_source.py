@@ -42,6 +42,10 @@ class Source(Protocol):
         """Returns the queue's counts, and the state of the scheduler."""
         ...
 
-    async def story(self, namespace: str, name: str) -> Story | msgspec.Raw | None:
-        """Returns the story of a pod, perhaps as JSON; None if there is no such pod."""
+    async def story(
+        self, namespace: str, name: str, *, decides: bool = True
+    ) -> Story | msgspec.Raw | None:
+        """Returns the story of a pod, perhaps as JSON; None if there is no such pod. It has a
+        decision only if `decides`.
+        """
         ...

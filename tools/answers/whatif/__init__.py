@@ -4,6 +4,6 @@ steps, trial         the steps, and how one after another is tried
 tried_*              the copy: its documents and its budgets
 placement            decides the pending pods
 question, conclusion a question in JSON, and its answer
-http_service         answers over HTTP; answer_process, answer_worker: in a process beside
+whatif_endpoint      answers over HTTP; answer_process, answer_worker: in a process beside
 sweep/               compares fleets
 """

@@ -12,7 +12,14 @@ from http import HTTPStatus
 import anyio
 import msgspec
 
-from berth.actors.server.request import MOST_BYTES
+from berth.actors.server.request import (
+    JSON,
+    MOST_BYTES,
+    NOSNIFF,
+    Answer,
+    BodyTooLongError,
+    UnreadableBodyError,
+)
 
 BODY_SECONDS = 10.0  # in which a question arrives
 MOST_ARRIVING = 32
@@ -36,26 +43,11 @@ class RefusedError(Exception):
         self.refusal = Refusal(field, problem)
 
     @property
-    def headers(self) -> dict[str, str]:
-        """The headers of an answer over HTTP with this status."""
+    def answer(self) -> Answer:
+        """The refusal over HTTP."""
         again = self.status is HTTPStatus.TOO_MANY_REQUESTS
-        return {"Retry-After": str(RETRY_SECONDS)} if again else {}
-
-
-class TooSlowError(RefusedError):
-    """A question has not arrived in time."""
-
-    def __init__(self) -> None:
-        problem = f"expected the question within {BODY_SECONDS:g} seconds"
-        super().__init__(HTTPStatus.REQUEST_TIMEOUT, "", problem)
-
-
-class TooLargeError(RefusedError):
-    """A question is longer than MOST_BYTES."""
-
-    def __init__(self) -> None:
-        problem = f"the question is too long: expected at most {MOST_BYTES} bytes"
-        super().__init__(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", problem)
+        headers = (("Retry-After", str(RETRY_SECONDS)), *NOSNIFF) if again else NOSNIFF
+        return Answer(msgspec.json.encode(self.refusal), self.status, JSON, headers)
 
 
 class Arrivals:
@@ -67,7 +59,7 @@ class Arrivals:
         self._scopes: dict[anyio.CancelScope, None] = {}
 
     async def whole(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Returns a body that arrives in time. Raises TooSlowError, and what `read` does."""
+        """Returns a body that arrives in time, of at most MOST_BYTES. Raises RefusedError."""
         if len(self._scopes) >= MOST_ARRIVING:
             next(iter(self._scopes)).cancel()
         scope = anyio.CancelScope(deadline=anyio.current_time() + BODY_SECONDS)
@@ -75,9 +67,16 @@ class Arrivals:
         try:
             with scope:
                 return await read()
+        except BodyTooLongError:
+            problem = f"the question is too long: expected at most {MOST_BYTES} bytes"
+            raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", problem) from None
+        except UnreadableBodyError:
+            problem = "expected a body in the encoding that the head states"
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "", problem) from None
         finally:
             del self._scopes[scope]
-        raise TooSlowError
+        problem = f"expected the question within {BODY_SECONDS:g} seconds"
+        raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, "", problem)
 
 
 class Turns:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from http import HTTPStatus
 from itertools import count
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from aiohttp import web
 
 from berth.actors.client.access import Calls
 from berth.actors.client.rest import CONTENT_TYPES, ApiError
+from berth.actors.server.request import JSON, Answer, Request
 
 from ...kubernetes.api.types.resources import BY_KIND, KINDS, Kind
 from ..explain.changes.another_node import node_like
@@ -20,9 +19,8 @@ from ..explain.cluster_source import SourceError
 from ..explain.subject import Subject
 from ..feed.node_actions import NODES, act
 from ..manifests.manifests import ManifestError, Manifests, read_objects, read_text
-from .http_service import body_of
 from .question import question_of
-from .question_refusals import Arrivals, Refusal, RefusedError
+from .question_refusals import Arrivals, RefusedError
 from .steps import Content, Step, StepError, steps_of, taint_of, tainted
 from .workload_pods import scaled
 
@@ -42,22 +40,20 @@ class RealSteps:
         self._access = access
         self._arrivals = Arrivals()
 
-    async def respond(self, request: web.Request) -> web.StreamResponse:
+    async def respond(self, request: Request) -> Answer:
         """Answers with a sentence for each step, or with an error about the wrong step."""
         sentences: list[str] = []
         try:
-            question = question_of(await self._arrivals.whole(partial(body_of, request)))
+            question = question_of(await self._arrivals.whole(request.body))
             for step in steps_of(question.steps, files=False):
                 sentences.append(await self._take(step, question.namespace))  # noqa: PERF401
         except RefusedError as refused:
-            return _refused(refused.refusal, refused.status)
+            return refused.answer
         except StepError as problem:
-            return _refused(Refusal(f"steps[{problem.number - 1}]", str(problem)))
+            return _refused(problem.number - 1, str(problem))
         except (SourceError, ApiError) as problem:
-            return _refused(
-                Refusal(f"steps[{len(sentences)}]", " ".join((str(problem), *sentences)))
-            )
-        return web.Response(body=msgspec.json.encode(sentences), content_type="application/json")
+            return _refused(len(sentences), " ".join((str(problem), *sentences)))
+        return Answer(msgspec.json.encode(sentences), content_type=JSON)
 
     async def _take(self, step: Step, namespace: str) -> str:
         """Raises SourceError or ApiError."""
@@ -139,6 +135,5 @@ def _objects(content: Content | None) -> Manifests:
         raise SourceError(str(problem)) from None
 
 
-def _refused(refusal: Refusal, status: int = HTTPStatus.BAD_REQUEST) -> web.Response:
-    body = msgspec.json.encode(refusal)
-    return web.Response(status=status, body=body, content_type="application/json")
+def _refused(step: int, problem: str) -> Answer:
+    return RefusedError(HTTPStatus.BAD_REQUEST, f"steps[{step}]", problem).answer

@@ -55,7 +55,9 @@ class WarmSource:
         except UNREADABLE:
             return None
 
-    async def story(self, namespace: str, name: str) -> Story | msgspec.Raw | None:
+    async def story(
+        self, namespace: str, name: str, *, decides: bool = True
+    ) -> Story | msgspec.Raw | None:
         pod = (await self._warm.objects()).get(PODS, {}).get(f"{namespace}/{name}")
         if pod is None:
             return None

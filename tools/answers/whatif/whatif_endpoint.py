@@ -1,12 +1,14 @@
-"""The page `/whatif` of a running scheduler: what-ifs about the cluster as the scheduler sees it.
+"""What-ifs over HTTP: the page `/whatif`.
 
-A process beside the scheduler answers, so that decisions wait for no what-if. It ends when nobody
-has asked for IDLE_SECONDS.
+In a running scheduler they are about the cluster as the scheduler sees it. A process beside the
+scheduler answers, so that decisions wait for no what-if. It ends when nobody has asked for
+IDLE_SECONDS.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -14,23 +16,25 @@ from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.whole import json_of
 from berth.actors.server.request import (
     JSON,
+    NOSNIFF,
     NOT_FOUND,
     Answer,
-    BodyTooLongError,
     Request,
 )
 from berth.actors.server.site import Page
 from berth.actors.wiring.view import View
 from berth.config.types import KubeSchedulerConfiguration
 
+from ..feed.offers import Weights
 from .answer_process import AnswerProcess, Objects
-from .question_refusals import Arrivals, RefusedError, TooLargeError, Turns
+from .frames import Answered
+from .question_refusals import Arrivals, RefusedError, Turns
 
 IDLE_SECONDS = 900.0
 
 
 def make(view: View) -> Page:
-    return _Answers(view.shared(beside)).show
+    return WhatIfs(view.shared(beside)).show
 
 
 def beside(view: View) -> AnswerProcess:
@@ -64,43 +68,52 @@ class Viewed:
         self._view.start(work)
 
 
-class _Answers:
-    def __init__(self, beside: AnswerProcess) -> None:
-        self._beside = beside
+class AskedCluster(Protocol):
+    """The cluster of the questions."""
+
+    async def ask(self, question: bytes) -> Answered:
+        """Returns the answer to the body of a question. Raises RefusedError."""
+        ...
+
+
+class WhatIfs:
+    """The answers at /whatif and /whatif/schema.
+
+    One question is answered after another. If MOST_AT_ONCE questions wait or are being answered,
+    further ones are refused. `weights` are the weights of score plugins, by profile.
+    """
+
+    def __init__(self, cluster: AskedCluster, weights: Weights | None = None) -> None:
+        self.weights = weights or {}
+        self._cluster = cluster
         self._arrivals = Arrivals()
         self._turns = Turns()
 
     async def show(self, request: Request) -> Answer:
+        match request.method, request.path:
+            case (("GET" | "HEAD"), "/whatif/schema"):
+                from .question import schema  # Imports much, of which a page needs nothing.
+
+                return Answer(msgspec.json.encode(schema()), content_type=JSON)
+            case "POST", "/whatif":
+                return await self.ask(request)
+            case _, "/whatif/schema":
+                return _not_allowed("GET, HEAD")
+            case _, "/whatif":
+                return _not_allowed("POST")
+            case _:
+                return NOT_FOUND
+
+    async def ask(self, request: Request) -> Answer:
+        """Answers the question in the body of a request, or says why there is no answer."""
         try:
-            match request.method, request.path:
-                case (("GET" | "HEAD"), "/whatif/schema"):
-                    from .question import schema  # Imports much, of which a page needs nothing.
-
-                    return _answer(200, msgspec.json.encode(schema()))
-                case "POST", "/whatif":
-                    body = await self._arrivals.whole(request.body)
-                    with self._turns.taken():
-                        answered = await self._beside.ask(body)
-                        return _answer(answered.status, bytes(answered.body))
-                case _, "/whatif/schema":
-                    return _not_allowed("GET, HEAD")
-                case _, "/whatif":
-                    return _not_allowed("POST")
-                case _:
-                    return NOT_FOUND
-        except BodyTooLongError:
-            return _refused(TooLargeError())
+            body = await self._arrivals.whole(request.body)
+            with self._turns.taken():
+                answered = await self._cluster.ask(body)
         except RefusedError as refused:
-            return _refused(refused)
-
-
-def _answer(status: int, body: bytes, **headers: str) -> Answer:
-    return Answer(body, status, JSON, (*headers.items(), ("X-Content-Type-Options", "nosniff")))
+            return refused.answer
+        return Answer(bytes(answered.body), answered.status, JSON)
 
 
 def _not_allowed(methods: str) -> Answer:
-    return _answer(405, b"", Allow=methods)
-
-
-def _refused(refused: RefusedError) -> Answer:
-    return _answer(refused.status, msgspec.json.encode(refused.refusal), **refused.headers)
+    return Answer(b"", 405, JSON, (("Allow", methods), *NOSNIFF))

@@ -72,7 +72,7 @@ class Server:
 
     def answer(self, request: HttpRequest) -> Response | Follow:
         try:
-            self._guard.check(request)
+            self._guard.check(request.headers)
             return self._answer(request)
         except RefusedError as refused:
             return _refused(refused)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -10,12 +11,12 @@ from pathlib import Path
 import anyio
 import click
 import msgspec
-from aiohttp import web
 
 from berth.actors.client.rest import ApiError, Connection
 from berth.actors.configuration.file import load_file
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.exceptions import first_of
+from berth.actors.server.request import Answer, Request
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
@@ -32,14 +33,14 @@ from ...answers.terminal.options import (
 )
 from ...answers.terminal.signal_end import signals_that_end
 from ...answers.whatif.answer_process import AnswerProcess
-from ...answers.whatif.http_service import Service
 from ...answers.whatif.question_refusals import RefusedError
 from ...answers.whatif.warm_cluster import Document, WarmCluster
 from ...answers.whatif.warm_source import WarmSource
 from ...answers.whatif.weights import weights_of
-from ..page.page_server import PageServer
+from ...answers.whatif.whatif_endpoint import WhatIfs
+from ..page.page import ClusterPage
+from ..page.page_server import local_site
 
-SHUTDOWN_SECONDS = 0.5
 COLLECT = (100_000, 50, 100)
 NO_STEPS = b'{"steps": [], "nodes": "changed"}'
 
@@ -154,23 +155,17 @@ async def serving(
         beside, clock = AnswerProcess(warm), SystemClock()
         with suppress(RefusedError):  # Who asks is told of it.
             await beside.ask(NO_STEPS)  # Nobody waits until the cluster is read.
-        service = Service(beside, weights_of(configuration, gates), allowed_hosts)
+        whatifs = WhatIfs(beside, weights_of(configuration, gates))
         source = WarmSource(warm, beside, clock)
         feed = Feed(source, clock)
+        page = ClusterPage(source, feed, asks=whatifs)
         group.start_soon(feed.run)
-        application = service.application()
-        PageServer(source, feed, asks=service).add_to(application)
-        runner = web.AppRunner(
-            application,
-            access_log=None,
-            handler_cancellation=True,
-            shutdown_timeout=SHUTDOWN_SECONDS,
-        )
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, "127.0.0.1", port).start()
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}/whatif"
-        finally:
-            with anyio.CancelScope(shield=True):
-                await runner.cleanup()
-            group.cancel_scope.cancel()
+
+        async def show(request: Request) -> Answer:
+            of = whatifs if request.path.startswith("/whatif") else page
+            return await of.show(request)
+
+        with socket.create_server(("127.0.0.1", port)) as listener:
+            async with local_site(show, listener, allowed_hosts) as at:
+                yield f"{at}/whatif"
+        group.cancel_scope.cancel()

@@ -1,179 +1,89 @@
-"""Serves the page over HTTP: its files, the feed as server-sent events, and the stories of pods.
+"""Serves pages on a port of this machine, to its users alone: aiohttp carries what they ask.
 
-No method but GET and HEAD has a route, unless the page is served with more: then nodes are changed,
-what-ifs asked, or their steps taken, by POST, with a token that only pages of the same origin can
-read.
+Clients need no credentials, so requests that foreign web pages make are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
-from secrets import compare_digest, token_urlsafe
+from collections.abc import AsyncIterator, Collection
+from contextlib import aclosing, asynccontextmanager
 from socket import socket
-from typing import Protocol
 
 import anyio
 import msgspec
 from aiohttp import web
 from anyio.abc import TaskStatus
 
-from berth.actors.client.rest import ApiError
 from berth.actors.runtime.clock import Clock
-from berth.actors.server.request import MOST_BYTES
+from berth.actors.server.https import request_of
+from berth.actors.server.request import Answer, Request, text
+from berth.actors.server.site import Page
 
-from ...answers.feed.feed import Feed, TooManyViewersError
+from ...answers.feed.feed import Feed
 from ...answers.feed.feed_source import Source
-from ...answers.feed.node_actions import VERBS
-from ...answers.feed.offers import Offers, Weights
+from ...answers.whatif.whatif_endpoint import WhatIfs
 from ...kubernetes.api.requests.origins import Guard
-from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.types.api_documents import RefusedError
-from .page_files import FILES, HEADERS, INDEX
+from .page import Acts, ClusterPage
+from .page_files import HEADERS
 
 SHUTDOWN_SECONDS = 0.5
-PROOF_HEADER = "X-Berth-Token"
-Acts = Callable[[str, str], Awaitable[str]]  # does one of VERBS to a node; see acting
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+UNREAD_SECONDS = 30.0  # after which a client that reads no further is left
 
 
-class Asks(Protocol):
-    """The answers to what-ifs. `weights` are the weights of score plugins, by profile."""
+class LocalSite:
+    """The answers of `show`, for clients that may do everything."""
 
-    @property
-    def weights(self) -> Weights: ...
-
-    async def respond(self, request: web.Request) -> web.StreamResponse:
-        """Answers a question in the body of a request."""
-        ...
-
-
-class PageServer:
-    """The answers of the page."""
-
-    def __init__(
-        self,
-        source: Source,
-        feed: Feed,
-        allowed_hosts: Collection[str] = (),
-        acts: Acts | None = None,
-        asks: Asks | None = None,
-        does: Handler | None = None,
-    ) -> None:
-        self._source = source
-        self._acts = acts
-        self._asks = asks
-        self._does = does
-        self._token = token_urlsafe()
-        self._feed = feed
+    def __init__(self, show: Page, allowed_hosts: Collection[str] = ()) -> None:
+        self._show = show
         self._guard = Guard(allowed_hosts)
 
-    def application(self) -> web.Application:
-        application = web.Application(middlewares=[self._guarded], client_max_size=MOST_BYTES)
-        self.add_to(application)
-        return application
+    async def respond(self, carried: web.BaseRequest) -> web.StreamResponse:
+        answer = await self._answer(request_of(carried))
+        headers = {**dict(answer.headers), **HEADERS, "Content-Type": answer.content_type}
+        if isinstance(answer.body, bytes):
+            return web.Response(body=answer.body, status=answer.status, headers=headers)
+        stream = web.StreamResponse(status=answer.status, headers=headers)
+        async with aclosing(answer.body) as parts:
+            try:
+                await stream.prepare(carried)
+                async for part in parts:
+                    if carried.method == "HEAD":
+                        return stream
+                    with anyio.fail_after(UNREAD_SECONDS):
+                        await stream.write(part)
+            except (ConnectionResetError, TimeoutError):  # The client has left, or reads no more.
+                if carried.transport is not None:
+                    carried.transport.abort()
+        return stream
 
-    def add_to(self, application: web.Application) -> None:
-        """Adds the page to an application that authorizes its clients."""
-        application.router.add_get("/", self._to_page)
-        application.router.add_get("/ui", self._to_page)
-        application.router.add_get("/ui/", self._file)
-        application.router.add_get("/ui/feed", self._events, allow_head=False)
-        application.router.add_get("/ui/pods/{namespace}/{name}", self._story)
-        application.router.add_get("/ui/offers", self._show_offers)
-        application.router.add_get("/ui/{file}", self._file)
-        if self._acts is not None:
-            application.router.add_post("/ui/nodes/{node}/{verb}", self._act)
-        if self._asks is not None:
-            application.router.add_post("/ui/whatif", self._ask)
-        if self._does is not None:
-            application.router.add_post("/ui/steps", self._do)
-        application.on_response_prepare.append(_add_headers)
-
-    @web.middleware
-    async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        headers = {name.lower(): text for name, text in request.headers.items()}
+    async def _answer(self, request: Request) -> Answer:
         try:
-            self._guard.check(HttpRequest(request.method, request.path, {}, headers, b""))
+            self._guard.check(request.headers)
         except RefusedError as refused:
-            return web.Response(status=refused.code, text=str(refused))
-        return await handler(request)
-
-    async def _to_page(self, request: web.Request) -> web.StreamResponse:
-        raise web.HTTPFound("/ui/")
-
-    async def _file(self, request: web.Request) -> web.StreamResponse:
-        file = FILES.get(request.match_info.get("file", INDEX))
-        if file is None:
-            raise web.HTTPNotFound
-        return web.Response(body=file.body, headers={"Content-Type": file.content_type})
-
-    async def _story(self, request: web.Request) -> web.StreamResponse:
-        story = await self._source.story(
-            request.match_info["namespace"], request.match_info["name"]
-        )
-        if story is None:
-            raise web.HTTPNotFound
-        return web.Response(body=msgspec.json.encode(story), content_type="application/json")
-
-    async def _show_offers(self, request: web.Request) -> web.StreamResponse:
-        asks = self._asks
-        weights = {} if asks is None else asks.weights
-        offers = Offers(
-            self._token,
-            self._acts is not None,
-            asks is not None,
-            self._does is not None,
-            self._source.schedules,
-            weights,
-        )
-        return web.Response(body=msgspec.json.encode(offers), content_type="application/json")
-
-    def _prove(self, request: web.Request) -> None:
-        if not compare_digest(request.headers.get(PROOF_HEADER, "").encode(), self._token.encode()):
-            raise web.HTTPForbidden(
-                text=f"{PROOF_HEADER}: reload the page, which has another token"
-            )
-
-    async def _ask(self, request: web.Request) -> web.StreamResponse:
-        assert self._asks is not None
-        self._prove(request)
-        return await self._asks.respond(request)
-
-    async def _do(self, request: web.Request) -> web.StreamResponse:
-        assert self._does is not None
-        self._prove(request)
-        return await self._does(request)
-
-    async def _act(self, request: web.Request) -> web.StreamResponse:
-        assert self._acts is not None
-        self._prove(request)
-        verb = request.match_info["verb"]
-        if verb not in VERBS:
-            raise web.HTTPNotFound
-        try:
-            return web.Response(text=await self._acts(verb, request.match_info["node"]))
-        except ApiError as refused:
-            return web.Response(status=refused.code, text=str(refused))
-
-    async def _events(self, request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        try:
-            with self._feed.viewer() as viewer:
-                await response.prepare(request)
-                with viewer.scope:
-                    async for event in viewer.events():
-                        await response.write(event)
-        except TooManyViewersError:
-            raise web.HTTPServiceUnavailable(text="too many viewers") from None
-        except ConnectionResetError:  # the viewer has left
-            return response
-        if request.transport is not None:
-            request.transport.abort()
-        return response
+            return text(str(refused), refused.code)
+        return await self._show(msgspec.structs.replace(request, may=_may))
 
 
-async def _add_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(HEADERS)
+async def _may(_method: str, _path: str) -> bool:
+    return True
+
+
+@asynccontextmanager
+async def local_site(
+    show: Page, listener: socket, allowed_hosts: Collection[str] = ()
+) -> AsyncIterator[str]:
+    """Serves the answers of `show` on a bound socket during the block; yields the URL."""
+    site = LocalSite(show, allowed_hosts)
+    server = web.Server(site.respond, access_log=None, handler_cancellation=True)
+    runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, listener).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        with anyio.CancelScope(shield=True):
+            await runner.cleanup()
 
 
 async def serve_page(
@@ -182,28 +92,14 @@ async def serve_page(
     listener: socket,
     allowed_hosts: Collection[str] = (),
     acts: Acts | None = None,
-    asks: Asks | None = None,
-    does: Handler | None = None,
+    asks: WhatIfs | None = None,
+    does: Page | None = None,
     *,
     task_status: TaskStatus[str],
 ) -> None:
-    """Serves the page on a bound socket until cancelled; started with its URL. It changes nodes
-    only if there are `acts`, answers what-ifs only if there are `asks`, and takes their steps for
-    real only if `does` answers such requests.
-    """
+    """Serves the page on a bound socket until cancelled; started with its URL."""
     feed = Feed(source, clock)
-    application = PageServer(source, feed, allowed_hosts, acts, asks, does).application()
-    runner = web.AppRunner(
-        application,
-        access_log=None,
-        handler_cancellation=True,
-        shutdown_timeout=SHUTDOWN_SECONDS,
-    )
-    await runner.setup()
-    try:
-        await web.SockSite(runner, listener).start()
-        task_status.started(f"http://127.0.0.1:{listener.getsockname()[1]}/ui/")
+    show = ClusterPage(source, feed, acts, asks, does).show
+    async with local_site(show, listener, allowed_hosts) as url:
+        task_status.started(f"{url}/ui/")
         await feed.run()
-    finally:
-        with anyio.CancelScope(shield=True):
-            await runner.cleanup()

@@ -10,10 +10,9 @@ differs for a forwarded connection, and it says nothing about the page.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from ..types.api_documents import RefusedError
-from .request import HttpRequest
 
 LOCAL_HOSTS = ("127.0.0.1", "::1", "localhost")
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:@,/\s]+))(?::\d+)?", re.IGNORECASE)
@@ -26,9 +25,9 @@ class Guard:
     def __init__(self, hosts: Collection[str]) -> None:
         self._hosts = {host.lower() for host in (*LOCAL_HOSTS, *hosts)}
 
-    def check(self, request: HttpRequest) -> None:
+    def check(self, headers: Mapping[str, str]) -> None:
         """Raises RefusedError: 403 for a foreign Host or Origin, 400 without a Host."""
-        host = request.headers.get("host", "")
+        host = headers.get("host", "")
         if not host:
             raise RefusedError(400, "BadRequest", "Host: expected one, got none")
         named = _HOST.fullmatch(host)
@@ -38,7 +37,7 @@ class Guard:
                 f"Host: expected one of {expected}, got {host!r}; --allowed-host allows another"
             )
             raise RefusedError(403, "Forbidden", message)
-        origin = request.headers.get("origin")
+        origin = headers.get("origin")
         if origin is not None and _SCHEME.sub("", origin, count=1).lower() != host.lower():
             raise RefusedError(
                 403,

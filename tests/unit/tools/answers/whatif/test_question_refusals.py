@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from berth.tools.answers.whatif.question_refusals import MOST_ARRIVING, Arrivals, TooSlowError
+from berth.tools.answers.whatif.question_refusals import MOST_ARRIVING, Arrivals, RefusedError
 
 
 async def test_the_first_of_too_many_slow_questions_gives_way() -> None:
@@ -19,7 +19,7 @@ async def test_the_first_of_too_many_slow_questions_gives_way() -> None:
     async def ask(number: int) -> None:
         try:
             arrived.append(await arrivals.whole(body))
-        except TooSlowError:
+        except RefusedError:
             refused.append(number)
 
     async with anyio.create_task_group() as clients:
@@ -39,5 +39,5 @@ async def test_a_body_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPat
         await anyio.sleep_forever()
         return b""
 
-    with pytest.raises(TooSlowError):
+    with pytest.raises(RefusedError, match="within 0 seconds"):
         await Arrivals().whole(body)

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from aiohttp import web
 
+from berth.actors.server.request import Request
 from berth.tools.answers.whatif.real_steps import RealSteps
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.kubernetes.api.store import Store
@@ -34,12 +34,10 @@ spec: {terminationGracePeriodSeconds: 0, containers: [{name: c, image: nginx}]}
 async def taken(access: EmbeddedAccess, *steps: Any) -> tuple[int, Any]:
     body = json.dumps({"steps": steps}).encode()
 
-    class Request:
-        async def read(self) -> bytes:
-            return body
+    async def read() -> bytes:
+        return body
 
-    answer = await RealSteps(access).respond(Request())  # type: ignore[arg-type]
-    assert isinstance(answer, web.Response)
+    answer = await RealSteps(access).respond(Request("/ui/steps", "POST", body=read))
     assert isinstance(answer.body, bytes)
     return answer.status, json.loads(answer.body)
 
