@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.golden.test_decisions import decided
+from tests.kit.documents import thing
 
 Document = dict[str, Any]
 HOST = "kubernetes.io/hostname"
@@ -17,12 +18,12 @@ NO_TENANT = {"key": "tenant", "operator": "DoesNotExist"}
 
 
 def node(name: str, **labels: str) -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {HOST: name, **labels}},
-        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "20"}},
-    }
+    return thing(
+        "Node",
+        name,
+        labels={HOST: name, **labels},
+        status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "20"}},
+    )
 
 
 def namespace(name: str, **labels: str) -> Document:
@@ -32,12 +33,13 @@ def namespace(name: str, **labels: str) -> Document:
 
 def pod(name: str, where: str = "default", labels: Document | None = None, **spec: Any) -> Document:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": where, "uid": name, "labels": labels or {}},
-        "spec": {"containers": [container], "schedulerName": "default-scheduler", **spec},
-    }
+    return thing(
+        "Pod",
+        name,
+        where,
+        labels=labels or {},
+        spec={"containers": [container], "schedulerName": "default-scheduler", **spec},
+    )
 
 
 def decision(objects: list[Document], incoming: Document) -> Document:
@@ -104,13 +106,9 @@ def test_an_empty_selector_spreads_all_pods_of_the_namespace() -> None:
 def test_an_empty_selector_of_a_budget_covers_all_pods(
     selector: Document | None, violations: int
 ) -> None:
-    budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "all", "namespace": "default"},
-        "spec": {"selector": selector},
-        "status": {"disruptionsAllowed": 0},
-    }
+    budget = thing(
+        "PodDisruptionBudget", "all", spec={"selector": selector}, status={"disruptionsAllowed": 0}
+    )
     big = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
     objects = [
         node("n"),
@@ -125,17 +123,16 @@ def test_an_empty_selector_of_a_budget_covers_all_pods(
 
 
 def slices(name: str, count: int, *devices: str) -> Document:
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": name},
-        "spec": {
+    return thing(
+        "ResourceSlice",
+        name,
+        spec={
             "driver": "gpu.example.com",
             "nodeName": name,
             "pool": {"name": name, "generation": 1, "resourceSliceCount": count},
             "devices": [{"name": device} for device in devices],
         },
-    }
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,23 +43,13 @@ from berth.plugin import (
 from tests.kit.instruments import Reader
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.queue import place_of
+from tests.kit.structs import pod
 
 UNSUPPORTED = "which is unsupported. It is supposed to return Success, Skip, or Error status"
 NODE = {
     "metadata": {"name": "n"},
     "status": {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 110}},
 }
-
-
-def pod(name: str, uid: str = "", node: str = "", priority: int = 0, namespace: str = "ns") -> Pod:
-    spec = {
-        "containers": [{"resources": {"requests": {"cpu": "1"}}}],
-        "schedulerName": "default-scheduler",
-        "nodeName": node,
-        "priority": priority,
-    }
-    metadata = {"namespace": namespace, "name": name, "uid": uid or name}
-    return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
 
 
 class Diary:
@@ -197,7 +187,7 @@ def in_flight(running: Pipeline) -> int:
 
 async def test_pre_bind_plugins_run_at_the_same_time_after_the_nomination() -> None:
     async with pipeline(First, Second) as running:
-        await started(running, pod("p"))
+        await started(running, pod("p", "1"))
         assert Diary.did == ["reserve first", "reserve second", "begin first", "begin second"]
         assert running.nominated() == [("p", "n")]
         assert running.store.bound == []
@@ -212,7 +202,7 @@ async def test_without_its_gate_no_node_is_announced_and_every_pre_bind_plugin_r
     Diary.answers = {"flight first": SKIP, "flight second": error("no flight")}
     async with pipeline(First, Second, NominatedNodeNameForExpectation=False) as running:
         Diary.gate.set()
-        await started(running, pod("p"))
+        await started(running, pod("p", "1"))
         assert Diary.did[2:] == ["begin first", "end first", "begin second", "post-bind"]
         assert running.nominated() == []
         assert running.store.bound == [("p", "n")]
@@ -221,7 +211,7 @@ async def test_without_its_gate_no_node_is_announced_and_every_pre_bind_plugin_r
 async def test_a_plugin_that_skips_pre_bind_is_not_called_and_nothing_is_nominated() -> None:
     Diary.answers = {"flight first": SKIP, "flight second": SKIP}
     async with pipeline(First, Second) as running:
-        await started(running, pod("p"))
+        await started(running, pod("p", "1"))
         assert Diary.did == ["reserve first", "reserve second", "post-bind"]
         assert running.nominated() == []
         assert running.store.bound == [("p", "n")]
@@ -262,7 +252,7 @@ async def test_a_failed_step_is_undone_in_reverse_reported_and_tried_again(
 ) -> None:
     Diary.answers = dict(answers)
     async with pipeline(First, Second) as running:
-        await started(running, pod("p"))
+        await started(running, pod("p", "1"))
         assert Diary.did[-len(undone) :] == undone
         assert "end first" not in Diary.did, "not cancelled when the other plugin failed"
         assert assumed(running) == 0
@@ -282,7 +272,7 @@ async def test_a_failed_step_is_undone_in_reverse_reported_and_tried_again(
 
 async def test_the_time_of_pre_bind_is_measured() -> None:
     async with pipeline(First) as running:
-        await started(running, pod("p"))
+        await started(running, pod("p", "1"))
         await running.clock.advance(3)
         Diary.gate.set()
         await running.clock.settle()
@@ -297,7 +287,7 @@ async def test_the_time_of_pre_bind_is_measured() -> None:
 async def test_the_permit_of_the_next_pod_sees_the_waiting_pod() -> None:
     async with pipeline(Gate) as running:
         await running.add_node(msgspec.convert({**NODE, "metadata": {"name": "other"}}, Node))
-        await started(running, pod("p"), pod("q"))
+        await started(running, pod("p", "1"), pod("q", "1"))
         assert Diary.did == ["q sees p"]
         assert [name for name, _ in running.store.bound] == ["p"]
         await running.clock.advance(61)
@@ -310,7 +300,7 @@ async def test_the_permit_of_the_next_pod_sees_the_waiting_pod() -> None:
 async def test_a_pod_waits_for_the_plugin_that_has_not_allowed_it_yet() -> None:
     async with pipeline(Gate, Door) as running:
         await running.add_node(msgspec.convert({**NODE, "metadata": {"name": "other"}}, Node))
-        await started(running, pod("p"), pod("q"))  # The gate allows p.
+        await started(running, pod("p", "1"), pod("q", "1"))  # The gate allows p.
         await running.clock.advance(599)
         assert "Door" not in "".join(unschedulable_messages(running.recorder.take()))
         await running.clock.advance(2)
@@ -327,7 +317,7 @@ async def test_a_preempted_binding_frees_its_room_and_is_tried_again(
     plugin: type[Gate | First], message: str
 ) -> None:
     async with pipeline(plugin) as running:
-        await started(running, pod("p"))
+        await started(running, pod("p", "1"))
         assert assumed(running) == 1
         assert await stopped(running, "preempted")
         await running.clock.settle()
@@ -342,7 +332,7 @@ async def test_a_pod_deleted_while_it_is_bound_frees_its_room_at_once(
     plugin: type[Gate | First],
 ) -> None:
     async with pipeline(plugin) as running:
-        await started(running, pod("p"), pod("q"))
+        await started(running, pod("p", "1"), pod("q", "1"))
         assert place_of(running.queue_state, "ns/q") in ("unschedulable", "backoff")
         running.cache.tell(AssumedPodDeleted(running.store.pods["ns/p"]))
         running.queue.tell(PodNoLongerPending(running.store.pods.pop("ns/p")))
@@ -358,10 +348,10 @@ async def test_a_pod_deleted_while_it_is_bound_frees_its_room_at_once(
 
 async def test_a_recreated_pod_is_not_mistaken_for_the_old_one() -> None:
     async with pipeline(First) as running:
-        await started(running, pod("p", "old"))
+        await started(running, pod("p", "1", uid="old"))
         running.cache.tell(AssumedPodDeleted(running.store.pods["ns/p"]))
         running.queue.tell(PodNoLongerPending(running.store.pods["ns/p"]))
-        await running.add_pod(pod("p", "new"))
+        await running.add_pod(pod("p", "1", uid="new"))
         await running.clock.advance(0)
         assert assumed(running) == 1
         Diary.answers = {"end first": error("the old one fails, both do once")}
@@ -380,7 +370,7 @@ async def test_what_a_pod_holds_is_given_back_if_somebody_else_binds_it(
     node: str, when: str
 ) -> None:
     async with pipeline(First, Second) as running:
-        await started(running, pod("p"))
+        await started(running, pod("p", "1"))
         Diary.answers = {"end first": error("timed out")}
         if when == "roll-back":
             Diary.undone = anyio.Event()
@@ -388,7 +378,7 @@ async def test_what_a_pod_holds_is_given_back_if_somebody_else_binds_it(
             await running.clock.settle()
             assert assumed(running) == 0
         running.queue.tell(PodNoLongerPending(running.store.pods["ns/p"]))
-        running.cache.tell(AssignedPodAdded(pod("p", node=node)))
+        running.cache.tell(AssignedPodAdded(pod("p", "1", node=node)))
         Diary.undone.set()
         Diary.gate.set()
         with capture_logs() as logs:

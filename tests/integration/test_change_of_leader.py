@@ -19,6 +19,7 @@ from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cluster import cluster
+from tests.kit.documents import node
 from tests.kit.messages import no_room
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
@@ -70,13 +71,6 @@ async def scheduler(url: str, seed: int) -> AsyncIterator[None]:
         await group.start(run_scheduler, CONFIGURATION, Connection(url), LoopClock(), Random(seed))
         yield
         group.cancel_scope.cancel()
-
-
-def node(name: str) -> Document:
-    return {
-        "metadata": {"name": name},
-        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
-    }
 
 
 def pod(name: str, cpu: str, priority_class: str = "", **metadata: Any) -> Document:

@@ -43,6 +43,7 @@ from berth.plugin import SUCCESS, Node, Pod, PodInfo
 from berth.tools.views.commands.debug import debug
 from tests.kit.clock import VirtualClock
 from tests.kit.cluster import Cluster, cluster
+from tests.kit.documents import node, pod
 from tests.kit.instruments import unread
 from tests.kit.processes import free_port
 from tests.kit.serving import open_to_all, url_of
@@ -69,16 +70,6 @@ async def ask_debug(server: str, *arguments: str) -> DebugResult:
     configure_logs(quiet=True)
     result = await anyio.to_thread.run_sync(partial(CliRunner().invoke, debug, flags))
     return DebugResult(result.exit_code, result.output)
-
-
-def node(name: str, cpu: str) -> Document:
-    allocatable = {"cpu": cpu, "memory": "100Gi", "pods": "10"}
-    return {"metadata": {"name": name}, "status": {"allocatable": allocatable}}
-
-
-def pod(name: str, cpu: str) -> Document:
-    container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
-    return {"metadata": {"name": name}, "spec": {"containers": [container]}}
 
 
 async def refused(running: Cluster, name: str) -> None:

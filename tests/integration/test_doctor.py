@@ -15,6 +15,7 @@ from berth.actors.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from berth.actors.telemetry.logs import configure_logs
 from berth.tools.views.commands.doctor import doctor
 from tests.kit.cluster import cluster
+from tests.kit.documents import node, pod
 from tests.kit.serving import open_to_all, url_of
 
 
@@ -60,13 +61,3 @@ def kubeconfig(url: str) -> dict[str, Any]:
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         "current-context": "c",
     }
-
-
-def node(name: str, cpu: str) -> dict[str, Any]:
-    allocatable = {"cpu": cpu, "memory": "100Gi", "pods": "10"}
-    return {"metadata": {"name": name}, "status": {"allocatable": allocatable}}
-
-
-def pod(name: str, cpu: str) -> dict[str, Any]:
-    container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
-    return {"metadata": {"name": name}, "spec": {"containers": [container]}}

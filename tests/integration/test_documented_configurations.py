@@ -18,6 +18,7 @@ from berth.actors.scheduling.decision.registry import extension_points
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.config.feature_gates import DEFAULTS
 from berth.config.profiles import expand_profile
+from tests.kit.documents import thing
 from tests.kit.virtual_cluster import VirtualCluster, node, pod, virtual_cluster
 
 HEAD = """
@@ -216,12 +217,7 @@ async def test_a_percentage_of_nodes_is_enough(tmp_path: Path, text: str, feasib
     ids=["list", "none"],
 )
 async def test_default_constraints(tmp_path: Path, text: str, zones: dict[str, int]) -> None:
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"selector": {"app": "web"}},
-    }
+    service = thing("Service", "web", spec={"selector": {"app": "web"}})
     async with running(tmp_path, text) as cluster:
         await cluster.create(service)
         await cluster.create(server("a", 100, {"topology.kubernetes.io/zone": "a"}))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.kit.cluster import path_of
+from tests.kit.documents import thing
 from tests.kit.kubectl import Daemon, Kubectl, until
 
 pytestmark = [
@@ -91,12 +92,9 @@ def workload(kind: str, name: str, *, seconds: int = 0, **spec: Any) -> Document
 
 
 def budget(name: str, **spec: Any) -> Document:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name},
-        "spec": {"selector": {"matchLabels": {"app": name}}, **spec},
-    }
+    return thing(
+        "PodDisruptionBudget", name, spec={"selector": {"matchLabels": {"app": name}}, **spec}
+    )
 
 
 def pods_on(kubectl: Kubectl, node: str) -> set[str]:

@@ -24,8 +24,8 @@ from berth.plugin import (
     PreEnqueuePlugin,
     Status,
 )
-from tests.integration.test_pipeline import node, pod
 from tests.kit.pipeline import Pipeline, pipeline
+from tests.kit.structs import node, pod
 
 
 class Door(PreEnqueuePlugin):

@@ -23,6 +23,7 @@ from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.views.commands.explain import explain
 from tests.kit.cluster import cluster
 from tests.kit.daemon import daemon
+from tests.kit.documents import thing
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.queue import place_of
 from tests.kit.virtual_loop import in_virtual_time
@@ -44,13 +45,13 @@ def node(name: str = "n", taints: Any = (), **labels: str) -> Document:
 
 def pod(name: str = "p", labels: Any = None, status: Any = None, **spec: Any) -> Document:
     containers = [{"name": "c", "image": "i", **spec.pop("container", {})}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": name, "labels": labels or {}},
-        "spec": {"schedulerName": "default-scheduler", "containers": containers, **spec},
-        "status": status or {},
-    }
+    return thing(
+        "Pod",
+        name,
+        labels=labels or {},
+        spec={"schedulerName": "default-scheduler", "containers": containers, **spec},
+        status=status or {},
+    )
 
 
 def asks(cpu: str) -> Document:

@@ -13,8 +13,9 @@ import pytest
 from berth.actors.client.rest import ApiError
 from berth.actors.messages.cache import AssignedPodDeleted
 from berth.actors.messages.queue import PodNoLongerPending
-from berth.plugin import Code, CycleState, Node, PermitPlugin, Pod, PodInfo, Status
+from berth.plugin import Code, CycleState, Node, PermitPlugin, PodInfo, Status
 from tests.kit.pipeline import Pipeline, pipeline
+from tests.kit.structs import pod
 
 PODS, ROUNDS = 10, 8
 NODE = {
@@ -41,14 +42,6 @@ def collected_by_hand() -> Iterator[None]:
     gc.unfreeze()
     gc.freeze()  # as the tests began
     gc.enable()
-
-
-def pod(name: str, cpu: int) -> Pod:
-    container = {"resources": {"requests": {"cpu": cpu}}}
-    spec = {"containers": [container], "schedulerName": "default-scheduler"}
-    return msgspec.convert(
-        {"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": spec}, Pod
-    )
 
 
 async def live(running: Pipeline, number: int) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import pytest
 
 from berth.actors.messages.recorder import SetUnschedulable
@@ -15,11 +14,9 @@ from berth.plugin import (
     ClusterEvent,
     Code,
     CycleState,
-    Node,
     NodeFilterPlugin,
     NodeInfo,
     PermitPlugin,
-    Pod,
     PodInfo,
     Registration,
     ReservePlugin,
@@ -29,25 +26,7 @@ from berth.plugin import (
 )
 from tests.kit.pipeline import pipeline
 from tests.kit.queue import place_of, story_of
-
-
-def node(name: str, cpu: int = 4) -> Node:
-    document = {
-        "metadata": {"name": name},
-        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": 110}},
-    }
-    return msgspec.convert(document, Node)
-
-
-def pod(name: str, cpu: str = "1", priority: int = 0) -> Pod:
-    spec = {
-        "containers": [{"resources": {"requests": {"cpu": cpu}}}],
-        "priority": priority,
-        "schedulerName": "default-scheduler",
-    }
-    return msgspec.convert(
-        {"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": spec}, Pod
-    )
+from tests.kit.structs import node, pod
 
 
 class Gatekeeper(PermitPlugin, ReservePlugin):
@@ -72,7 +51,7 @@ async def test_a_waiting_pod_is_allowed_or_rejected(verdict: str) -> None:
     Gatekeeper.reserved = set()
     async with pipeline(Gatekeeper) as running:
         await running.add_node(node("n"))
-        await running.add_pod(pod("p"))
+        await running.add_pod(pod("p", cpu="1"))
         await running.clock.advance(5)
         assert running.store.bound == []
         assert Gatekeeper.reserved == {"ns/p"}
@@ -124,10 +103,10 @@ async def test_a_plugin_activates_pods_when_another_is_placed() -> None:
     Pair.led = set()
     async with pipeline(Pair) as running:
         await running.add_node(node("n"))
-        await running.add_pod(pod("follower"))
+        await running.add_pod(pod("follower", cpu="1"))
         await running.clock.advance(20)
         assert place_of(running.queue_state, "ns/follower") == "unschedulable"
-        await running.add_pod(pod("leader"))
+        await running.add_pod(pod("leader", cpu="1"))
         await running.clock.advance(0)
         assert running.store.bound == [("leader", "n"), ("follower", "n")]
 
@@ -147,7 +126,7 @@ class Later(NodeFilterPlugin):
 async def test_a_pod_that_is_pending_for_a_plugin_does_not_back_off() -> None:
     async with pipeline(Later) as running:
         await running.add_node(node("early"))
-        await running.add_pod(pod("p"))
+        await running.add_pod(pod("p", cpu="1"))
         await running.clock.advance(0.1)
         assert place_of(running.queue_state, "ns/p") == "unschedulable"
         await running.add_node(node("late"))

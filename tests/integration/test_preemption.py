@@ -11,17 +11,18 @@ import pytest
 
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster, configured
+from tests.kit.documents import thing
 from tests.kit.virtual_loop import in_virtual_time
 
 Document = dict[str, Any]
 
 
 def pod(name: str, priority: int, cpu: str, labels: dict[str, str] | None = None) -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "labels": labels or {}},
-        "spec": {
+    return thing(
+        "Pod",
+        name,
+        labels=labels or {},
+        spec={
             "containers": [
                 {
                     "name": "c",
@@ -32,7 +33,7 @@ def pod(name: str, priority: int, cpu: str, labels: dict[str, str] | None = None
             "terminationGracePeriodSeconds": 0,
             "priorityClassName": f"priority-{priority}",
         },
-    }
+    )
 
 
 def priority_class(value: int) -> Document:
@@ -46,12 +47,11 @@ def priority_class(value: int) -> Document:
 
 
 def budget(name: str, least: int) -> Document:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": name}}},
-    }
+    return thing(
+        "PodDisruptionBudget",
+        name,
+        spec={"minAvailable": least, "selector": {"matchLabels": {"app": name}}},
+    )
 
 
 def large_node(number: int) -> Document:

@@ -18,7 +18,6 @@ from berth.plugin import (
     CycleState,
     Node,
     PermitPlugin,
-    Pod,
     PodInfo,
     PreBindPlugin,
     PreBindPreFlightResult,
@@ -28,23 +27,12 @@ from berth.plugin import (
 )
 from berth.tools.views.commands.why import lines_of
 from tests.kit.pipeline import Pipeline, pipeline
+from tests.kit.structs import pod
 
 NODE = {
     "metadata": {"name": "n"},
     "status": {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 110}},
 }
-
-
-def pod(name: str, node: str = "", priority: int = 0) -> Pod:
-    spec = {
-        "containers": [{"resources": {"requests": {"cpu": "1"}}}],
-        "schedulerName": "default-scheduler",
-        "nodeName": node,
-        "priority": priority,
-    }
-    return msgspec.convert(
-        {"metadata": {"namespace": "ns", "name": name, "uid": name}, "spec": spec}, Pod
-    )
 
 
 class Fragile(ReservePlugin, PermitPlugin, PreBindPlugin):
@@ -98,7 +86,7 @@ async def test_a_failure_after_the_decision_is_recorded(
         if point == "bind":
             running.store.refusals.append(ApiError(403, "Forbidden", "refused"))
         await running.add_node(msgspec.convert(NODE, Node))
-        await running.add_pod(pod("p"))
+        await running.add_pod(pod("p", "1"))
         await running.clock.advance(seconds)
         await running.clock.settle()
         decided, failed = attempts(running, "p")[:2]
@@ -120,8 +108,8 @@ async def test_a_preemption_that_fails_is_recorded(aside: bool) -> None:
         running.store.evicting = anyio.Event()
         running.store.evicting.set()
         await running.add_node(msgspec.convert(NODE, Node))
-        running.cache.tell(AssignedPodAdded(pod("low", "n")))
-        await running.add_pod(pod("high", priority=10))
+        running.cache.tell(AssignedPodAdded(pod("low", "1", node="n")))
+        await running.add_pod(pod("high", "1", priority=10))
         await running.clock.advance(0)
         decided, failed, *_ = attempts(running, "high")
         assert (decided.result, decided.nominated) == ("unschedulable", "n")

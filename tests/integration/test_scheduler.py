@@ -19,23 +19,12 @@ from berth.actors.telemetry.measures import Registry
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.cluster.apiserver.app import serve
 from tests.kit.cluster import cluster
+from tests.kit.documents import node, pod
 from tests.kit.instruments import Reader
 from tests.kit.messages import no_room
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 Document = dict[str, Any]
-
-
-def node(name: str, cpu: int = 8) -> Document:
-    return {
-        "metadata": {"name": name},
-        "status": {"allocatable": {"cpu": str(cpu), "memory": "32Gi", "pods": "110"}},
-    }
-
-
-def pod(name: str, cpu: str = "100m", **spec: Any) -> Document:
-    container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
-    return {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
 
 
 def is_bound(pod: Document) -> bool:
@@ -47,7 +36,7 @@ async def test_pods_are_bound_and_spread_and_get_events() -> None:
     async with cluster() as running:
         await running.schedule()
         for i in range(4):
-            await running.create("Node", node(f"n{i}"))
+            await running.create("Node", node(f"n{i}", cpu=8))
         for i in range(100):
             await running.create("Pod", pod(f"p{i}"))
         pods = await running.until_all("Pod", lambda pods: all(map(is_bound, pods)))
@@ -77,7 +66,7 @@ async def test_a_pod_that_fits_nowhere_gets_a_condition_and_is_placed_when_a_nod
         (event,) = await running.until_all("Event", lambda events: bool(events))
         expected = ("FailedScheduling", "Warning", condition["message"], False)
         assert (event["reason"], event["type"], event["message"], "series" in event) == expected
-        await running.create("Node", node("large"))
+        await running.create("Node", node("large", cpu=8))
         assert await running.node_of("big") == "large"
         (condition,) = (await running.get("Pod", "big"))["status"]["conditions"]
         assert condition["status"] == "True"
@@ -87,7 +76,7 @@ async def test_a_pod_that_fits_nowhere_gets_a_condition_and_is_placed_when_a_nod
 async def test_a_bound_pod_cannot_be_bound_again() -> None:
     async with cluster() as running:
         await running.schedule()
-        await running.create("Node", node("n"))
+        await running.create("Node", node("n", cpu=8))
         created = await running.create("Pod", pod("p"))
         await running.node_of("p")
         with pytest.raises(ApiError, match="already assigned") as refused:
@@ -99,7 +88,7 @@ async def test_a_bound_pod_cannot_be_bound_again() -> None:
 async def test_a_gated_pod_waits_for_its_gates() -> None:
     async with cluster() as running:
         await running.schedule()
-        await running.create("Node", node("n"))
+        await running.create("Node", node("n", cpu=8))
         await running.create("Pod", pod("p", schedulingGates=[{"name": "later"}]))
         await running.create("Pod", pod("q"))
         await running.node_of("q")

@@ -12,6 +12,7 @@ import pytest
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.kinds import BY_KIND
 from berth.plugin import PersistentVolume, PersistentVolumeClaim
+from tests.kit.documents import thing
 from tests.kit.virtual_cluster import VirtualCluster, node, pod, virtual_cluster
 
 Document = dict[str, Any]
@@ -22,45 +23,39 @@ DONE = "pv.kubernetes.io/bind-completed"
 
 
 def storage_class(name: str, provisioner: str) -> Document:
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": name},
-        "provisioner": provisioner,
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
+    return thing(
+        "StorageClass", name, provisioner=provisioner, volumeBindingMode="WaitForFirstConsumer"
+    )
 
 
 def volume(name: str, on: str = "", **spec: Any) -> Document:
     terms = [{"matchExpressions": [{"key": "host", "operator": "In", "values": [on]}]}]
     if on:
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
+    return thing(
+        "PersistentVolume",
+        name,
+        spec={
             "capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": "local",
             "hostPath": {"path": "/data"},
             **spec,
         },
-        "status": {"phase": "Available"},
-    }
+        status={"phase": "Available"},
+    )
 
 
 def claim(name: str, of: str = "local") -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
+    return thing(
+        "PersistentVolumeClaim",
+        name,
+        spec={
             "accessModes": ["ReadWriteOnce"],
             "storageClassName": of,
             "resources": {"requests": {"storage": "1Gi"}},
         },
-    }
+    )
 
 
 def user(name: str, *claims: str) -> Document:

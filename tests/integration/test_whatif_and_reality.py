@@ -34,6 +34,7 @@ from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import configured
+from tests.kit.documents import thing
 from tests.kit.embedded import run_virtually, running
 from tests.kit.examples import examples
 from tests.kit.virtual_loop import LoopClock
@@ -250,12 +251,7 @@ class Reality:
         self.races = self.races or sum(not node for _, node in after) > 1
 
     async def _create_class(self, value: int) -> None:
-        body = {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": CLASS},
-            "value": value,
-        }
+        body = thing("PriorityClass", CLASS, value=value)
         await self._call("POST", CLASSES, body)
 
     def _all(self, kind: str) -> list[Document]:

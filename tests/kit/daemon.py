@@ -17,6 +17,7 @@ from berth.actors.telemetry.instruments import Instruments
 from berth.config.load import from_mapping
 from berth.config.options import Options
 from tests.kit.clock import VirtualClock
+from tests.kit.documents import thing
 from tests.kit.small_api import NOTHING, Hostile, SmallApi
 
 Document = dict[str, Any]
@@ -112,17 +113,14 @@ class _Started(TaskStatus[None]):
 
 def node(name: str, cpu: str = "4", **labels: str) -> Document:
     amounts = {"cpu": cpu, "memory": "32Gi", "pods": "110"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": name,
-            "uid": f"node-{name}",
-            "labels": {"kubernetes.io/hostname": name, **labels},
-        },
-        "spec": {},
-        "status": {"capacity": amounts, "allocatable": amounts},
-    }
+    return thing(
+        "Node",
+        name,
+        uid=f"node-{name}",
+        labels={"kubernetes.io/hostname": name, **labels},
+        spec={},
+        status={"capacity": amounts, "allocatable": amounts},
+    )
 
 
 def pod(name: str, cpu: str = "100m", namespace: str = "default", **spec: Any) -> Document:
@@ -131,10 +129,11 @@ def pod(name: str, cpu: str = "100m", namespace: str = "default", **spec: Any) -
         "image": "i",
         "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}},
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "uid": f"pod-{name}"},
-        "spec": {"schedulerName": "default-scheduler", "containers": [container], **spec},
-        "status": {"phase": "Pending"},
-    }
+    return thing(
+        "Pod",
+        name,
+        namespace,
+        uid=f"pod-{name}",
+        spec={"schedulerName": "default-scheduler", "containers": [container], **spec},
+        status={"phase": "Pending"},
+    )

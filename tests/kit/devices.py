@@ -7,6 +7,7 @@ from typing import Any
 
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.feature_gates import DEFAULTS
+from tests.kit.documents import thing
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of
 
@@ -18,28 +19,22 @@ Document = dict[str, Any]
 
 def device_class(name: str = "gpu", *expressions: str, **spec: Any) -> Document:
     selectors = [{"cel": {"expression": text}} for text in expressions]
-    return {
-        "apiVersion": API,
-        "kind": "DeviceClass",
-        "metadata": {"name": name},
-        "spec": {"selectors": selectors, **spec},
-    }
+    return thing("DeviceClass", name, spec={"selectors": selectors, **spec})
 
 
 def resource_slice(node: str, *devices: str | Document, name: str = "", **spec: Any) -> Document:
     """Returns a slice with these devices, the only one of the pool that is named after its node."""
-    return {
-        "apiVersion": API,
-        "kind": "ResourceSlice",
-        "metadata": {"name": name or f"{node}-gpus"},
-        "spec": {
+    return thing(
+        "ResourceSlice",
+        name or f"{node}-gpus",
+        spec={
             "driver": DRIVER,
             "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
             **({"nodeName": node} if "allNodes" not in spec else {}),
             "devices": [{"name": d} if isinstance(d, str) else d for d in devices],
             **spec,
         },
-    }
+    )
 
 
 def request(name: str = "r", count: int = 1, of: str = "gpu", **more: Any) -> Document:
@@ -48,12 +43,9 @@ def request(name: str = "r", count: int = 1, of: str = "gpu", **more: Any) -> Do
 
 
 def claim(name: str, *requests: Document, **devices: Any) -> Document:
-    return {
-        "apiVersion": API,
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"devices": {"requests": [*requests] or [request()], **devices}},
-    }
+    return thing(
+        "ResourceClaim", name, spec={"devices": {"requests": [*requests] or [request()], **devices}}
+    )
 
 
 def using(pod: Document, *claims: str) -> Document:
@@ -76,23 +68,18 @@ def node(
 ) -> Document:
     """Returns a node; the resource `gpu` stands for GPU."""
     amounts = {GPU if name == "gpu" else name: str(amount) for name, amount in allocatable.items()}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": dict(labels or {})},
-        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", **amounts}},
-    }
+    return thing(
+        "Node",
+        name,
+        labels=dict(labels or {}),
+        status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", **amounts}},
+    )
 
 
 def pod(requests: Mapping[str, str | int], name: str = "p", on: str = "") -> Document:
     """Returns a pod with one container."""
     container = {"name": "c", "resources": {"requests": dict(requests)}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {"containers": [container], "nodeName": on},
-    }
+    return thing("Pod", name, spec={"containers": [container], "nodeName": on})
 
 
 def cluster(*objects: Document) -> Snapshot:

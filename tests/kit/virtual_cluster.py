@@ -41,6 +41,7 @@ from berth.tools.bench.pod_counts import PodTracker
 from berth.tools.kubernetes.api.requests.request_targets import target_of
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from tests.kit.clock import VirtualClock
+from tests.kit.documents import thing
 from tests.kit.instruments import unread
 from tests.kit.rights import RIGHTS
 
@@ -360,12 +361,7 @@ def priority_class(value: int) -> Document:
 
 def node(name: str, cpu: int) -> Document:
     allocatable = {"cpu": cpu, "memory": "64Gi", "pods": 110}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name},
-        "status": {"allocatable": allocatable},
-    }
+    return thing("Node", name, status={"allocatable": allocatable})
 
 
 def pod(name: str, cpu: int = 1, priority: int = 0, grace: int = 0) -> Document:
@@ -374,9 +370,4 @@ def pod(name: str, cpu: int = 1, priority: int = 0, grace: int = 0) -> Document:
         "priorityClassName": f"priority-{priority}",
         "terminationGracePeriodSeconds": grace,
     }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": spec,
-    }
+    return thing("Pod", name, spec=spec)

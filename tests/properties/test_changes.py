@@ -20,6 +20,7 @@ from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.evictions import PODS
 from tests.kit.changes import CONFIGURATION, fits_after, suggested
 from tests.kit.daemon import node, pod
+from tests.kit.documents import thing
 from tests.kit.examples import examples
 
 Document = dict[str, Any]
@@ -55,30 +56,18 @@ TAINTS = (
 )
 COMMON: list[Document] = [
     *(
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": name, "uid": name},
-            "value": value,
-        }
+        thing("PriorityClass", name, value=value)
         for name, value in (("low", 10), ("high", 100), ("system-node-critical", 2_000_001_000))
     ),
     *(
-        {
-            "apiVersion": "storage.k8s.io/v1",
-            "kind": "StorageClass",
-            "metadata": {"name": mode, "uid": mode},
-            "provisioner": "csi.example.com",
-            "volumeBindingMode": mode,
-        }
+        thing("StorageClass", mode, provisioner="csi.example.com", volumeBindingMode=mode)
         for mode in ("Immediate", "WaitForFirstConsumer")
     ),
-    {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": "gpu", "uid": "gpu"},
-        "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]},
-    },
+    thing(
+        "DeviceClass",
+        "gpu",
+        spec={"selectors": [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]},
+    ),
 ]
 
 
@@ -212,25 +201,24 @@ class _Cluster:
 
     def _add_volume(self, spec: Document) -> None:
         chance = self._chance
-        claim: Document = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "data", "namespace": "default", "uid": "data"},
-            "spec": {
+        claim: Document = thing(
+            "PersistentVolumeClaim",
+            "data",
+            spec={
                 "accessModes": ["ReadWriteOnce"],
                 "resources": {"requests": {"storage": "1Gi"}},
                 "storageClassName": chance.choice(("Immediate", "WaitForFirstConsumer")),
             },
-            "status": {"phase": "Pending"},
-        }
+            status={"phase": "Pending"},
+        )
         if self._sometimes(0.6):
             zone = {"key": ZONE, "operator": "In", "values": [chance.choice("abc")]}
             terms = {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}
-            volume = {
-                "apiVersion": "v1",
-                "kind": "PersistentVolume",
-                "metadata": {"name": "pv", "uid": "pv", "labels": {ZONE: zone["values"][0]}},
-                "spec": {
+            volume = thing(
+                "PersistentVolume",
+                "pv",
+                labels={ZONE: zone["values"][0]},
+                spec={
                     "accessModes": ["ReadWriteOnce"],
                     "capacity": {"storage": "1Gi"},
                     "claimRef": {"namespace": "default", "name": "data", "uid": "data"},
@@ -238,8 +226,8 @@ class _Cluster:
                     "nodeAffinity": {"required": terms},
                     "storageClassName": claim["spec"]["storageClassName"],
                 },
-                "status": {"phase": "Bound"},
-            }
+                status={"phase": "Bound"},
+            )
             claim["spec"]["volumeName"] = "pv"
             claim["status"] = {"phase": "Bound"}
             claim["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}

@@ -44,6 +44,7 @@ from berth.actors.scheduling.plugins.default_preemption.victims import (
 from berth.actors.scheduling.plugins.steps import NO_LIMIT
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
+from tests.kit.documents import thing
 from tests.kit.examples import examples
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of
@@ -59,12 +60,7 @@ FAR = "requiredDuringSchedulingIgnoredDuringExecution"
 def node(name: str, cpu: int) -> Document:
     labels = {HOST: name, ZONE: "a" if name in NODES[:2] else "b"}
     status = {"allocatable": {"cpu": str(cpu), "memory": "8Gi", "pods": 5}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": status,
-    }
+    return thing("Node", name, labels=labels, status=status)
 
 
 def needs(kind: str) -> Document:
@@ -162,13 +158,7 @@ def clusters(draw: st.DrawFn) -> list[Document]:
         status = {"disruptionsAllowed": draw(st.integers(0, 2)), "disruptedPods": exempt}
         selector = {"matchLabels": {"app": draw(st.sampled_from(["web", "db", "other"]))}}
         objects.append(
-            {
-                "apiVersion": "policy/v1",
-                "kind": "PodDisruptionBudget",
-                "metadata": {"name": f"b{i}", "namespace": "default"},
-                "spec": {"selector": selector},
-                "status": status,
-            }
+            thing("PodDisruptionBudget", f"b{i}", spec={"selector": selector}, status=status)
         )
     return objects
 

@@ -37,6 +37,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView
 from berth.config.types import Extender, ExtenderManagedResource
 from berth.tools.kubernetes.api.types.schema import unknown_and_mistyped
+from tests.kit.documents import thing
 from tests.kit.snapshots import snapshot_of
 
 BY_NAME = Extender("http://x", node_cache_capable=True, weight=2)
@@ -47,13 +48,14 @@ NOT_SENT = "which is not found in the input node list"
 
 
 def node(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"zone": "a"}, "annotations": {"price": "3"}},
-        "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]},
-        "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
-    }
+    return thing(
+        "Node",
+        name,
+        labels={"zone": "a"},
+        annotations={"price": "3"},
+        spec={"taints": [{"key": "k", "effect": "NoSchedule"}]},
+        status={"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
+    )
 
 
 def pod(name: str = "p", **container: Any) -> Pod:

@@ -5,7 +5,6 @@ works.
 from __future__ import annotations
 
 import anyio
-import msgspec
 import pytest
 
 from berth.actors.client.extender.calls import Extenders
@@ -26,26 +25,11 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
-from berth.plugin import Node, Pod
 from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 from tests.kit.pipeline import Pipeline, pipeline
-
-
-def node(name: str, cpu: str) -> Node:
-    allocatable = {"cpu": cpu, "memory": "100Gi", "pods": "10"}
-    document = {"metadata": {"name": name}, "status": {"allocatable": allocatable}}
-    return msgspec.convert(document, Node)
-
-
-def pod(name: str, cpu: str) -> Pod:
-    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
-    document = {
-        "metadata": {"namespace": "ns", "name": name, "uid": name},
-        "spec": {"schedulerName": "default-scheduler", "containers": [container]},
-    }
-    return msgspec.convert(document, Pod)
+from tests.kit.structs import node, pod
 
 
 async def counted(running: Pipeline) -> QueueStatistics:

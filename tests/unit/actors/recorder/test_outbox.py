@@ -19,8 +19,8 @@ from berth.actors.recorder.event import Event
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.core import Pod, reference_to
-from berth.actors.scheduling.kube.meta import ObjectMeta
 from tests.kit.clock import VirtualClock
+from tests.kit.structs import pod
 
 T = TypeVar("T")
 PODS, A_SECOND, SECONDS = 5_000, 100, 120
@@ -65,10 +65,6 @@ class SlowServer:
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         raise AssertionError
-
-
-def pod(name: str) -> Pod:
-    return Pod(metadata=ObjectMeta(namespace="ns", name=name, uid=name))
 
 
 def failed(of: Pod, message: str) -> RecordEvent:

@@ -15,6 +15,7 @@ from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.clock import VirtualClock
+from tests.kit.documents import pod
 
 PODS = BY_KIND["v1", "Pod"]
 IDLE = Glance(
@@ -31,11 +32,6 @@ IDLE = Glance(
     problems=(),
     still_seconds=0.0,
 )
-
-
-def pod(name: str, **spec: Any) -> dict[str, Any]:
-    containers = [{"name": "c", "image": "i"}]
-    return {"metadata": {"name": name}, "spec": {"containers": containers, **spec}}
 
 
 async def ended(

@@ -52,6 +52,7 @@ from berth.plugin import (
     unresolvable,
     unschedulable,
 )
+from tests.kit.documents import thing
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of
 
@@ -60,12 +61,7 @@ NODE = {
     "kind": "Node",
     "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
 }
-POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "web", "namespace": "default", "uid": "u"},
-    "spec": {},
-}
+POD = thing("Pod", "web", uid="u", spec={})
 NOT_HELPFUL = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 NO_VICTIMS = "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."
 UNSUPPORTED = "which is unsupported. It is supposed to return Success, Skip, or Error status"

@@ -42,6 +42,7 @@ from berth.plugin import (
     Verdicts,
     unschedulable,
 )
+from tests.kit.documents import thing
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of
 
@@ -50,11 +51,12 @@ KEY = "example.com/k"
 
 
 def pod_of(name: str, **spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "ns", "uid": name, "labels": {"app": "a"}},
-        "spec": {
+    return thing(
+        "Pod",
+        name,
+        "ns",
+        labels={"app": "a"},
+        spec={
             "nodeSelector": {"zone": "z"},
             "containers": [
                 {
@@ -65,21 +67,21 @@ def pod_of(name: str, **spec: Any) -> dict[str, Any]:
             ],
             **spec,
         },
-    }
+    )
 
 
 CLUSTER: list[dict[str, Any]] = [
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "labels": {"a": "b"}}},
     *(
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": {"zone": "z"}},
-            "status": {
+        thing(
+            "Node",
+            name,
+            labels={"zone": "z"},
+            status={
                 "allocatable": {"cpu": "8", "pods": "9", "example.com/few": "8"},
                 "images": [{"names": ["image"], "sizeBytes": 5}],
             },
-        }
+        )
         for name in ("n1", "n2")
     ),
     pod_of("runs", nodeName="n1"),

@@ -48,6 +48,7 @@ from berth.plugin import (
     Verdicts,
     read_args,
 )
+from tests.kit.documents import thing
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of
 
@@ -57,12 +58,7 @@ NODE = {
     "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
 }
 POST_FILTER = 'running PostFilter plugin "Wrong":'
-POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "web", "namespace": "default"},
-    "spec": {},
-}
+POD = thing("Pod", "web", spec={})
 
 
 class _Wrong(Plugin):

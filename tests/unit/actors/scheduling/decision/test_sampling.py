@@ -18,6 +18,7 @@ from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from tests.kit.handle import NoApi
+from tests.kit.structs import pod_info as pod
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
 
@@ -31,13 +32,6 @@ def cluster(nodes: int) -> CacheState:
         }
         cache.handle(NodeAdded(msgspec.convert(document, Node)))
     return cache
-
-
-def pod(name: str = "p", cpu: str = "100m") -> PodInfo:
-    spec = {"containers": [{"resources": {"requests": {"cpu": cpu}}}]}
-    return PodInfo(
-        msgspec.convert({"metadata": {"namespace": "default", "name": name}, "spec": spec}, Pod)
-    )
 
 
 @pytest.mark.parametrize(

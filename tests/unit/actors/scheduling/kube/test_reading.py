@@ -20,6 +20,7 @@ from berth.actors.scheduling.kube.kinds import BY_KIND, decode
 from berth.actors.scheduling.kube.meta import ListMeta, Status
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader, UnreadableError
+from tests.kit.documents import thing
 from tests.kit.examples import examples
 from tests.kit.zero_values import other_defaults
 
@@ -217,14 +218,7 @@ def test_any_value_of_a_field_is_read_or_refused(kind: type[Any], data: st.DataO
 
 
 def test_a_document_and_its_json_are_read_alike() -> None:
-    node = decode(
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": "n"},
-            "status": {"images": [{"names": None}]},
-        }
-    )
+    node = decode(thing("Node", "n", status={"images": [{"names": None}]}))
     assert isinstance(node, Node)
     assert node.status.images[0].names == ()
     with pytest.raises(UnreadableError, match="allocatable"):

@@ -7,18 +7,14 @@ import pytest
 
 from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import Assume, NodeAdded, NodeUpdated, Nominate
-from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.model.bookmark import NOTHING, Bookmark
 from berth.actors.scheduling.model.change_log import MAX_CHANGES
-from berth.actors.scheduling.model.pod_info import PodInfo
+from tests.kit.structs import pod_info as pod
 
 
 def node(name: str, **labels: str) -> Node:
     return msgspec.convert({"metadata": {"name": name, "labels": labels}}, Node)
-
-
-def pod(name: str) -> PodInfo:
-    return PodInfo(msgspec.convert({"metadata": {"name": name, "uid": name}}, Pod))
 
 
 @pytest.fixture

@@ -16,17 +16,18 @@ from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
 from berth.tools.answers.explain.decision import Decision, Failure, decide
+from tests.kit.documents import thing
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of
 
 NODES: list[dict[str, Any]] = [
-    {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"zone": name}},
-        "spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]},
-        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
-    }
+    thing(
+        "Node",
+        name,
+        labels={"zone": name},
+        spec={"taints": [{"key": "k", "effect": "PreferNoSchedule"}]},
+        status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+    )
     for name in "ab"
 ]
 SPREAD = [

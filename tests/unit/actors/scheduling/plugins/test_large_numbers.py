@@ -12,6 +12,7 @@ import pytest
 
 from berth.plugin import Pod, PodInfo, Snapshot, default_normalize
 from berth.tools.answers.explain.decision import Decision, decide
+from tests.kit.documents import thing
 from tests.kit.hints import profile
 from tests.kit.snapshots import snapshot_of
 
@@ -21,12 +22,7 @@ DEFAULT = profile()
 
 def node(name: str, **status: Any) -> dict[str, Any]:
     allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {"zone": name}},
-        "status": {"allocatable": allocatable, **status},
-    }
+    return thing("Node", name, labels={"zone": name}, status={"allocatable": allocatable, **status})
 
 
 def pod(**spec: Any) -> PodInfo:

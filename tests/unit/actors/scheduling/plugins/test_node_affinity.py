@@ -16,6 +16,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
+from tests.kit.documents import thing
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of
 
@@ -42,12 +43,12 @@ class Cluster:
         self.profile = profile
         self.scheduler = Scheduler(Random(1))
         nodes: list[dict[str, Any]] = [
-            {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "metadata": {"name": zone, "labels": {"zone": zone}},
-                "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": 9}},
-            }
+            thing(
+                "Node",
+                zone,
+                labels={"zone": zone},
+                status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": 9}},
+            )
             for zone in zones
         ]
         self.snapshot = snapshot_of(nodes, {"default-scheduler"})

@@ -13,6 +13,7 @@ from berth.actors.messages.queue import Place, QueuedPodDump, StoryStep
 from berth.config.load import from_mapping
 from berth.tools.answers.doctor.parked_pods import Examination, diagnosed, examine, parked
 from berth.tools.answers.explain.decider import Explainer
+from tests.kit.documents import thing
 
 STORY = (StoryStep(5.0, Place.UNSCHEDULABLE, "ScheduleAttemptFailure"),)
 POD = QueuedPodDump(
@@ -96,20 +97,15 @@ def test_a_pod_costs_no_call_for_each_node() -> None:
 
 
 def _node(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name},
-        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
-    }
+    return thing("Node", name, status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}})
 
 
 def _pod(name: str, cpu: str) -> dict[str, Any]:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "shop", "uid": name},
-        "spec": {"containers": [container], "schedulerName": "default-scheduler"},
-        "status": {"phase": "Pending"},
-    }
+    return thing(
+        "Pod",
+        name,
+        "shop",
+        spec={"containers": [container], "schedulerName": "default-scheduler"},
+        status={"phase": "Pending"},
+    )

@@ -31,15 +31,11 @@ from berth.plugin import (
 from berth.tools.answers.explain.contest import Contest
 from berth.tools.answers.explain.decision import Decision, decide
 from berth.tools.views.commands.explain import explain
+from tests.kit.documents import node, thing
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of
 
 Document = dict[str, Any]
-
-
-def node(name: str, cpu: int = 4) -> Document:
-    status = {"allocatable": {"cpu": str(cpu), "memory": "8Gi", "pods": "10"}}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
 
 
 def pod(
@@ -58,12 +54,7 @@ def pod(
 def budget(name: str) -> Document:
     """Returns a budget that allows no disruption."""
     spec = {"selector": {"matchLabels": {"app": name}}}
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    return thing("PodDisruptionBudget", name, spec=spec)
 
 
 def priority_class(value: int) -> Document:

@@ -14,6 +14,7 @@ from berth.config.load import from_mapping
 from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from berth.tools.answers.shadow.placement_judge import Agreement, Comparison, judge
 from tests.kit.daemon import node, pod
+from tests.kit.documents import thing
 from tests.kit.snapshots import snapshot_of
 
 PROFILES = profiles_of(from_mapping(None), ReadOnlyHandle())
@@ -57,24 +58,20 @@ def test_a_node_that_does_not_fit_is_different_with_its_verdict(on: str, reason:
 
 
 def test_the_node_of_a_chosen_volume_is_held() -> None:
-    volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": "pv", "labels": {ZONE: "z"}},
-        "spec": {"claimRef": {"namespace": "default", "name": "data", "uid": "u"}},
-    }
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {
-            "name": "data",
-            "namespace": "default",
-            "uid": "u",
-            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
-        },
-        "spec": {"volumeName": "pv"},
-        "status": {"phase": "Bound"},
-    }
+    volume = thing(
+        "PersistentVolume",
+        "pv",
+        labels={ZONE: "z"},
+        spec={"claimRef": {"namespace": "default", "name": "data", "uid": "u"}},
+    )
+    claim = thing(
+        "PersistentVolumeClaim",
+        "data",
+        uid="u",
+        annotations={"pv.kubernetes.io/bind-completed": "yes"},
+        spec={"volumeName": "pv"},
+        status={"phase": "Bound"},
+    )
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     nodes = node("a", **{ZONE: "z"}), node("b", **{ZONE: "y"})
     comparison = judged("a", pod("asked", volumes=volumes), volume, claim, *nodes)

@@ -18,46 +18,39 @@ from berth.tools.answers.whatif.question import Question, answer, question_of, s
 from berth.tools.answers.whatif.question_refusals import RefusedError
 from berth.tools.answers.whatif.tried_documents import Documents, place_of
 from berth.tools.answers.whatif.weights import weighed, weights_of
+from tests.kit.documents import thing
 
 SCHEMA = Path(__file__).parents[5] / "docs" / "whatif-schema.json"
 
 
 def node(number: int) -> dict[str, Any]:
     name = f"node-{number}"
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": name,
-            "labels": {
-                "kubernetes.io/hostname": name,
-                "topology.kubernetes.io/zone": f"z{number % 2}",
-            },
+    return thing(
+        "Node",
+        name,
+        labels={
+            "kubernetes.io/hostname": name,
+            "topology.kubernetes.io/zone": f"z{number % 2}",
         },
-        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
-    }
+        status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
+    )
 
 
 def pod(name: str, cpu: int, on: str = "", **spec: Any) -> dict[str, Any]:
     requests = {"resources": {"requests": {"cpu": str(cpu)}}}
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": name,
-            "labels": {"app": "a"},
-            "ownerReferences": [{**owner, "controller": True}],
-        },
-        "spec": {
+    return thing(
+        "Pod",
+        name,
+        labels={"app": "a"},
+        ownerReferences=[{**owner, "controller": True}],
+        spec={
             "schedulerName": "default-scheduler",
             "containers": [{"name": "c", "image": "nginx", **requests}],
             **({"nodeName": on} if on else {}),
             **spec,
         },
-    }
+    )
 
 
 def cluster() -> Documents:

@@ -14,6 +14,7 @@ import pytest
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND, KINDS
+from tests.kit.documents import pod
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -291,13 +292,6 @@ async def test_unknown_fields_cause_a_warning_or_a_refusal(server: Server) -> No
     )
 
 
-def pod(name: str, **spec: Any) -> Document:
-    return {
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
-    }
-
-
 async def test_every_kind_is_discovered_and_listed(server: Server) -> None:
     for kind in KINDS:
         group = f"/apis/{kind.group}/{kind.version}" if kind.group else "/api/v1"
@@ -364,7 +358,7 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
         ),
         (
             "POST /api/v1/namespaces/nowhere/pods",
-            pod("q"),
+            pod("q", namespace="nowhere"),
             "",
             '404 namespaces "nowhere" not found',
         ),

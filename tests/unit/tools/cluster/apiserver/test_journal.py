@@ -20,6 +20,7 @@ from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.patch import MERGE
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.disk import Disk, failing_disk
+from tests.kit.documents import thing
 
 MAPS = BY_KIND["v1", "ConfigMap"]
 NS = "default"
@@ -27,12 +28,7 @@ Document = dict[str, Any]
 
 
 def config_map(name: str, **data: str) -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": NS},
-        "data": data,
-    }
+    return thing("ConfigMap", name, NS, data=data)
 
 
 def names(store: Store) -> list[str]:

@@ -13,18 +13,14 @@ from berth.tools.cluster.apiserver.journal import Journal, JournalError
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
+from tests.kit.documents import thing
 
 MAPS = BY_KIND["v1", "ConfigMap"]
 SECRETS = BY_KIND["v1", "Secret"]
 
 
 def config_map(name: str, **data: str) -> dict[str, object]:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"namespace": "n", "name": name},
-        "data": data,
-    }
+    return thing("ConfigMap", name, "n", data=data)
 
 
 def test_a_full_history_forgets_its_oldest_events() -> None:

@@ -11,13 +11,9 @@ from click.testing import CliRunner
 
 from berth.tools.views.commands.explain import explain
 from tests.kit.daemon import node, pod
+from tests.kit.documents import thing
 
-SERVICE = {
-    "apiVersion": "v1",
-    "kind": "Service",
-    "metadata": {"name": "web", "namespace": "default"},
-    "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
-}
+SERVICE = thing("Service", "web", spec={"selector": {"app": "web"}, "ports": [{"port": 80}]})
 
 
 def web(name: str, **spec: Any) -> dict[str, Any]:

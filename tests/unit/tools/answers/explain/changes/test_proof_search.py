@@ -14,6 +14,7 @@ from berth.tools.answers.explain.cluster_source import ClusterQuestion
 from berth.tools.answers.explain.decider import Explainer, decided
 from tests.kit.changes import CONFIGURATION, EXPLAINER, fits_after, suggested
 from tests.kit.daemon import node, pod
+from tests.kit.documents import thing
 
 Document = dict[str, Any]
 HOSTNAME = "kubernetes.io/hostname"
@@ -376,13 +377,12 @@ def test_the_changes_place_the_pod(
 
 
 def budget(name: str, app: str, allowed: int) -> Document:
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
-        "status": {"disruptionsAllowed": allowed},
-    }
+    return thing(
+        "PodDisruptionBudget",
+        name,
+        spec={"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+        status={"disruptionsAllowed": allowed},
+    )
 
 
 @pytest.mark.parametrize(

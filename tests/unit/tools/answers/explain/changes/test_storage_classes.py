@@ -10,32 +10,26 @@ import pytest
 
 from tests.kit.changes import fits_after, suggested
 from tests.kit.daemon import node, pod
+from tests.kit.documents import thing
 
 Document = dict[str, Any]
 LATE = "WaitForFirstConsumer"
 
 
 def claim(name: str, **spec: Any) -> Document:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {
+    return thing(
+        "PersistentVolumeClaim",
+        name,
+        spec={
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "1Gi"}},
             **spec,
         },
-    }
+    )
 
 
 def storage_class(name: str, mode: str) -> Document:
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": name},
-        "provisioner": "csi.example.com",
-        "volumeBindingMode": mode,
-    }
+    return thing("StorageClass", name, provisioner="csi.example.com", volumeBindingMode=mode)
 
 
 def using(*names: str) -> Document:
@@ -99,11 +93,10 @@ def test_a_class_that_makes_volumes_on_other_nodes_alone_is_created_anew() -> No
 
 @pytest.mark.parametrize("provisioner", ["csi.example.com", "kubernetes.io/no-provisioner"])
 def test_a_claim_whose_volume_went_with_its_node_is_created_anew(provisioner: str) -> None:
-    volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": "v"},
-        "spec": {
+    volume = thing(
+        "PersistentVolume",
+        "v",
+        spec={
             "accessModes": ["ReadWriteOnce"],
             "capacity": {"storage": "1Gi"},
             "local": {"path": "/v"},
@@ -111,8 +104,8 @@ def test_a_claim_whose_volume_went_with_its_node_is_created_anew(provisioner: st
             "claimRef": {"namespace": "default", "name": "data", "uid": "data"},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [HERE]}]}},
         },
-        "status": {"phase": "Bound"},
-    }
+        status={"phase": "Bound"},
+    )
     bound = claim("data", storageClassName="disk", volumeName="v")
     bound["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
     disk = {**storage_class("disk", LATE), "provisioner": provisioner}

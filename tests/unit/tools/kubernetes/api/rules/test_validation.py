@@ -13,6 +13,7 @@ from berth.actors.scheduling.kube.names import dns_subdomain
 from berth.tools.kubernetes.api.rules.fields import invalid
 from berth.tools.kubernetes.api.rules.validation import invalid_details, invalid_message, problems
 from tests.kit.cases import documents
+from tests.kit.documents import pod
 
 SELECTOR = {"matchLabels": {"app": "x"}}
 TEMPLATE: dict[str, Any] = {
@@ -25,13 +26,6 @@ AFFINITY = (
 
 
 SPREAD = "spec.topologySpreadConstraints[0]"
-
-
-def pod(**spec: Any) -> dict[str, Any]:
-    return {
-        "metadata": {"name": "a"},
-        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
-    }
 
 
 def container(**fields: Any) -> dict[str, Any]:

@@ -12,15 +12,17 @@ from berth.tools.kubernetes.api.types import openapi, schema
 from berth.tools.kubernetes.api.types.resources import KINDS
 from berth.tools.kubernetes.api.types.schema import Shape
 from tests.kit.cases import documents
+from tests.kit.documents import thing
 
 
 def pod(**spec: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "a", "labels": {"app": "x"}, "creationTimestamp": None},
-        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
-    }
+    return thing(
+        "Pod",
+        "a",
+        labels={"app": "x"},
+        creationTimestamp=None,
+        spec={"containers": [{"name": "c", "image": "i"}], **spec},
+    )
 
 
 def test_every_kind_that_is_served_has_a_type() -> None:
