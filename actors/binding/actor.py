@@ -254,7 +254,7 @@ class BindingActor(Actor[BindingMessage]):
             self._pods.start_pre_bind(info.uid, scope.cancel)
             for step in steps:
                 # A call that runs alone needs no task of its own.
-                status = await (step[0]() if len(step) == 1 else _together(step))
+                status = await (step[0]() if len(step) == 1 else _run_together(step))
                 if not status.ok:
                     break
         stopped = self._pods.finish_pre_bind(info.uid)
@@ -321,7 +321,7 @@ class BindingActor(Actor[BindingMessage]):
         return None
 
 
-async def _together(calls: Sequence[PreBindStep]) -> Status:
+async def _run_together(calls: Sequence[PreBindStep]) -> Status:
     """Runs PreBind calls at the same time. Returns the status of the first that fails, which
     cancels the others.
     """

@@ -62,12 +62,12 @@ class PodsInBinding:
         return tuple(_shown(pod) for pod in self._waiting.values() if pod.verdict is None)
 
     def get(self, uid: str) -> WaitingPod | None:
-        pod = self._undecided(uid)
+        pod = self._undecided_pod(uid)
         return None if pod is None else _shown(pod)
 
     def allow(self, uid: str, plugin: str) -> bool:
         """Notes that a plugin allows the pod to go on. True if no other plugin makes it wait."""
-        pod = self._undecided(uid)
+        pod = self._undecided_pod(uid)
         if pod is None or pod.deadlines.pop(plugin, None) is None or pod.deadlines:
             return False
         pod.decide(SUCCESS)
@@ -75,7 +75,7 @@ class PodsInBinding:
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
         """Rejects the pod for `plugin`; false if it does not wait any more."""
-        pod = self._undecided(uid)
+        pod = self._undecided_pod(uid)
         if pod is None:
             return False
         pod.decide(Status(Code.UNSCHEDULABLE, (reason,), plugin))
@@ -118,7 +118,7 @@ class PodsInBinding:
 
     def expire(self, uid: str, now: float) -> bool:
         """Rejects the pod if a plugin's deadline has passed. True if it was rejected."""
-        pod = self._undecided(uid)
+        pod = self._undecided_pod(uid)
         if pod is None:
             return False
         late = sorted(plugin for plugin, deadline in pod.deadlines.items() if deadline <= now)
@@ -156,7 +156,7 @@ class PodsInBinding:
 
     # -------------------------------------------------------------------------------------- looking
 
-    def _undecided(self, uid: str) -> _WaitingPod | None:
+    def _undecided_pod(self, uid: str) -> _WaitingPod | None:
         pod = self._waiting.get(uid)
         return None if pod is None or pod.verdict is not None else pod
 

@@ -231,7 +231,7 @@ class CacheState:
         info = self._infos[node]
         info.remove_pod(name)
         pod = self._pods.pop(name)
-        self._touch(info)
+        self._mark_changed(info)
         if info.node is None and not info.pods:
             del self._infos[node]
         if name not in self._assumed:
@@ -251,7 +251,7 @@ class CacheState:
         info.add_pod(pod)
         self._node_of[pod.key] = node
         self._pods[pod.key] = pod.pod
-        self._touch(info)
+        self._mark_changed(info)
 
     # ---------------------------------------------------------------------------------------- nodes
 
@@ -266,7 +266,7 @@ class CacheState:
         elif self._tree.update(info.node, node):
             self._reorder = True
         info.set_node(node)
-        self._touch(info)
+        self._mark_changed(info)
 
     def _drop_node(self, name: str) -> None:
         info = self._infos.get(name)
@@ -275,11 +275,11 @@ class CacheState:
         self._tree.remove(info.node)
         self._reorder = True
         info.forget_node()
-        self._touch(info)
+        self._mark_changed(info)
         if not info.pods:
             del self._infos[name]
 
-    def _touch(self, info: NodeInfo) -> None:
+    def _mark_changed(self, info: NodeInfo) -> None:
         self._generation += 1
         info.generation = self._generation
         self._dirty[info.name] = None

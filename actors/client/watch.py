@@ -462,7 +462,7 @@ class Reflector(Generic[T]):
             keeps = self._keeps_whole is not None and self._keeps_whole(item)
             return ObjectChanged(with_json(item, raw) if keeps else item)
         except UNREADABLE as problem:
-            part = self._reader.salvage(raw)
+            part = self._reader.readable_part(raw)
             if part is None:
                 log.warning("unreadable object ignored", path=self._path, error=str(problem))
                 return None

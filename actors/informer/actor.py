@@ -36,7 +36,7 @@ SLICE = 250  # objects of a list that are delivered before other tasks run
 SECONDS = 0.02  # or fewer objects, if they took this long
 
 
-def _unheard(_: object) -> None:
+def _ignore_change(_: object) -> None:
     """Does nothing, as nobody listens for changes."""
 
 
@@ -64,7 +64,7 @@ class InformerActor(Generic[T]):
         mailboxes: Mailboxes,
         stand_in: StandIn[T] = last_or_part,
         looked_up: type[T] | None = None,
-        changed: Callable[[T], None] = _unheard,
+        changed: Callable[[T], None] = _ignore_change,
         read: Callable[[T], T] = _as_it_came,
     ) -> None:
         self._source = source

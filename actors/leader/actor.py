@@ -89,12 +89,14 @@ class LeaderActor:
         task_status.started()
         lock = self._terms.lock
         log.info("Attempting to acquire leader lease...", lock=lock)
-        async with _during(self._elect):  # The lease is held until the gated part has stopped.
+        async with _running_beside(
+            self._elect
+        ):  # The lease is held until the gated part has stopped.
             await self._acquired.wait()
             log.info("Successfully acquired lease", lock=lock)
             self._instruments.leads(True)
             self._record("became leader")
-            async with _during(self._gated):
+            async with _running_beside(self._gated):
                 try:
                     await self._lost.wait()
                 finally:
@@ -148,7 +150,7 @@ class LeaderActor:
 
 
 @asynccontextmanager
-async def _during(work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+async def _running_beside(work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     """Runs `work` beside a block, and cancels it when the block has ended, also if the block was
     cancelled; then waits for the end of its clean-up. If one of them raises an exception, the other
     is cancelled, and the first exception is raised.

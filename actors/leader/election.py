@@ -147,7 +147,7 @@ class Election:
                 case Wait(holder, until):
                     self._free_at = until
                     if holder != self._holder:
-                        self._tell(holder)
+                        self._log_holder(holder)
                     self._holder = holder
                 case Write(lease, create):
                     sent_at = self._clock.now()
@@ -160,7 +160,7 @@ class Election:
             return str(failure)
         return ""
 
-    def _tell(self, holder: str) -> None:
+    def _log_holder(self, holder: str) -> None:
         """Logs who holds the lease, and what to do if that is a scheduler for other pods."""
         event, lock = "waiting for the lease", self._terms.lock
         if self._advice:

@@ -84,7 +84,7 @@ def tune_collector() -> None:
 async def collecting(work: Callable[[], Awaitable[None]]) -> None:
     """Runs `work` to its end, with a collection now and then, and raises its exception."""
     with ungrouped():
-        await race(_now_and_then, work)
+        await race(_measure_rounds, work)
 
 
 class Rounds:
@@ -122,7 +122,7 @@ class Rounds:
         self._aside = _set_aside.times
 
 
-async def _now_and_then() -> None:
+async def _measure_rounds() -> None:
     rounds = Rounds(time.monotonic(), time.process_time())
     while True:
         await anyio.sleep(SECONDS)

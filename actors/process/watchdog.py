@@ -108,10 +108,10 @@ class Watchdog:
     def _run(self, inbox: socket.socket) -> None:
         while not self._over:
             if select.select([inbox], [], [], TICK_SECONDS)[0]:
-                self._hear(inbox)
+                self._read_signals(inbox)
             self.look()
 
-    def _hear(self, inbox: socket.socket) -> None:
+    def _read_signals(self, inbox: socket.socket) -> None:
         """Reads the numbers of the signals that arrived, and passes them on to the loop, which
         needs them too.
         """

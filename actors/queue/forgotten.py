@@ -66,9 +66,9 @@ class Forgotten:
         before, noted = self._suspects.pop(key, None), self._forgotten.pop(key, None)
         if not answer.node or not self._stays(pod):
             return ()
-        if noted is not None and _same(noted, pod):
+        if noted is not None and _is_same_attempt(noted, pod):
             self._forgotten[key] = noted
-        elif before is not None and _same(before.pod, pod) and now - before.at >= APART:
+        elif before is not None and _is_same_attempt(before.pod, pod) and now - before.at >= APART:
             self._forgotten[key] = pod
             waits = now - self._queues.entries[key].timestamp
             return (PodForgotten(key, answer.node, tuple(sorted(pod.rejected_by)), waits),)
@@ -79,14 +79,18 @@ class Forgotten:
     def _stays(self, pod: ParkedPod) -> bool:
         """True if the pod is still parked by the same attempt, and has not changed."""
         entry = self._queues.entries.get(pod.info.key)
-        return entry is not None and entry.place is UNSCHEDULABLE and _same(pod, _parked(entry))
+        return (
+            entry is not None
+            and entry.place is UNSCHEDULABLE
+            and _is_same_attempt(pod, _parked(entry))
+        )
 
 
 def _parked(entry: Entry) -> ParkedPod:
     return ParkedPod(entry.info, entry.attempts, entry.rejectors)
 
 
-def _same(before: ParkedPod, after: ParkedPod) -> bool:
+def _is_same_attempt(before: ParkedPod, after: ParkedPod) -> bool:
     return before.info is after.info and before.attempts == after.attempts
 
 

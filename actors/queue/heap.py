@@ -43,7 +43,7 @@ class KeyedHeap(Generic[V]):
         item = (slot, self._number, key)
         self._live[key] = (item, value)
         heapq.heappush(self._heap, item)
-        self._tidy()
+        self._drop_removed()
 
     def peek(self) -> tuple[Slot, V] | None:
         """Returns the smallest slot and its value; None if the heap is empty."""
@@ -62,10 +62,10 @@ class KeyedHeap(Generic[V]):
             return None
         if self._heap[0] is live[0]:
             heapq.heappop(self._heap)
-        self._tidy()
+        self._drop_removed()
         return live[1]
 
-    def _tidy(self) -> None:
+    def _drop_removed(self) -> None:
         if len(self._heap) > 2 * len(self._live) + SMALLEST_REBUILD:
             self._heap = [item for item, _ in self._live.values()]
             heapq.heapify(self._heap)

@@ -36,7 +36,7 @@ def differences(
 
 def dump(queues: Queues, keys: Iterable[str], now: float) -> tuple[QueuedPodDump, ...]:
     """Returns the pods of these keys that are in the queue or in flight."""
-    flying = queues.flying()
+    flying = queues.in_flight_by_key()
     entries = (queues.entries.get(key) or flying.get(key) for key in keys)
     return tuple(_dumped(queues, entry, now) for entry in entries if entry is not None)
 

@@ -89,7 +89,7 @@ class Queues:
         """Returns the pod's slot in QueueSort's order; ties are in the order of arrival."""
         return (*self.rules.sort_key(entry.info, entry.timestamp), float(entry.arrival))
 
-    def flying(self) -> dict[str, Entry]:
+    def in_flight_by_key(self) -> dict[str, Entry]:
         """Returns the pods in flight by key, except pods with the name of a new pod in a queue."""
         return {entry.key: entry for entry in self.in_flight if entry.key not in self.entries}
 

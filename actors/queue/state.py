@@ -141,7 +141,7 @@ class QueueState:
             case ShowStory():
                 effects = (message.answer(self._queues.stories.of(message.key)),)
             case ListQueued():
-                effects = (message.answer((*self._entries, *self._queues.flying())),)
+                effects = (message.answer((*self._entries, *self._queues.in_flight_by_key())),)
             case NextParked():
                 effects = (message.answer(self._forgotten.next(now)),)
             case Examined():
@@ -305,7 +305,7 @@ class QueueState:
         return (*effects, *self._waking.try_anew(new.changed, now))
 
     def _compare(self, order: ComparePending, now: float) -> Sequence[Effect]:
-        flying = self._queues.flying()
+        flying = self._queues.in_flight_by_key()
         different = tuple(sorted(differences(order.pods, self._entries, flying)))
         effects: list[Effect] = []
         for difference in different if order.heal else ():

@@ -46,7 +46,7 @@ def signed_by(chain: Sequence[bytes], bundle: frozenset[bytes]) -> bool:
 
 def common_name(certificate: bytes) -> str:
     """Returns the subject's common name, or "". Raises CertificateError if it is unreadable."""
-    return _first(_read(certificate).subject, NameOID.COMMON_NAME)
+    return _last_value(_read(certificate).subject, NameOID.COMMON_NAME)
 
 
 def seconds_left(certificate: bytes, now: datetime) -> float:
@@ -62,7 +62,7 @@ def user_of(certificate: bytes, now: datetime, *, reads_uid: bool = True) -> Use
     read = _read(certificate)
     if not read.not_valid_before_utc <= now <= read.not_valid_after_utc:
         raise CertificateError("the client certificate has expired or is not yet valid")
-    name = _first(read.subject, NameOID.COMMON_NAME)
+    name = _last_value(read.subject, NameOID.COMMON_NAME)
     if not name:
         return None
     uids = _all(read.subject, UID) if reads_uid else []
@@ -84,6 +84,6 @@ def _all(subject: x509.Name, kind: ObjectIdentifier) -> list[str]:
     return [str(each.value) for each in subject.get_attributes_for_oid(kind)]
 
 
-def _first(subject: x509.Name, kind: ObjectIdentifier) -> str:
+def _last_value(subject: x509.Name, kind: ObjectIdentifier) -> str:
     """Returns the last value, which counts in Go."""
     return (_all(subject, kind) or [""])[-1]

@@ -123,7 +123,7 @@ class HttpsServer:
                     now = asyncio.get_running_loop().time()
                     peer = _Connection(host, now, scope.cancel, HEAD_SECONDS)
                     self._greeted[peer] = None
-                    group.start_soon(self._greet, connection, peer, scope, server)
+                    group.start_soon(self._shake_hands, connection, peer, scope, server)
         finally:
             with anyio.CancelScope(shield=True):
                 await server.shutdown(STOP_SECONDS)
@@ -170,7 +170,7 @@ class HttpsServer:
     def _forget_closed(self) -> None:
         self._open = {key: peer for key, peer in self._open.items() if not key.is_closing()}
 
-    async def _greet(
+    async def _shake_hands(
         self,
         connection: socket.socket,
         peer: _Connection,

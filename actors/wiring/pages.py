@@ -90,7 +90,7 @@ def _health(parts: Parts, readiness: Readiness, measures: HealthMeasures) -> Hea
     election, heartbeat = parts.profiles.configuration.leader_election, parts.heartbeat
     elected = (leader_election(parts.tenure, election),) if election.leader_elect else ()
     stall = parts.options.liveness_stall
-    live = (ping(heartbeat.still_for, lambda: _standstill(heartbeat), stall),)
+    live = (ping(heartbeat.still_for, lambda: _blocked_loop(heartbeat), stall),)
     ready = (
         Check("shutdown", readiness.stopping),
         Check("sched-handler-sync", readiness.unsynchronized),
@@ -99,7 +99,7 @@ def _health(parts: Parts, readiness: Readiness, measures: HealthMeasures) -> Hea
     return Health(groups, measures)
 
 
-def _standstill(heartbeat: Heartbeat) -> str:
+def _blocked_loop(heartbeat: Heartbeat) -> str:
     """Returns for how long the event loop has been blocked, and where, in words."""
     frame = heartbeat.frame()
     where = "" if frame is None else in_words(whereabouts(frame))
@@ -143,7 +143,7 @@ def debug_of(parts: Parts, lookout: Lookout) -> Debug:
         None if flights is None else flights.page,
         lookout.glance,
         parts.informers.pods.objects().get,
-        lambda: _standstill(heartbeat) if heartbeat.still_for() > STALL_SECONDS else "",
+        lambda: _blocked_loop(heartbeat) if heartbeat.still_for() > STALL_SECONDS else "",
     )
 
 

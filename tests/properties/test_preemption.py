@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from berth.actors.scheduling.decision.failed_attempt import Attempt
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.framework.post_filter import FailedAttempt
-from berth.actors.scheduling.framework.questions import Victims, unasked
+from berth.actors.scheduling.framework.questions import Victims, run_without_extenders
 from berth.actors.scheduling.framework.status import Code, Status
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
@@ -253,7 +253,7 @@ def one_by_one(attempt: FailedAttempt, limits: Budgets) -> dict[int, Candidate |
     """Returns the result for every node that may help, by its position in the node tree's order."""
     order = attempt.snapshot.columns.order
     return {
-        at: unasked(dry_run(attempt, [int(order[at])], limits, NO_LIMIT))[0]
+        at: run_without_extenders(dry_run(attempt, [int(order[at])], limits, NO_LIMIT))[0]
         for at in np.flatnonzero(attempt.helped).tolist()
     }
 
@@ -269,7 +269,7 @@ def test_all_nodes_at_once_one_by_one_and_the_model_agree(
     dry_runs = DryRuns()
     alone = one_by_one(attempt, limits)
     for _ in range(2):  # The second answer is remembered.
-        result = unasked(
+        result = run_without_extenders(
             dry_runs.search(attempt, 0, len(attempt.snapshot), limits, LowestPriorities(), NO_LIMIT)
         )
         candidates = {at: told(dry_runs.candidate(at)) for at in result.candidates.tolist()}
@@ -340,7 +340,7 @@ def test_a_search_stops_at_the_same_node_as_a_walk(
             break
     dry_runs = DryRuns()
     for _ in range(2):
-        result = unasked(
+        result = run_without_extenders(
             dry_runs.search(
                 attempt, start, enough, limits, LowestPriorities(), NO_LIMIT, sound_only=sound_only
             )

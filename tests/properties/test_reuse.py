@@ -40,7 +40,7 @@ from berth.actors.scheduling.decision.recall.recall import Recall
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.sampling import Sampling
 from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
-from berth.actors.scheduling.framework.questions import unasked
+from berth.actors.scheduling.framework.questions import run_without_extenders
 from berth.actors.scheduling.model.vectors import Rows
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.wiring.profiles import profiles_of
@@ -249,7 +249,7 @@ class PlainScheduler:
         if not len(snapshot):
             return Unfit(NO_NODES, frozenset())
         plain = Plain(profile, info, snapshot)
-        return unasked(schedule_pod(plain, self.sampling, self.rng, extended=False))
+        return run_without_extenders(schedule_pod(plain, self.sampling, self.rng, extended=False))
 
 
 def totals(candidates: Candidates, positions: Rows) -> Ints:

@@ -33,7 +33,7 @@ from berth.actors.scheduling.decision.observer import DecisionObserver
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.sampling import Sampling
-from berth.actors.scheduling.framework.questions import unasked
+from berth.actors.scheduling.framework.questions import run_without_extenders
 from berth.actors.scheduling.kube.core import (
     Node,
     Pod,
@@ -192,7 +192,7 @@ def difference(kept: KeptDecision, configuration: KubeSchedulerConfiguration) ->
     profile = profiles_of(configuration, ReadOnlyHandle())[kept.profile]
     search = Sampling(configuration.percentage_of_nodes_to_score, configuration.extenders)
     search.start = kept.start
-    explained = unasked(
+    explained = run_without_extenders(
         steps(profile, info, snapshot, extended=False, search=search, chance=kept.chance)
     )
     match explained.decision, explained.outcome, kept.outcome:
@@ -203,7 +203,7 @@ def difference(kept: KeptDecision, configuration: KubeSchedulerConfiguration) ->
         case Decision() as decision, Choice() as expected, Choice() as chosen:
             return _of_chosen(chosen, expected, decision)
         case _, expected, outcome:
-            return _other("the decision", _short(outcome), _short(expected))
+            return _other("the decision", _outcome_words(outcome), _outcome_words(expected))
 
 
 def recorded(snapshot: Snapshot) -> RecordedCluster:
@@ -304,7 +304,7 @@ def _other(what: str, actual: str, expected: str) -> str:
     return "" if actual == expected else f"{what} is {actual}; explain's is {expected}"
 
 
-def _short(outcome: Outcome) -> str:
+def _outcome_words(outcome: Outcome) -> str:
     match outcome:
         case Choice(node):
             return f"{node} chosen"

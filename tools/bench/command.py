@@ -248,15 +248,19 @@ def _run_all(
                     f" run {turn + 1}" if runs > 1 else ""
                 )
                 with _progress(title) as report:
-                    windows_by_run.append(anyio.run(measure, file, run, settings, report, _say))
+                    windows_by_run.append(
+                        anyio.run(measure, file, run, settings, report, _print_progress)
+                    )
             results += [median(windows) for windows in zip(*windows_by_run, strict=True)]
         except NotRunError as problem:
-            _say(f"{run.name}: {'unsupported' if problem.unsupported else 'failed'}: {problem}")
+            _print_progress(
+                f"{run.name}: {'unsupported' if problem.unsupported else 'failed'}: {problem}"
+            )
             failed = failed or not problem.unsupported
     return results, failed
 
 
-def _say(line: str) -> None:
+def _print_progress(line: str) -> None:
     click.echo(line, err=True)
 
 

@@ -56,15 +56,15 @@ def _ratios(result: Result, other: Result) -> Ratios:
     attempts = (result.attempt_ms, other.attempt_ms)
     return Ratios(
         result.name,
-        _over(other.throughput.average, result.throughput.average),
-        _over(*(None if each is None else each.mean for each in reversed(decisions))),
-        _over(*(None if each is None else each.p99 for each in reversed(attempts))),
-        _over(other.cpu_seconds, result.cpu_seconds),
-        _over(other.peak_rss_bytes, result.peak_rss_bytes),
+        _ratio(other.throughput.average, result.throughput.average),
+        _ratio(*(None if each is None else each.mean for each in reversed(decisions))),
+        _ratio(*(None if each is None else each.p99 for each in reversed(attempts))),
+        _ratio(other.cpu_seconds, result.cpu_seconds),
+        _ratio(other.peak_rss_bytes, result.peak_rss_bytes),
     )
 
 
-def _over(new: float | None, old: float | None) -> float | None:
+def _ratio(new: float | None, old: float | None) -> float | None:
     return None if new is None or not old else new / old
 
 

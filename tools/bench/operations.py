@@ -266,7 +266,7 @@ class Executor:
             await self._open_window(namespace, [namespace], {})
         make = self._pod_maker(operation, namespace)
         if operation.steady_state:
-            await self._steadily(operation, namespace, make)
+            await self._create_in_turns(operation, namespace, make)
         else:
             await self._each(range(operation.count), make)
             if operation.skip_wait_to_completion:
@@ -308,7 +308,7 @@ class Executor:
 
         return make
 
-    async def _steadily(
+    async def _create_in_turns(
         self, operation: CreatePods, namespace: str, make: Callable[[int], Awaitable[None]]
     ) -> None:
         """Creates a batch of pods; once all are bound, deletes them and creates the next batch."""

@@ -80,7 +80,7 @@ async def measure(
     except* FAILURES as problems:
         failure = NotRunError(str(first_of(problems)), unsupported=False)
     except* NotRunError as problems:
-        failure = _only(problems)
+        failure = _only_error(problems)
     raise failure
 
 
@@ -171,7 +171,7 @@ async def _controllers(run: WorkloadRun, connection: Connection) -> AsyncIterato
         group.cancel_scope.cancel()
 
 
-def _only(group: BaseExceptionGroup[NotRunError]) -> NotRunError:
+def _only_error(group: BaseExceptionGroup[NotRunError]) -> NotRunError:
     inner = first_of(group)
     assert isinstance(inner, NotRunError)
     return inner

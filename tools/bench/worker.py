@@ -207,7 +207,7 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
         configuration = configuration_of(order.config)
         connection = Connection(order.master) if order.master else load_connection(order.kubeconfig)
     except BAD_CONFIGURATION as problem:
-        _say(NotRun(str(problem), False))
+        _write_answer(NotRun(str(problem), False))
         return
     clock, rng, watch = SystemClock(), Random(0), Stopwatch(profile=order.profile)
     decisions, meter = _sampled(rng, watch, order.check)
@@ -233,20 +233,20 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
             observer=decisions,
         )
         await group.start(daemon.run)
-        _say(Ready())
+        _write_answer(Ready())
         while True:
             match await orders.next():
                 case StartMeasuring():
                     await meter.start()
-                    _say(Ready())
+                    _write_answer(Ready())
                 case StopMeasuring():
-                    _say(MeasuringStopped(await meter.stop()))
+                    _write_answer(MeasuringStopped(await meter.stop()))
                 case last:
                     break
         group.cancel_scope.cancel()
     if isinstance(last, CheckDecisions) and decisions is not None:
         report = partial(_Reporter().report, CHECKING)
-        _say(DecisionsChecked(list(check(decisions.windows, configuration, report))))
+        _write_answer(DecisionsChecked(list(check(decisions.windows, configuration, report))))
         while await orders.next() is not None:
             pass
 
@@ -278,7 +278,7 @@ class _Orders:
         return order
 
 
-def _say(answer: Answer) -> None:
+def _write_answer(answer: Answer) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(answer) + b"\n")
     sys.stdout.buffer.flush()
 
@@ -293,7 +293,7 @@ class _Reporter:
         now = time.monotonic()
         if now - self._reported_at > REPORT_SECONDS:
             self._reported_at = now
-            _say(WorkerProgress(step, done, total))
+            _write_answer(WorkerProgress(step, done, total))
 
 
 async def _main() -> None:
@@ -306,7 +306,7 @@ async def _main() -> None:
                     pass
 
             async def run(order: RunWorkload = order) -> None:
-                _say(await run_in_process(order))
+                _write_answer(await run_in_process(order))
 
             await race(end_with_input, run)
         case RunScheduler() as order:

@@ -305,7 +305,7 @@ async def _run(settings: DemoSettings) -> Summary:
                 kubelets=KubeletMetrics(clock, scenario),
             )
         )
-        scheduler = await stack.enter_async_context(Scheduler.beside())
+        scheduler = await stack.enter_async_context(Scheduler.started())
         page_listener = stack.enter_context(socket.create_server(("127.0.0.1", settings.page_port)))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
         file = settings.kubeconfig_out or folder / "kubeconfig"
@@ -360,12 +360,14 @@ async def _run(settings: DemoSettings) -> Summary:
             notes = f"kubectl --kubeconfig {file}", f"API server {url}  page {page_url}"
             group.start_soon(_look, group, page_url, notes)
         if not settings.keep:
-            await watching.settled(scheduler.glance, is_due, _nothing if settings.live else tell)
+            await watching.settled(
+                scheduler.glance, is_due, _print_nothing if settings.live else tell
+            )
             group.cancel_scope.cancel()
     return await with_reasons(watching.summary(), access, configuration, settings.gates)
 
 
-def _nothing(_: str) -> None:
+def _print_nothing(_: str) -> None:
     """Tells nothing: the live view shows it."""
 
 

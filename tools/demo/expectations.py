@@ -67,7 +67,10 @@ class Expectations:
     def without_volume(self, undecided: Iterable[str]) -> int:
         """Returns how many of these pods are not bound, as nothing makes the volume of a claim."""
         pods = (self._pods[uid] for uid in undecided)
-        return sum(not pod["spec"].get("nodeName") and bool(self._unmade(pod)) for pod in pods)
+        return sum(
+            not pod["spec"].get("nodeName") and bool(self._claim_without_volume(pod))
+            for pod in pods
+        )
 
     def waits(self, undecided: Iterable[str], is_due: IsDue) -> Iterator[Wait]:
         """Yields what does not happen before something else does. `undecided` are the uids of pods
@@ -82,14 +85,14 @@ class Expectations:
 
     def _state(self, pod: Document, node: str) -> str:
         if not node:
-            unmade = self._unmade(pod)
+            unmade = self._claim_without_volume(pod)
             return unmade or "has no node, and its scheduler has not said why"
         if node not in self._nodes:
             return f"is bound to {node}, which does not exist"
         late = unchosen(pod, [*self._storage.values(), *self._pods.values()])
         return late[0] if late else self._lacking(pod) or f"does not start on {node}"
 
-    def _unmade(self, pod: Document) -> str:
+    def _claim_without_volume(self, pod: Document) -> str:
         """Returns which claim has a node chosen and will have no volume there, or ""."""
         for name, claim in self._claims_of(pod):
             chosen = "" if claim is None else node_without_volume(claim)
@@ -124,7 +127,7 @@ class Expectations:
 
     def _of_workload(self, kind: str, document: Document, is_due: IsDue) -> Wait:
         status, key = document.get("status") or {}, _key(document)
-        asked, there = _asked(kind, document), _there(kind, document)
+        asked, there = _asked(kind, document), _pods_of_status(kind, document)
         text = f"{kind} {key} has {there} of {asked} pods"
         if kind == "Job":
             ours = [uid for uid, pod in self._pods.items() if _is_owned(pod, document)]
@@ -152,10 +155,10 @@ def _lacks(kind: str, document: Document) -> bool:
     if kind == "Job":
         conditions = (document.get("status") or {}).get("conditions") or ()
         over = any(c["status"] == "True" for c in conditions)
-        return not over and _there(kind, document) < _asked(kind, document)
+        return not over and _pods_of_status(kind, document) < _asked(kind, document)
     observed = (document.get("status") or {}).get("observedGeneration", 0)
     is_seen = observed >= document["metadata"].get("generation", 1)
-    return not is_seen or _there(kind, document) < _asked(kind, document)
+    return not is_seen or _pods_of_status(kind, document) < _asked(kind, document)
 
 
 def _asked(kind: str, document: Document) -> int:
@@ -170,7 +173,7 @@ def _asked(kind: str, document: Document) -> int:
     return int(number)
 
 
-def _there(kind: str, document: Document) -> int:
+def _pods_of_status(kind: str, document: Document) -> int:
     status = document.get("status") or {}
     match kind:
         case "DaemonSet":

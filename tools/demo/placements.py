@@ -172,7 +172,7 @@ class Placements:
             case "Node":
                 self.nodes.pop(metadata["name"], None)
             case "Pod":
-                self._unuse(uid)
+                self._release_requests(uid)
                 self._with_claims.pop(uid, None)
                 self._unplaced.pop(uid, None)
                 self._failed.pop(uid, None)
@@ -203,7 +203,7 @@ class Placements:
         if not any(owner["kind"] in _REPLICATED for owner in owners):
             self._unexpected.add(uid)
         if row.phase in _FINISHED:
-            self._unuse(uid)
+            self._release_requests(uid)
         elif row.node and uid not in self._requests:
             self._use(uid, row.node, pod)
 
@@ -217,7 +217,7 @@ class Placements:
         self._used.setdefault(node, Counter()).update(amounts)
         self.pods_on[node] += 1
 
-    def _unuse(self, uid: str) -> None:
+    def _release_requests(self, uid: str) -> None:
         node, amounts = self._requests.pop(uid, ("", Counter()))
         if node:
             self._used[node].subtract(amounts)
@@ -243,9 +243,11 @@ class Placements:
             zone = self.zone_of(name)
             if zone and count:
                 zones[zone] += count
-        names = sorted(self.nodes, key=lambda name: (-max(self._shares(name).values()), name))
+        names = sorted(
+            self.nodes, key=lambda name: (-max(self._requested_percent(name).values()), name)
+        )
         fullest = [
-            NodeUse(name, self.pods_on[name], self._shares(name))
+            NodeUse(name, self.pods_on[name], self._requested_percent(name))
             for name in islice(names, FULLEST)
             if self.pods_on[name]
         ]
@@ -272,7 +274,7 @@ class Placements:
         zone: str = (metadata.get("labels") or {}).get(ZONE, "")
         return zone
 
-    def _shares(self, name: str) -> dict[str, float]:
+    def _requested_percent(self, name: str) -> dict[str, float]:
         used, node = self._used.get(name, Counter[str]()), self.nodes[name]
         return {r: _percent(used[r], _allocatable(node, r)) for r in _RESOURCES}
 

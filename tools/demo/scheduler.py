@@ -59,7 +59,7 @@ class Scheduler:
 
     @classmethod
     @asynccontextmanager
-    async def beside(cls) -> AsyncIterator[Scheduler]:
+    async def started(cls) -> AsyncIterator[Scheduler]:
         """Makes the process, and ends it with the block."""
         command = [sys.executable, "-P", "-m", "berth.tools.demo.scheduler_process"]
         # In a session of its own: Ctrl-C is for the demo.

@@ -116,13 +116,13 @@ def closing_lines(summary: Summary) -> list[str]:
         lines.append(f"pods by zone: {zones}")
     if summary.fullest:
         nodes = ", ".join(
-            f"{use.name} ({use.pods} pod{'s' * (use.pods != 1)}, {_shares(use.percent)})"
+            f"{use.name} ({use.pods} pod{'s' * (use.pods != 1)}, {_percent_words(use.percent)})"
             for use in summary.fullest
         )
         lines.append(f"fullest nodes: {nodes}")
-        lines.append(f"requested of all nodes: {_shares(summary.percent)}")
+        lines.append(f"requested of all nodes: {_percent_words(summary.percent)}")
     return lines
 
 
-def _shares(percent: dict[str, float]) -> str:
+def _percent_words(percent: dict[str, float]) -> str:
     return ", ".join(f"{resource} {share:g}%" for resource, share in percent.items())

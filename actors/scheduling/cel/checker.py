@@ -105,7 +105,7 @@ class _Checker:
         for node in self._checked:
             node.type = self._inference.resolved(node.type, to_dyn=True)
 
-    def _wrong(self, node: TreeNode, message: str) -> None:
+    def _add_problem(self, node: TreeNode, message: str) -> None:
         self.problems.append(Problem(node.at, message))
 
     def check(self, node: TreeNode) -> Walk[None]:
@@ -125,7 +125,7 @@ class _Checker:
             case Comprehension():
                 yield self._comprehension(node)
             case Message():
-                self._wrong(node, _undeclared(node.name))
+                self._add_problem(node, _undeclared(node.name))
                 node.type = ERROR
             case _:
                 raise AssertionError(node)
@@ -139,7 +139,7 @@ class _Checker:
                     return
         declared = self._names.get(name.removeprefix("."))
         if declared is None:
-            self._wrong(node, _undeclared(name))
+            self._add_problem(node, _undeclared(name))
         node.type = declared or ERROR
 
     def _select(self, node: Select) -> Walk[None]:
@@ -164,15 +164,15 @@ class _Checker:
             if field in FIELDS:
                 result = FIELDS[field]
             else:
-                self._wrong(node, f"undefined field '{field}'")
+                self._add_problem(node, f"undefined field '{field}'")
         elif target.kind == "struct":
-            self._wrong(node, f"unexpected failed resolution of '{target.name}'")
+            self._add_problem(node, f"unexpected failed resolution of '{target.name}'")
         elif target.kind == "param":
             self._inference.assignable([DYN], [target])
             result = DYN
         else:
             if not is_wild(target):
-                self._wrong(node, f"type '{target}' does not support field selection")
+                self._add_problem(node, f"type '{target}' does not support field selection")
             result = DYN
         return optional_of(result) if was_optional or optional else result
 
@@ -201,7 +201,7 @@ class _Checker:
                 yield self.check(target)
         overloads = FUNCTIONS.get(node.function)
         if overloads is None:
-            self._wrong(node, _undeclared(node.function))
+            self._add_problem(node, _undeclared(node.function))
             node.type = ERROR
         else:
             node.type = self._resolve(node, overloads)
@@ -230,7 +230,7 @@ class _Checker:
         shown = [str(self._inference.resolved(t, to_dyn=True)) for t in arguments]
         signature = f"{shown.pop(0)}." if node.target is not None else ""
         signature += f"({', '.join(shown)})"
-        self._wrong(
+        self._add_problem(
             node, f"found no matching overload for '{node.function}' applied to '{signature}'"
         )
         return ERROR
@@ -239,7 +239,7 @@ class _Checker:
         result = BOOL
         for arg in node.args:
             if not self._inference.assignable([arg.type], [BOOL]):
-                self._wrong(arg, f"expected type 'bool' but found '{arg.type}'")
+                self._add_problem(arg, f"expected type 'bool' but found '{arg.type}'")
                 result = ERROR
         return result
 
@@ -286,7 +286,7 @@ class _Checker:
     def _optional(self, node: TreeNode) -> Type:
         content, optional = unwrapped(self._inference.resolved(node.type))
         if not optional and not is_dyn(content):
-            self._wrong(node, f"expected type '{optional_of(content)}' but found '{content}'")
+            self._add_problem(node, f"expected type '{optional_of(content)}' but found '{content}'")
         return content
 
     def _join(self, before: Type | None, other: Type) -> Type:
@@ -324,7 +324,7 @@ class _Checker:
         if over.kind in ("dyn", "error", "param"):
             self._inference.assignable([DYN], [over])
             return DYN, DYN
-        self._wrong(
+        self._add_problem(
             node.range,
             f"expression of type '{over}' cannot be range of a comprehension (must be list, map, "
             "or dynamic)",
@@ -333,7 +333,7 @@ class _Checker:
 
     def _assert(self, node: TreeNode, expected: Type) -> None:
         if not self._inference.assignable([expected], [node.type]):
-            self._wrong(node, f"expected type '{expected}' but found '{node.type}'")
+            self._add_problem(node, f"expected type '{expected}' but found '{node.type}'")
 
 
 def _undeclared(name: str) -> str:

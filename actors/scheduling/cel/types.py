@@ -235,15 +235,15 @@ class Inference:
             if self._agrees(t, resolved):
                 general = more_general(t, resolved)
                 if not self._occurs(parameter, general):
-                    self._learn(parameter, general)
+                    self._set_parameter(parameter, general)
                 return True, True
             return False, True
         if self._occurs(parameter, t):
             return False, False
-        self._learn(parameter, t)
+        self._set_parameter(parameter, t)
         return True, False
 
-    def _learn(self, parameter: Type, t: Type) -> None:
+    def _set_parameter(self, parameter: Type, t: Type) -> None:
         self._journal.append((parameter.name, self._types.get(parameter.name)))
         self._types[parameter.name] = t
 

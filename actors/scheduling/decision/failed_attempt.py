@@ -80,9 +80,9 @@ class Attempt(FailedAttempt):
         except PluginError as failure:
             if isinstance(failure.__cause__, UnlistedError):
                 raise
-            return self._failing(rows, failure.status)
+            return self._diagnose_failing(rows, failure.status)
 
-    def _failing(self, rows: Ints, failure: Status) -> Diagnosis:
+    def _diagnose_failing(self, rows: Ints, failure: Status) -> Diagnosis:
         """Returns the diagnosis of rows of which at least one fails: the halves are judged apart,
         until each failure has its row.
         """

@@ -54,7 +54,7 @@ from .statuses import (
     as_unskipped,
     check_codes,
     explained,
-    strange,
+    has_unusual_codes,
     unchecked,
 )
 
@@ -301,7 +301,7 @@ class Rules:
             verdicts = hook.ask(state, info, about)
             if verdicts is not None:
                 diagnosis.add(hook.name, explained(hook.plugin, info, verdicts))
-        if strange(diagnosis.codes):
+        if has_unusual_codes(diagnosis.codes):
             check_codes(self.filters, info, diagnosis)
         return diagnosis
 
@@ -493,7 +493,7 @@ def _passing_by_filter(
         if verdicts is None:
             return None
         codes = as_verdicts(verdicts, nodes).codes
-        if strange(codes):
+        if has_unusual_codes(codes):
             diagnosis = Diagnosis(nodes)
             diagnosis.add(plugin.name, explained(plugin, info, verdicts))
             check_codes((plugin,), info, diagnosis)

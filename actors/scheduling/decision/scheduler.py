@@ -8,7 +8,7 @@ from berth.config.types import Extender
 
 from ..framework.measuring import PRE_FILTER, UNMEASURED, Record
 from ..framework.post_filter import Rng
-from ..framework.questions import Steps, unasked
+from ..framework.questions import Steps, run_without_extenders
 from ..framework.status import Code
 from ..model.pod_info import PodInfo
 from ..model.snapshot import Snapshot
@@ -51,7 +51,7 @@ class Scheduler:
         record: Record = UNMEASURED,
     ) -> Outcome:
         """Chooses a node for the pod, with no extender to ask."""
-        return unasked(self.steps(profile, info, snapshot, record, extended=False))
+        return run_without_extenders(self.steps(profile, info, snapshot, record, extended=False))
 
     def steps(
         self,

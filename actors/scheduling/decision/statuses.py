@@ -117,7 +117,7 @@ def explained(plugin: Plugin, info: PodInfo, verdicts: Verdicts) -> Verdicts:
     return Verdicts(verdicts.codes, verdicts.keys, explain)
 
 
-def strange(codes: NDArray[np.int8]) -> bool:
+def has_unusual_codes(codes: NDArray[np.int8]) -> bool:
     """True if there are codes other than the usual ones of filters."""
     return len(codes) > 0 and (
         not 0 <= lowest(codes) <= highest(codes) <= _MOSTLY or any_true(codes == _ERROR)

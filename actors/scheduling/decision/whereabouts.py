@@ -23,7 +23,7 @@ def whereabouts(innermost: FrameType) -> dict[str, str]:
     The runner calls a plugin by a Hook, or through variables named `plugin` and `point`, and a
     plugin calls itself `self`; nothing has to be recorded while plugins run.
     """
-    frames = list(_outwards(innermost))
+    frames = list(_frames_outwards(innermost))
     plugin = _first(frames, ("self", "plugin"), Plugin)
     hook = _first(frames, ("self",), Hook)
     point = _first(frames, ("point",), Point) if hook is None else hook.point
@@ -53,7 +53,7 @@ def in_words(place: Mapping[str, str]) -> str:
     return f"in {by}{about} ({place['at']})" if by else f"at {place['at']}"
 
 
-def _outwards(innermost: FrameType) -> Iterator[FrameType]:
+def _frames_outwards(innermost: FrameType) -> Iterator[FrameType]:
     frame: FrameType | None = innermost
     while frame is not None:
         yield frame

@@ -89,7 +89,7 @@ Answer = FilteredNodes | Ints | dict[str, Victims] | Status
 Steps = Generator[Question, Answer, T]
 
 
-def unasked(steps: Steps[T]) -> T:
+def run_without_extenders(steps: Steps[T]) -> T:
     """Runs a decision to its end without extenders. All candidates of preemption are left; any
     other question is a bug.
     """

@@ -81,7 +81,7 @@ class Reader(Generic[T]):
             except ValueError as problem:
                 raise UnreadableError(f"{self._path}{problem}".removeprefix(".")) from None
 
-    def salvage(self, raw: bytes | msgspec.Raw) -> T | None:
+    def readable_part(self, raw: bytes | msgspec.Raw) -> T | None:
         """Returns the readable part of a value, or None if nothing can be read."""
         try:
             values = msgspec.json.decode(bytes(raw).decode(errors="replace"))

@@ -14,7 +14,7 @@ COMPARISONS = ("Lt", "Gt")  # operators of tolerations
 _DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
-def timeless(taints: Sequence[Taint]) -> Sequence[Taint]:
+def without_times(taints: Sequence[Taint]) -> Sequence[Taint]:
     """Returns the taints without the times at which they were added, which no toleration reads."""
     if all(taint.time_added is None for taint in taints):
         return taints

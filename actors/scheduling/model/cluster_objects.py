@@ -185,6 +185,8 @@ def _name_of(item: HasMetadata) -> ObjectName:
 
 
 def _is_no_newer(item: HasMetadata, than: HasMetadata) -> bool:
-    """True if the version is no newer. Two different versions that are not numbers: newer."""
+    """True if the version of `item` is not newer than that of `than`. Of two different
+    versions that are not numbers, neither is older.
+    """
     same = item.metadata.resource_version == than.metadata.resource_version
     return same or version_of(item) < version_of(than)

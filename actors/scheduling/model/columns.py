@@ -15,7 +15,7 @@ import numpy as np
 
 from ..kube.core import Node, Taint
 from ..kube.quantity import MAX_INT64
-from ..kube.taints import timeless
+from ..kube.taints import without_times
 from .amounts import Amounts, needs_column
 from .change_log import ChangeLog
 from .class_column import ClassColumn
@@ -359,7 +359,7 @@ class NodeColumns:
         list.__setitem__(self._nodes, row, node)
         self._unschedulable[row] = node.spec.unschedulable
         self._write_stale(row, stale=isinstance(node, StaleNode))
-        self._taints.set(row, timeless(node.spec.taints))
+        self._taints.set(row, without_times(node.spec.taints))
         self._features.set(row, frozenset(node.status.declared_features))
         self._write_labels(row, {} if old is None else old.metadata.labels, node.metadata.labels)
         if old is None or old.status.images != node.status.images:

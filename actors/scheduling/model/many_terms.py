@@ -153,14 +153,14 @@ def many_terms_of(pod: Pod) -> CarriedTerms:
 
     def required(affinity: PodAffinity) -> TermWeights | ManyTerms:
         terms = affinity.required_during_scheduling_ignored_during_execution
-        return _many(pod, [(term, 1) for term in terms])
+        return _merged_terms(pod, [(term, 1) for term in terms])
 
     preferred = [
         (weighted.pod_affinity_term, sign * weighted.weight)
         for affinity, sign in ((near, 1), (away, -1))
         for weighted in affinity.preferred_during_scheduling_ignored_during_execution
     ]
-    return CarriedTerms(required(near), required(away), _many(pod, preferred))
+    return CarriedTerms(required(near), required(away), _merged_terms(pod, preferred))
 
 
 def few_terms_of(terms: AffinityTerms) -> CarriedTerms:
@@ -173,7 +173,7 @@ def few_terms_of(terms: AffinityTerms) -> CarriedTerms:
     )
 
 
-def _many(pod: Pod, terms: Sequence[Weighted]) -> TermWeights | ManyTerms:
+def _merged_terms(pod: Pod, terms: Sequence[Weighted]) -> TermWeights | ManyTerms:
     return ManyTerms.of(pod.metadata.namespace, terms) if terms else NO_WEIGHTED_TERMS
 
 

@@ -192,7 +192,7 @@ class NodeInfo:
     def _log(self, info: PodInfo, sign: int) -> None:
         changes = self.changes
         if changes is not None:
-            if sign < 0 and self._unlog(changes, info.key):
+            if sign < 0 and self._remove_logged(changes, info.key):
                 return
             changes.append((info, sign))
             if len(changes) > MAX_CHANGES + 2 * len(self._pods):
@@ -201,7 +201,7 @@ class NodeInfo:
                 self.changes = None
 
     @staticmethod
-    def _unlog(changes: list[tuple[PodInfo, int]], key: str) -> bool:
+    def _remove_logged(changes: list[tuple[PodInfo, int]], key: str) -> bool:
         """Removes the entry of a pod that was added since the last snapshot, which need not know
         of it; it may be large. Returns False if there is none.
         """

@@ -163,17 +163,17 @@ class OwnColumnsByTerms:
         if columns is None:
             if template.is_heavy:
                 return self._of_heavy(template, objects)
-            columns = self._columns[terms] = _made(template, objects)
+            columns = self._columns[terms] = _new_own_columns(template, objects)
         return columns
 
     def _of_heavy(self, template: PodTemplate, objects: ClusterObjects) -> OwnColumns:
         kept: tuple[object, OwnColumns] | None = template.derived.get(self)
         if kept is None or kept[0] is not self._columns:
-            kept = template.derived[self] = self._columns, _made(template, objects)
+            kept = template.derived[self] = self._columns, _new_own_columns(template, objects)
         return kept[1]
 
 
-def _made(template: PodTemplate, objects: ClusterObjects) -> OwnColumns:
+def _new_own_columns(template: PodTemplate, objects: ClusterObjects) -> OwnColumns:
     terms = template.carried_terms
     if terms.are_many:
         return _columns_of_many(terms, objects)

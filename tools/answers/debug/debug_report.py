@@ -129,9 +129,11 @@ def _nodes(nodes: tuple[NodeDump, ...]) -> Table:
         assumed = [pod.key for pod in node.pods if pod.assumed]
         pods = f"{len(node.pods)} / {node.allocatable.get('pods', 0)}"
         if names:
-            pods += f": {_some(names)}"
+            pods += f": {_first_names(names)}"
         name = f"{node.name} (deleted)" if node.deleted else node.name
-        table.add_row(name, "\n".join(room), pods, _some(assumed), _some(list(node.nominated)))
+        table.add_row(
+            name, "\n".join(room), pods, _first_names(assumed), _first_names(list(node.nominated))
+        )
     return table
 
 
@@ -198,6 +200,6 @@ def _amount(name: str, amount: int) -> str:
     return f"{amount // 2**20}Mi" if name in IN_MEBIBYTES else str(amount)
 
 
-def _some(names: list[str]) -> str:
+def _first_names(names: list[str]) -> str:
     shown = ", ".join(names[:MOST_NAMES])
     return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown

@@ -115,7 +115,7 @@ def examine(
         except SourceError:
             left.append(key)  # It belongs to another scheduler.
             continue
-        nodes[key] = _fitting(attempt)
+        nodes[key] = _fitting_nodes(attempt)
     return Examination(nodes, tuple(left))
 
 
@@ -167,7 +167,7 @@ def _key(pod: Document) -> str:
     return f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
 
 
-def _fitting(attempt: Attempt) -> tuple[str, ...]:
+def _fitting_nodes(attempt: Attempt) -> tuple[str, ...]:
     """Returns the nodes that the pod fits on. Without extenders, neither scores nor verdicts in
     words are needed: they would take most of the time.
     """

@@ -16,7 +16,7 @@ from berth.actors.client.extender.calls import Extenders
 from berth.actors.scheduling.decision.outcome import Choice, Outcome
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
-from berth.actors.scheduling.framework.questions import unasked
+from berth.actors.scheduling.framework.questions import run_without_extenders
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.gated_fields import GatedFields
@@ -175,7 +175,9 @@ def decided(attempt: Attempt) -> Explanation:
     """Returns the decision. Extenders are called as by the scheduler, but never to bind."""
     if attempt.configuration.extenders:
         return anyio.run(_with_extenders, attempt)
-    return unasked(steps(attempt.profile, attempt.info, attempt.snapshot, extended=False))
+    return run_without_extenders(
+        steps(attempt.profile, attempt.info, attempt.snapshot, extended=False)
+    )
 
 
 async def _with_extenders(attempt: Attempt) -> Explanation:

@@ -35,7 +35,7 @@ from berth.actors.scheduling.framework.questions import (
     FilteredNodes,
     Steps,
     Victims,
-    unasked,
+    run_without_extenders,
 )
 from berth.actors.scheduling.framework.status import (
     Status,
@@ -178,7 +178,7 @@ class Observations(DecisionObserver):
 
 def decide(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Decision | Failure:
     """Returns the decision for the pod, with all nodes checked and no extender to ask."""
-    return unasked(steps(profile, info, snapshot, extended=False)).decision
+    return run_without_extenders(steps(profile, info, snapshot, extended=False)).decision
 
 
 def steps(

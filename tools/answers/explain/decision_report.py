@@ -118,7 +118,7 @@ def show(
     if decision.total:
         console.print(_scores(decision, top))
     if asks and decision.prefilter is None:
-        console.print(_losers(asks, helps))
+        console.print(_ask_table(asks, helps))
     _show_demands(volumes, devices, decision.total, console)
     if contest is not None:
         console.print(_candidates(contest))
@@ -135,7 +135,7 @@ def _show_demands(
     if devices.provided:
         console.print(_provided(devices.provided, totals))
     if devices.short:
-        console.print(_short(devices.short))
+        console.print(_shortage_table(devices.short))
 
 
 def _candidates(contest: Contest) -> Table:
@@ -227,7 +227,7 @@ def every_node(decision: Decision) -> Table:
     return table
 
 
-def _losers(asks: Mapping[Ask, NodeVerdict], helps: Sequence[str]) -> Table:
+def _ask_table(asks: Mapping[Ask, NodeVerdict], helps: Sequence[str]) -> Table:
     """Returns a row for each ask: its nodes, the plugin that rejected them, and what would help."""
     table = Table(title="nodes that do not fit", title_justify="left")
     for column in ("nodes", "plugin", "what they lack", "what would help"):
@@ -268,7 +268,7 @@ def _provided(devices: Sequence[RequestDevices], totals: Mapping[str, int]) -> T
     return table
 
 
-def _short(short: Sequence[RequestProblem]) -> Table:
+def _shortage_table(short: Sequence[RequestProblem]) -> Table:
     """Returns a row for each problem and the nodes that have it, most nodes first."""
     table = Table(title="devices that are short", title_justify="left")
     for column in ("nodes", "claim", "request", "why"):

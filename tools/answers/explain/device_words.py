@@ -187,7 +187,8 @@ class _PodInWords:
             there = [nodes.name(i) for i in np.flatnonzero(fits).tolist()]
             elsewhere = [nodes.name(i) for i in np.flatnonzero(~fits).tolist()]
             if elsewhere and allocation.node_selector is not None:
-                only = f"is allocated already, and can only be used {_on(allocation.node_selector)}"
+                place = _selector_words(allocation.node_selector)
+                only = f"is allocated already, and can only be used {place}"
                 self._short[claim.metadata.name, "", only] += elsewhere
             if index in pod.unprepared:
                 yield RequestProblem(claim.metadata.name, "", _unprepared(claim), None)
@@ -292,7 +293,7 @@ def _request(claim: str, request: str, requests: NodeRequests) -> str:
     return ", ".join(of.get(name, name) for name in request.split(", "))
 
 
-def _on(selector: NodeSelector) -> str:
+def _selector_words(selector: NodeSelector) -> str:
     names = [
         name
         for term in selector.node_selector_terms

@@ -71,7 +71,7 @@ def pending(
         cluster = explainer.cluster(objects)
     except msgspec.ValidationError as invalid:
         raise SourceError(str(invalid)) from None
-    podless = _podless(objects)
+    podless = _workloads_without_pods(objects)
     without = list(_without_pods(explainer, configuration, objects, namespace, cluster, podless))
     pods = []
     waiting = [document for document in objects if _is_pending(document, objects)]
@@ -94,7 +94,7 @@ def pending(
     )
 
 
-def _podless(objects: list[Document]) -> dict[Subject, int]:
+def _workloads_without_pods(objects: list[Document]) -> dict[Subject, int]:
     """Returns the workloads without pods, and how many pods each asks for."""
     nodes = [read(document, Node) for document in objects if document["kind"] == "Node"]
     found = {}
@@ -186,7 +186,7 @@ def show(listed: ListedPods, namespace: str | None, console: Console) -> None:
         console.print(table)
     if listed.without_pods:
         _show_workloads(listed.without_pods, console)
-    for line in _elsewhere(listed):
+    for line in _other_namespaces(listed):
         console.print(line)
 
 
@@ -201,7 +201,7 @@ def _show_workloads(listed: list[WithoutPods], console: Console) -> None:
     console.print(table)
 
 
-def _elsewhere(listed: ListedPods) -> Iterator[str]:
+def _other_namespaces(listed: ListedPods) -> Iterator[str]:
     """Yields the sentence about the namespaces that are not shown, if they have something."""
     counts = (
         (listed.elsewhere.pods, "pending pod"),

@@ -101,9 +101,9 @@ class _Judge:
             Shortage(claim.name, request.name, why)
             for claim in self._claims
             for request in claim.requests
-            if (why := self._alone(claim, request)) is not None
+            if (why := self._shortage_alone(claim, request)) is not None
         ]
-        return [*self._unusable(), *(alone or [self._together()])]
+        return [*self._unusable(), *(alone or [self._shortage_together()])]
 
     def _unusable(self) -> Iterator[Shortage]:
         for pool in self._pools.pools:
@@ -130,7 +130,7 @@ class _Judge:
 
     # -------------------------------------------------------------------------------- one request
 
-    def _alone(self, claim: ClaimRequests, request: Request) -> str | None:
+    def _shortage_alone(self, claim: ClaimRequests, request: Request) -> str | None:
         """Returns the reason why a request could not be met even if it were the only one."""
         alone = replace(claim, requests=(request,), constraints=())
         failure = self._failure([alone])
@@ -273,7 +273,7 @@ class _Judge:
 
     # ------------------------------------------------------------------------- what excludes others
 
-    def _together(self) -> Shortage:
+    def _shortage_together(self) -> Shortage:
         """Returns the requests and constraints that exclude each other, though each request could
         be met alone.
         """
@@ -334,7 +334,7 @@ class _Judge:
                 shown.append(of + listed(each))
             text = f"constraint #{whole.constraints.index(constraint)} {kind} {attribute}"
             if len(left.constraints) == 1:
-                text += f": {_unmet(kind, every, [*map(_least_count, held)])}"
+                text += f": {_unmet_constraint(kind, every, [*map(_least_count, held)])}"
             texts.append(f"{text} ({'; '.join(shown)})")
         if len(texts) > 1:
             return f"{' and '.join(texts)} cannot be met at once"
@@ -422,7 +422,9 @@ def _kind(constraint: DeviceConstraint) -> tuple[str, str]:
     return "distinctAttribute", constraint.distinct_attribute or ""
 
 
-def _unmet(kind: str, values: Mapping[str, Collection[str]], counts: Sequence[int]) -> str:
+def _unmet_constraint(
+    kind: str, values: Mapping[str, Collection[str]], counts: Sequence[int]
+) -> str:
     """Says which constraint devices cannot meet, by the values that they have. `counts` are the
     devices that each request needs; what is said of them together is that the allocator finds none.
     """

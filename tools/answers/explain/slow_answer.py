@@ -27,7 +27,7 @@ def telling() -> Iterator[None]:
     about the same pod, the process ends with the exit code NO_ANSWER: a loop cannot be interrupted.
     """
     over = threading.Event()
-    told = threading.Thread(target=_tell, args=(threading.get_ident(), over), daemon=True)
+    told = threading.Thread(target=_report_place, args=(threading.get_ident(), over), daemon=True)
     told.start()
     try:
         yield
@@ -36,7 +36,7 @@ def telling() -> Iterator[None]:
         told.join()
 
 
-def _tell(thread: int, over: threading.Event) -> None:
+def _report_place(thread: int, over: threading.Event) -> None:
     seconds, last, times = EVERY_SECONDS, None, 0
     while not over.wait(EVERY_SECONDS):
         frame = sys._current_frames().get(thread)  # noqa: SLF001 - the only way to another thread's stack

@@ -229,10 +229,10 @@ def undecided(pod: Pod, recorded: AttemptsPage, problem: str) -> Story:
 
 
 def _latest(recorded: AttemptsPage) -> list[PastAttempt]:
-    return [_past(recorded, each) for each in recorded.attempts[: -MOST_ATTEMPTS - 1 : -1]]
+    return [_past_attempt(recorded, each) for each in recorded.attempts[: -MOST_ATTEMPTS - 1 : -1]]
 
 
-def _past(page: AttemptsPage, attempt: RecordedAttempt) -> PastAttempt:
+def _past_attempt(page: AttemptsPage, attempt: RecordedAttempt) -> PastAttempt:
     return PastAttempt(
         attempt.number,
         attempt.at,

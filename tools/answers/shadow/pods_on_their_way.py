@@ -43,7 +43,7 @@ class AnnouncedPods:
                 node = self._announced_node(old, pod)
                 before = self._pods.get(pod.metadata.uid)
                 if before is not None and node == before.spec.node_name:
-                    after = self._pods[pod.metadata.uid] = _on(pod, node)
+                    after = self._pods[pod.metadata.uid] = _pod_on(pod, node)
                     yield AssignedPodUpdated(before, after)
                     return
                 updated = PendingPodUpdated(old, _without_node(pod, node))
@@ -70,7 +70,7 @@ class AnnouncedPods:
             yield AssignedPodDeleted(before)
         yield message
         if node:
-            placed = self._pods[pod.metadata.uid] = _on(pod, node)
+            placed = self._pods[pod.metadata.uid] = _pod_on(pod, node)
             yield AssignedPodAdded(placed)
 
     def _announced_node(self, old: Pod, pod: Pod) -> str:
@@ -90,7 +90,7 @@ def _condition(pod: Pod) -> PodCondition | None:
     return next((c for c in conditions if c.type == "PodScheduled" and c.status == "False"), None)
 
 
-def _on(pod: Pod, node: str) -> Pod:
+def _pod_on(pod: Pod, node: str) -> Pod:
     return replace(pod, spec=replace(pod.spec, node_name=node))
 
 

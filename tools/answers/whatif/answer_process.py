@@ -156,7 +156,7 @@ class _Worker:
         self._limit = MOST_SECONDS
         answered = None
         try:
-            await self._tell(cluster)
+            await self._send_changes(cluster)
             if not self._ready:
                 ready = await self._answer_to(Told(), MOST_SECONDS)
                 self._ready = not ready.last
@@ -193,7 +193,7 @@ class _Worker:
         with anyio.fail_after(MOST_SECONDS):
             await self._frames.send(framed(frame))
 
-    async def _tell(self, cluster: FollowedCluster) -> None:
+    async def _send_changes(self, cluster: FollowedCluster) -> None:
         configuration = await cluster.configuration()
         if configuration is not self._configuration:
             document = msgspec.json.decode(msgspec.json.encode(configuration, enc_hook=str))

@@ -56,7 +56,7 @@ class RejectedPods:
     ) -> None:
         self._documents = documents
         self.by_place = dict(before or {})
-        self._since = dict.fromkeys(self.by_place, documents.ticks)
+        self._since = dict.fromkeys(self.by_place, documents.change_counts)
         self._rooms: dict[str, tuple[int, _Room | None]] = {}
 
     def note(self, place: Place, info: PodInfo, profile: Profile, outcome: Outcome) -> None:
@@ -67,7 +67,7 @@ class RejectedPods:
         by_rules_of_nodes = bool(outcome.rejected_by) and outcome.rejected_by <= _OF_A_NODE
         stuck = by_rules_of_nodes and outcome.nomination is None and _is_usual(profile)
         self.by_place[place] = Rejected(info, outcome.message, stuck)
-        self._since[place] = self._documents.ticks
+        self._since[place] = self._documents.change_counts
 
     def forget(self, place: Place) -> None:
         """Forgets a pod that is gone: another one may take its name."""
@@ -79,7 +79,7 @@ class RejectedPods:
         if rejected is None or not rejected.stuck:
             return False
         tick, others = self._since[place]
-        if others != self._documents.ticks[1]:
+        if others != self._documents.change_counts[1]:
             return False
         changed = self._documents.changed_since(tick)
         return not any(self._has_room(name, rejected.info) for name in changed)
@@ -95,7 +95,7 @@ class RejectedPods:
         return all(requests.get(of, 0) <= max(most[of], 0) for of in _COUNTED)
 
     def _room(self, name: str) -> _Room | None:
-        tick = self._documents.ticks[0]
+        tick = self._documents.change_counts[0]
         known = self._rooms.get(name)
         if known is None or known[0] != tick:
             columns = self._documents.snapshot().columns

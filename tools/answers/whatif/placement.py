@@ -204,7 +204,7 @@ class Placing:
         kind = owner["kind"] if owner else ""
         name, node = f"{place[1]}/{place[2]}", pod["spec"].get("nodeName", "")
         if kind in CONTROLLERS or (kind == "DaemonSet" and node_stays):
-            new = self._another(pod, kind)
+            new = self._copied_pod(pod, kind)
             if waited:
                 self._waited.add(place_of(new))
             if kind == "Job":
@@ -224,7 +224,7 @@ class Placing:
             if self._documents.document("Pod", name, namespace) is None:
                 return name
 
-    def _another(self, pod: Document, kind: str) -> Document:
+    def _copied_pod(self, pod: Document, kind: str) -> Document:
         metadata, spec = dict(pod["metadata"]), dict(pod["spec"])
         node = spec.pop("nodeName", "")
         spec = pinned(spec, node) if kind == "DaemonSet" and node else spec

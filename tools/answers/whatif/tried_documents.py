@@ -291,7 +291,7 @@ class Documents:
             trial.originals[place] = document
 
     @property
-    def ticks(self) -> tuple[int, int]:
+    def change_counts(self) -> tuple[int, int]:
         """The numbers of changes of nodes, with what is on them, and of other objects."""
         return self._ticks, self._others
 

@@ -34,10 +34,10 @@ IDLE_SECONDS = 900.0
 
 
 def make(view: View) -> Page:
-    return WhatIfs(view.shared(beside)).show
+    return WhatIfs(view.shared(answer_process_of)).show
 
 
-def beside(view: View) -> AnswerProcess:
+def answer_process_of(view: View) -> AnswerProcess:
     return AnswerProcess(Viewed(view), IDLE_SECONDS)
 
 

@@ -100,11 +100,11 @@ class Watch:
             self._revision = latest
             if lines:
                 await stream.write(b"".join(lines))
-            elif not await self._news() and self._bookmarks:
+            elif not await self._wait_for_write() and self._bookmarks:
                 self._revision = self._store.revision
                 await stream.write(self._bookmark({}))
 
-    async def _news(self) -> bool:
+    async def _wait_for_write(self) -> bool:
         """Waits for a write. Returns False if there was none for BOOKMARK_SECONDS."""
         try:
             async with asyncio.timeout(BOOKMARK_SECONDS):

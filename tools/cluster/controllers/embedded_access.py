@@ -241,7 +241,7 @@ class Subscription(Generic[Kept]):
         try:
             return ObjectChanged(self._reader.convert(document))
         except UNREADABLE as problem:
-            part = self._reader.salvage(_ENCODER.encode(document))
+            part = self._reader.readable_part(_ENCODER.encode(document))
             return None if part is None else Unreadable(part, str(problem))
 
 

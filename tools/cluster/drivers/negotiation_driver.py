@@ -129,8 +129,8 @@ class _Driver:
                 path = FOLLOWED[kind][0].path(namespace, name)
                 await self._access.call("DELETE", path, dict, options)
             case Again(seconds):
-                self._group.start_soon(self._remind, seconds)
+                self._group.start_soon(self._decide_later, seconds)
 
-    async def _remind(self, seconds: float) -> None:
+    async def _decide_later(self, seconds: float) -> None:
         await self._clock.sleep(max(seconds, 0.0))
         self._news.set()

@@ -170,14 +170,14 @@ def _grouped(
             unready.append(name)
         elif metric is None:
             missing.append(name)
-        elif resource == "cpu" and _misleads(pod, metric, now):
+        elif resource == "cpu" and _is_misleading(pod, metric, now):
             unready.append(name)
         else:
             ready += 1
     return _Groups(ready, unready, missing, ignored)
 
 
-def _misleads(pod: Pod, metric: PodMetric, now: float) -> bool:
+def _is_misleading(pod: Pod, metric: PodMetric, now: float) -> bool:
     """True if the pod was not ready for the whole time in which its usage of cpu was measured."""
     condition, started = condition_of(pod.status.conditions, "Ready"), pod.status.start_time
     if condition is None or not started:

@@ -58,14 +58,14 @@ class ClaimTemplates:
                 continue
             source = template(entry.template)
             if source is None:
-                writes += self._complain(pod, entry, now)
+                writes += self._report_missing_template(pod, entry, now)
             else:
                 writes.append(Create("ResourceClaim", from_template(pod, entry, source)))
         if names:
             writes.append(_recorded(pod, names))
         return writes + (_reservations(pod, claim) if pod.spec.node_name else [])
 
-    def _complain(self, pod: Pod, entry: DeviceClaim, now: datetime) -> list[Write]:
+    def _report_missing_template(self, pod: Pod, entry: DeviceClaim, now: datetime) -> list[Write]:
         lacking = self._lacking.setdefault(key(pod), set())
         mark = f"{pod.metadata.uid}/{entry.template}"
         if mark in lacking:

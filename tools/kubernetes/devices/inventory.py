@@ -165,7 +165,7 @@ def _specs(
     driver: str, pool: str, node: Node | None, inventories: list[Inventory]
 ) -> list[Document]:
     """Returns the slices of a pool, each as large as allowed."""
-    place = {"nodeName": node.metadata.name} if node is not None else _reach(inventories[0])
+    place = {"nodeName": node.metadata.name} if node is not None else _node_fields(inventories[0])
     devices: list[Document] = []
     counters: list[Document] = []
     for group in (group for inventory in inventories for group in inventory.devices):
@@ -181,7 +181,7 @@ def _specs(
     return slices or [{**base, "devices": []}]
 
 
-def _reach(inventory: Inventory) -> Document:
+def _node_fields(inventory: Inventory) -> Document:
     """Returns the fields that say which nodes can use the devices of a network."""
     terms: list[Document] = [
         {"key": key, "operator": "In", "values": [value]}

@@ -92,12 +92,12 @@ class PodSteps:
             case "run":
                 yield from self._write(pod, progress(self._allocated(pod), now).status)
             case "complete":
-                mains = _mains(pod)
+                mains = _main_containers(pod)
                 yield from self._exit(
                     pod, now, lambda each: Exit() if each["name"] in mains else None
                 )
             case "fail":
-                how, mains = _failure(pod), _mains(pod)
+                how, mains = _failure(pod), _main_containers(pod)
                 name = _annotation(pod, f"{_FAILED}/container-name")
                 yield from self._exit(
                     pod,
@@ -223,7 +223,7 @@ def _waits_for(pod: Document) -> str:
     )
 
 
-def _mains(pod: Document) -> set[str]:
+def _main_containers(pod: Document) -> set[str]:
     """Returns the names of the containers, without those of init containers and sidecars."""
     return {container["name"] for container in pod["spec"]["containers"]}
 

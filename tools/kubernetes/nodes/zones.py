@@ -138,7 +138,7 @@ class Zones:
 
     def observe(self, name: str, node: Node | None) -> bool:
         """Takes note of a node; None if it is gone. Returns True if anything in it has changed."""
-        before, after = self._nodes.get(name), None if node is None else _seen(node)
+        before, after = self._nodes.get(name), None if node is None else _node_in_zone(node)
         if before == after:
             return False
         if before is not None:
@@ -225,7 +225,7 @@ def tainted(node: Node, now: datetime) -> Write:
     )
 
 
-def _seen(node: Node) -> _Seen:
+def _node_in_zone(node: Node) -> _Seen:
     return _Seen(
         zone=zone_of(node),
         ready=ready_status(node),

@@ -194,7 +194,7 @@ def _on_node(
     if not stays:
         return [delete_pod(pod) for pod in here if not deleting(pod)]
     active, away = [pod for pod in here if is_active(pod)], list[Pod]()
-    surges = _most(owner, 100)[0] > 0
+    surges = _update_limits(owner, 100)[0] > 0
     if surges:
         new, old = _by_revision(active, revision)
         away += [*new[1:], *old[1:]]
@@ -243,7 +243,7 @@ def _is_available(owner: DaemonSet, pod: Pod, now: datetime) -> bool:
     return seconds is not None and seconds <= 0
 
 
-def _most(owner: DaemonSet, desired: int) -> tuple[int, int]:
+def _update_limits(owner: DaemonSet, desired: int) -> tuple[int, int]:
     """Returns how many pods an update may add, and how many may be unavailable meanwhile."""
     strategy = owner.spec.update_strategy
     if strategy.type == "OnDelete":
@@ -263,7 +263,7 @@ def _update(
     """
     if owner.spec.update_strategy.type == "OnDelete":
         return []
-    surge, unavailable = _most(owner, len(eligible))
+    surge, unavailable = _update_limits(owner, len(eligible))
     by_node = {
         node: _by_revision([pod for pod in on[node] if not deleting(pod)], revision)
         for node in sorted(eligible | {node for node, pods in on.items() if node and pods})

@@ -45,7 +45,7 @@ def by_usefulness(pods: Iterable[Pod], related: Iterable[Pod], now: datetime) ->
             _state(pod),
             _cost(pod),
             -crowd[pod.spec.node_name],
-            past(_past(pod, now)),
+            past(_readiness_and_restarts(pod, now)),
         ),
     )
 
@@ -53,7 +53,7 @@ def by_usefulness(pods: Iterable[Pod], related: Iterable[Pod], now: datetime) ->
 def by_age(pods: Iterable[Pod], now: datetime) -> list[Pod]:
     """Returns the pods of a Job in the order of their deletion, without costs and neighbours."""
     past = cmp_to_key(_compare)
-    return sorted(pods, key=lambda pod: (_state(pod), past(_past(pod, now))))
+    return sorted(pods, key=lambda pod: (_state(pod), past(_readiness_and_restarts(pod, now))))
 
 
 def _state(pod: Pod) -> tuple[bool, int, bool]:
@@ -69,7 +69,7 @@ def _cost(pod: Pod) -> int:
     return cost if -_COST_LIMIT <= cost < _COST_LIMIT else 0
 
 
-def _past(pod: Pod, now: datetime) -> _Past:
+def _readiness_and_restarts(pod: Pod, now: datetime) -> _Past:
     ready = condition_of(pod.status.conditions, "Ready") if is_ready(pod) else None
     sidecars = {each.name for each in pod.spec.init_containers if each.restart_policy == "Always"}
     return _Past(

@@ -77,29 +77,33 @@ def why(
     page = _page(key, scheduler) if file is None else _page_of(key, file)
     chosen = page.attempts
     if limit is not None:
-        chosen = _until(limit, chosen)
+        chosen = _attempts_until(limit, chosen)
     if attempt is not None:
         chosen = tuple(each for each in chosen if each.number == attempt)
     if not page.attempts and file is None and at is None and attempt is None:
         events = events_about(key, "" if page.pod is None else page.pod.uid, scheduler)
         if page.pod is not None or events:
-            _tell(page, lines_of_pod(key, page, events), output, events)
+            _print_answer(page, lines_of_pod(key, page, events), output, events)
             return
     if not chosen:
         near = near_pod(key, scheduler) if file is None and not page.attempts else ""
-        raise NoAnswerError(_nothing(key, page, file) + near)
+        raise NoAnswerError(_no_attempt(key, page, file) + near)
     shown, all_attempts = chosen if every else _last(chosen), page.attempts
     page = msgspec.structs.replace(page, attempts=shown)
     uid = shown[-1].uid
     if file is not None or (page.pod is not None and page.pod.uid == uid):
         last = shown[-1] is all_attempts[-1]
-        _tell(page, [*lines_of(page, shown), *(_lines_of_holds(page) if last else ())], output)
+        _print_answer(
+            page, [*lines_of(page, shown), *(_lines_of_holds(page) if last else ())], output
+        )
         return
     events = events_about(key, uid, scheduler)
-    _tell(page, [*lines_of(page, shown), *lines_of_end(page, events)], output, events)
+    _print_answer(page, [*lines_of(page, shown), *lines_of_end(page, events)], output, events)
 
 
-def _until(limit: float, attempts: tuple[RecordedAttempt, ...]) -> tuple[RecordedAttempt, ...]:
+def _attempts_until(
+    limit: float, attempts: tuple[RecordedAttempt, ...]
+) -> tuple[RecordedAttempt, ...]:
     """Returns the attempts until a time, the last with its failure, also if that came later."""
     until = tuple(each for each in attempts if each.at <= limit)
     later = attempts[len(until)] if 0 < len(until) < len(attempts) else None
@@ -144,7 +148,7 @@ def _date(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _nothing(key: str, page: AttemptsPage, file: str | None) -> str:
+def _no_attempt(key: str, page: AttemptsPage, file: str | None) -> str:
     nothing = f"{key}: no such attempt is recorded; "
     if file is not None:
         return f"{nothing}{file} has attempts since {_date(page.started)}"
@@ -154,7 +158,7 @@ def _nothing(key: str, page: AttemptsPage, file: str | None) -> str:
     return f"{nothing}this scheduler started at {_date(page.started)} and {since}"
 
 
-def _tell(
+def _print_answer(
     page: AttemptsPage,
     lines: Iterable[str],
     output: str,

@@ -28,7 +28,7 @@ from ...answers.feed.rows import NodeRow, PodRow, node_row, pod_row
 from ...answers.feed.story import NOTHING_RECORDED, Story, undecided
 from ...answers.whatif.frames import StoryAsked
 from ...answers.whatif.question_refusals import RefusedError, Turns
-from ...answers.whatif.whatif_endpoint import beside
+from ...answers.whatif.whatif_endpoint import answer_process_of
 from .page import ClusterPage
 
 GLANCE_SECONDS = 2.0
@@ -61,7 +61,7 @@ class DaemonSource:
         self._view = view
         self._clock = clock
         self._last: Glance | None = None
-        self._process = view.shared(beside)
+        self._process = view.shared(answer_process_of)
         self._turns = Turns()
 
     async def glance(self) -> Glance | None:

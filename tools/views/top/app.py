@@ -113,7 +113,7 @@ class Top(App[None]):
         if isinstance(view, StoryOf):
             state = view.state(cluster)
             if state is not None and self._shown_state not in (None, state):
-                self._tell(view)
+                self._show_story(view)
             self._shown_state = state or self._shown_state
         self._put("strip", [(("berth  ", "strong"), *strip(cluster, now))])
         self._put("notes", list(wrapped((((note, ""),) for note in self._notes), width)))
@@ -146,10 +146,10 @@ class Top(App[None]):
         self.query_one(Listing).begin()
         self._shown_state = None
         if isinstance(self._view, StoryOf) and self._view.told is None:
-            self._tell(self._view)
+            self._show_story(self._view)
         self._draw()
 
-    def _tell(self, view: StoryOf) -> None:
+    def _show_story(self, view: StoryOf) -> None:
         self.run_worker(self._ask(view), group="story", exclusive=True)
 
     async def _ask(self, view: StoryOf) -> None:
@@ -228,4 +228,4 @@ class Top(App[None]):
 
     def action_again(self) -> None:
         if isinstance(self._view, StoryOf):
-            self._tell(self._view)
+            self._show_story(self._view)

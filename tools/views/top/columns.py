@@ -115,7 +115,7 @@ def bar(share: float, width: int) -> str:
     )
 
 
-def spark(values: Sequence[int]) -> str:
+def sparkline(values: Sequence[int]) -> str:
     """Returns a line of bars, one character for each value."""
     most = max(values, default=0)
     if not most:

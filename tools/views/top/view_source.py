@@ -15,7 +15,9 @@ class LostError(Exception):
 
 class ViewSource(Protocol):
     async def watch(self, take: Callable[[Event], None]) -> NoReturn:
-        """Yields the present cluster, then its changes. Raises LostError when the feed ends."""
+        """Gives `take` the present cluster, then its changes. Raises LostError when the feed
+        ends.
+        """
         ...
 
     async def story(self, key: str) -> PodStory | None:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from ...answers.feed.rows import NodeRow, PodRow
 from .cluster_model import ClusterModel
-from .columns import Cell, Line, ScreenColumn, bar, counted, spark, wrapped
+from .columns import Cell, Line, ScreenColumn, bar, counted, sparkline, wrapped
 from .story_lines import PodStory, lines_of
 
 ZONE = "topology.kubernetes.io/zone"
@@ -218,7 +218,7 @@ class Queue(View):
         waits = "" if waited is None else f", waited {round(waited) or 'less than 1'} s"
         rate: Line = (
             (f"placed {cluster.rate(now):,.0f}/s{waits}  ", ""),
-            (spark(cluster.placed(now)), ""),
+            (sparkline(cluster.placed(now)), ""),
         )
         lines: list[Line] = [tuple(places), (binding,), rate]
         if glance.rejections:

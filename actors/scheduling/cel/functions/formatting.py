@@ -35,7 +35,7 @@ def refused(clause: str, kind: str) -> str:
     return f"{_ONLY[clause]}, was given {kind}"
 
 
-def _wrong(clause: str, value: Any) -> CelError:
+def _clause_error(clause: str, value: Any) -> CelError:
     return CelError(f"error during formatting: {refused(clause, type_name(value))}")
 
 
@@ -137,7 +137,7 @@ class _Writer:
             return str(int(value))
         if kind in (str, Duration, Timestamp):
             return str(value)
-        raise _wrong("string", value)
+        raise _clause_error("string", value)
 
     def _quoted(self, value: Any) -> str:
         """Writes a value as a part of a list or a map."""
@@ -172,7 +172,7 @@ class _Writer:
 
 def _decimal(_: _Writer, value: Any, __: int) -> str:
     if type(value) not in (int, Uint):
-        raise _wrong("decimal", value)
+        raise _clause_error("decimal", value)
     return str(int(value))
 
 
@@ -180,7 +180,7 @@ def _number(clause: str, value: Any) -> float:
     if type(value) is str and value in _SPECIAL:
         return _SPECIAL[value]
     if type(value) is not float:
-        raise _wrong(clause, value)
+        raise _clause_error(clause, value)
     return value
 
 
@@ -214,7 +214,7 @@ def _integer(clause: str, code: str) -> Callable[[_Writer, Any, int], str]:
             text: str = data.hex()
             return text.upper() if code == "X" else text
         if kind not in (int, Uint):
-            raise _wrong(clause, value)
+            raise _clause_error(clause, value)
         return format(int(value), code)
 
     return formatted

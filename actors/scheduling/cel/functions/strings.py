@@ -96,7 +96,7 @@ def _join(budget: Budget, parts: list[Any], separator: str = "") -> str:
     return separator.join(parts)
 
 
-def _traverses(text: Any, *_: Any) -> int:
+def _traversal_cost(text: Any, *_: Any) -> int:
     return size_of(text) // 10
 
 
@@ -168,14 +168,18 @@ OVERLOADS = [
     budgeted("find_all", "string::findAll(string) -> list(string)", _find_all, matches),
     budgeted("find_all_int", "string::findAll(string, int) -> list(string)", _find_all, matches),
     overload("string_char_at_int", "string::charAt(int) -> string", _char_at),
-    overload("string_index_of", "string::indexOf(string) -> int", _index_of, _traverses),
-    overload("string_index_of_int", "string::indexOf(string, int) -> int", _index_of, _traverses),
-    overload("string_last_index", "string::lastIndexOf(string) -> int", _last_index_of, _traverses),
+    overload("string_index_of", "string::indexOf(string) -> int", _index_of, _traversal_cost),
+    overload(
+        "string_index_of_int", "string::indexOf(string, int) -> int", _index_of, _traversal_cost
+    ),
+    overload(
+        "string_last_index", "string::lastIndexOf(string) -> int", _last_index_of, _traversal_cost
+    ),
     overload(
         "string_last_index_int",
         "string::lastIndexOf(string, int) -> int",
         _last_index_of,
-        _traverses,
+        _traversal_cost,
     ),
     overload(
         "string_lower_ascii", "string::lowerAscii() -> string", lambda s: s.translate(_LOWER), reads

@@ -135,7 +135,7 @@ class DryRuns:
                 batch = unknown[:at_once]
                 batch = batch[: self._within_steps(attempt, batch, limits)]
                 size = self._within_work(attempt, batch)
-                yield from self._learn(attempt, batch[:size], limits, steps)
+                yield from self._dry_run(attempt, batch[:size], limits, steps)
                 yield PAUSE
                 unknown = unknown[size:]
                 at_once = min(at_once * FIRST_CHUNK, together)
@@ -254,7 +254,7 @@ class DryRuns:
                 return max(number, 1)
         return len(positions)
 
-    def _learn(
+    def _dry_run(
         self, attempt: FailedAttempt, positions: Ints, limits: Budgets, steps: counted.Steps
     ) -> Steps[None]:
         """Dry-runs the nodes at these positions together."""

@@ -123,7 +123,8 @@ def _name_ask(
 ) -> Ask:
     values = listed(requirement.values)
     if requirement.operator == "In" and not set(requirement.values) & question.nodes.keys():
-        other = f"not {values}, which does not exist{_meant(requirement.values, question.nodes)}"
+        guess = _spelling_question(requirement.values, question.nodes)
+        other = f"not {values}, which does not exist{guess}"
         return Ask(names, f"is {other}", f"are {other}")
     word = "not named" if requirement.operator == "In" else "named"
     return Ask(names, f"is {word} {values}", f"are {word} {values}")
@@ -139,9 +140,9 @@ def _label_ask(
     hint = ""
     if requirement.operator in ("In", "Exists", "Gt", "Lt") and not present:
         keys = sorted({name for of_node in labels for name in of_node})
-        hint = f" (no node has the label {key}{_meant((key,), keys)})"
+        hint = f" (no node has the label {key}{_spelling_question((key,), keys)})"
     elif requirement.operator == "In" and not set(requirement.values) & set(present):
-        meant = "" if key in _NOT_MISTYPED else _meant(requirement.values, present)
+        meant = "" if key in _NOT_MISTYPED else _spelling_question(requirement.values, present)
         hint = f" (nodes have {listed(present)}{meant})"
     lacks = "does not have", "do not have"
     if requirement.operator in ("NotIn", "DoesNotExist"):
@@ -155,7 +156,7 @@ def _pair(requirement: NodeSelectorRequirement) -> str:
     return f"{requirement.key}={requirement.values[0]}" if single else ""
 
 
-def _meant(words: Iterable[str], possible: Iterable[str]) -> str:
+def _spelling_question(words: Iterable[str], possible: Iterable[str]) -> str:
     """Returns a question about a word that is nearly a possible one, or ""."""
     choices = list(possible)
     near = [match for word in words for match in get_close_matches(word, choices, 1)]

@@ -112,7 +112,7 @@ def _affinity_lack(
                 return _Lack.of_label(term.topology_key, "the pod affinity"), ""
         for term in terms.required:
             if labels[term.topology_key] not in others.selected(term):
-                return _friendless(term, is_somewhere=bool(others.selected(term))), ""
+                return _lack_of_matching_pods(term, is_somewhere=bool(others.selected(term))), ""
     if REASON_ANTI_AFFINITY in reasons:
         for term in terms.required_anti:
             pod = others.selected(term).get(labels.get(term.topology_key), "")
@@ -126,7 +126,7 @@ def _affinity_lack(
     return _Lack(text, text), ""
 
 
-def _friendless(term: AffinityTerm, *, is_somewhere: bool) -> _Lack:
+def _lack_of_matching_pods(term: AffinityTerm, *, is_somewhere: bool) -> _Lack:
     if term.selector.nothing:
         lack = "no pod that its affinity selects: a term without labelSelector selects none"
         return _Lack(f"has {lack}", f"have {lack}")
@@ -158,7 +158,7 @@ def spread_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
     constraints = question.info.pod.spec.topology_spread_constraints
     hard = [c for c in constraints if c.when_unsatisfiable == HARD]
 
-    keys = " and ".join(_over(question, hard))
+    keys = " and ".join(_exceeded_constraints(question, hard))
     spread = f"are spread over {keys}" if hard else "the default constraints spread"
     too_many = f"would have too many of the pods that {spread}"
 
@@ -177,7 +177,9 @@ def spread_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
         yield Ask(nodes, what.one, what.many)
 
 
-def _over(question: AskQuestion, hard: Sequence[TopologySpreadConstraint]) -> Iterator[str]:
+def _exceeded_constraints(
+    question: AskQuestion, hard: Sequence[TopologySpreadConstraint]
+) -> Iterator[str]:
     """Yields the key of each constraint with its numbers. With fewer domains than minDomains, the
     domain with the fewest pods counts as empty.
     """

@@ -39,12 +39,12 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 def openings(world: World) -> Iterator[Edit]:
-    for whole, _ in _wholes(world):
+    for whole, _ in _whole_affinities(world):
         yield patch_of(world.pod, whole.dropped)
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
-    for whole, parts in list(_wholes(world)):
+    for whole, parts in list(_whole_affinities(world)):
         of_parts = [change for part in parts for change in _of_part(world, part)]
         yield from of_parts
         if len(parts) > 1 and not of_parts:
@@ -70,7 +70,7 @@ def _of_part(world: World, part: _Part) -> Iterator[ProposedChange]:
         yield ProposedChange("affinity", Who.OWNER, 0.6, part.sentence, (edit,))
 
 
-def _wholes(world: World) -> Iterator[tuple[_Part, list[_Part]]]:
+def _whole_affinities(world: World) -> Iterator[tuple[_Part, list[_Part]]]:
     """Yields the node affinity, the pod affinity and the anti-affinity that the pod has, each as a
     whole and in its parts.
     """

@@ -79,13 +79,13 @@ def copy_of(world: Documents, info: NodeInfo, suffix: str = "copy") -> tuple[Edi
     """
     document = world.document("Node", info.name)
     assert document is not None
-    name = _unused(world, suffix, "Node", info.name)
+    name = _unused_name(world, suffix, "Node", info.name)
     edits = [Edit(Action.CREATE, "Node", name, "", document=node_like(document, name))]
     for pod in info.pods.values():
         namespace, _, of = pod.key.partition("/")
         like = world.document("Pod", of, namespace)
         if like is not None and _is_on_each(pod):
-            new_name = _unused(world, suffix, "Pod", of, namespace)
+            new_name = _unused_name(world, suffix, "Pod", of, namespace)
             copy = {
                 **like,
                 "metadata": _named(like["metadata"], new_name),
@@ -95,7 +95,7 @@ def copy_of(world: Documents, info: NodeInfo, suffix: str = "copy") -> tuple[Edi
     return tuple(edits)
 
 
-def _unused(world: Documents, suffix: str, kind: str, name: str, namespace: str = "") -> str:
+def _unused_name(world: Documents, suffix: str, kind: str, name: str, namespace: str = "") -> str:
     while world.document(kind, name := f"{name}-{suffix}", namespace) is not None:
         pass
     return name

@@ -28,7 +28,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
             yield from _added(world, claim)
             yield from _smaller(world, claim)
         else:
-            yield from _anew(world, claim)
+            yield from _new_claim(world, claim)
 
 
 def _ended(world: World, claim: Document) -> Iterator[ProposedChange]:
@@ -81,7 +81,7 @@ def _smaller(world: World, claim: Document) -> Iterator[ProposedChange]:
         return
 
 
-def _anew(world: World, claim: Document) -> Iterator[ProposedChange]:
+def _new_claim(world: World, claim: Document) -> Iterator[ProposedChange]:
     """Yields the creation of a claim in place of one that is bound to a volume on a node."""
     name, metadata = claim["spec"]["volumeName"], claim["metadata"]
     volume = world.document("PersistentVolume", name)

@@ -40,7 +40,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
     with world.changed([_freed(claim) for claim in claims]):
         if not claims or not world.fits():
             return
-    for claim in _halved(world, claims):
+    for claim in _enough_claims(world, claims):
         metadata = claim["metadata"]
         name = f"{metadata['namespace']}/{metadata['name']}"
         sentence = f"Free the devices of the claim {name}"
@@ -48,7 +48,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
         return
 
 
-def _halved(world: World, claims: list[Document]) -> Iterator[Document]:
+def _enough_claims(world: World, claims: list[Document]) -> Iterator[Document]:
     """Yields a claim that is enough alone, if there is one in a half that is enough."""
     while len(claims) > 1:
         half = len(claims) // 2

@@ -26,7 +26,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
         if of not in classes:
             yield from _of_another_class(claim, path, what, of, classes)
         else:
-            yield from _fewer(world, claim, path, what, request)
+            yield from _fewer_devices(world, claim, path, what, request)
             yield from _tolerating(world, claim, path, what, request)
 
 
@@ -40,7 +40,7 @@ def _of_another_class(
         yield ProposedChange("deviceClass", Who.OWNER, 0.1 if near else 0.5, sentence, (edit,))
 
 
-def _fewer(
+def _fewer_devices(
     world: World, claim: Document, path: Path, what: str, request: Document
 ) -> Iterator[ProposedChange]:
     """Yields the largest number of devices that is enough, unless all are asked for."""

@@ -26,12 +26,15 @@ def changes(world: World) -> Iterator[ProposedChange]:
     patch, what = put(selector, "spec", "nodeSelector"), f"nodeSelector {HOSTNAME}: {value}"
     if not value:
         field = {"key": "metadata.name", "operator": "In", "values": [world.pinned_to]}
-        patch, what = put(_on(field), "spec", "affinity"), f"node affinity to {world.pinned_to}"
+        patch, what = (
+            put(_required_field(field), "spec", "affinity"),
+            f"node affinity to {world.pinned_to}",
+        )
     sentence = f"Use a {what} instead of nodeName"
     yield ProposedChange("nodeName", Who.OWNER, 0.1, sentence, (patch_of(pod, patch),))
 
 
-def _on(field: Document) -> Document:
+def _required_field(field: Document) -> Document:
     """Returns the node affinity that requires a field."""
     return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field]}]}}}
 

@@ -37,7 +37,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
             if not world.fits():
                 continue
         number, what = port["hostPort"], f"host port {port['hostPort']}"
-        free = _unused(world, number)
+        free = _unused_port(world, number)
         if free is not None:
             patch = put(free, *path, "hostPort")
             if on_host:  # The container's port is the same one.
@@ -49,7 +49,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
             yield ProposedChange("port", Who.OWNER, 0.4, f"Drop the {what}", (edit,))
 
 
-def _unused(world: World, port: int) -> int | None:
+def _unused_port(world: World, port: int) -> int | None:
     """Returns the next port that no pod uses."""
     used = {number for info in world.node_infos() for _, number in info.ports}
     used |= {port["hostPort"] for _, port in _ports(world.pod)}

@@ -116,7 +116,7 @@ def search(
     alone = {each[0].sentence: each for way in ways for each in _proven(world, way)}
     proven = list(alone.values())
     if ways is WAYS:
-        proven = proven or _pairs(world) or _many(world)
+        proven = proven or _pairs(world) or _several_changes(world)
     suggestions = [suggestion for _, suggestion in sorted(proven, key=_rank)]
     problem = "the search stopped before it tried all changes" * world.spent
     return ChangeSearch(suggestions, problem, whole=ways is WAYS)
@@ -168,7 +168,7 @@ def _help(world: World, nodes: Collection[str]) -> str:
 
 def _rank(proven: tuple[ProposedChange, Suggestion]) -> tuple[int, float]:
     change, _ = proven
-    return _side(change), change.size
+    return _object_side(change), change.size
 
 
 def _proven(world: World, way: Way) -> Iterator[tuple[ProposedChange, Suggestion]]:
@@ -202,7 +202,7 @@ def _pairs(world: World) -> list[tuple[ProposedChange, Suggestion]]:
     return list(pairs.values())
 
 
-def _many(world: World) -> list[tuple[ProposedChange, Suggestion]]:
+def _several_changes(world: World) -> list[tuple[ProposedChange, Suggestion]]:
     """Returns three or more changes as one, with as little as possible of each. Of all openings
     those are left out without which the pod still fits; then a change takes the place of each.
     """
@@ -237,7 +237,7 @@ def _joined(*proven: tuple[ProposedChange, Suggestion]) -> tuple[ProposedChange,
     """Returns changes, which are made in this order, as one; its sentence begins with those that
     the owner can make.
     """
-    changes = sorted((change for change, _ in proven), key=_side)
+    changes = sorted((change for change, _ in proven), key=_object_side)
     joined = ProposedChange(
         " and ".join(change.kind for change in changes),
         changes[-1].who,
@@ -254,7 +254,7 @@ def _sentence(changes: Sequence[str], word: str) -> str:
     return f", {word} ".join(filter(None, (", ".join(sentences[:-1]), *sentences[-1:])))
 
 
-def _side(change: ProposedChange) -> int:
+def _object_side(change: ProposedChange) -> int:
     return list(Who).index(change.who)
 
 

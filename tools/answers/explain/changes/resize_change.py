@@ -36,7 +36,7 @@ def _possible(world: World) -> Iterator[ProposedChange]:
                 patch, sentence = _taken_back(pod), f"Take back the deferred resize of {key}"
                 change = ProposedChange("resize", Who.ADMIN, 0.2, sentence, (patch_of(pod, patch),))
             elif not _is_refused(pod):
-                patch, sentence = _done(pod), f"Wait until the resize of {key} is done"
+                patch, sentence = _completed_resize(pod), f"Wait until the resize of {key} is done"
                 change = ProposedChange(
                     "resize", Who.NOBODY, 0.1, sentence, (patch_of(pod, patch),)
                 )
@@ -64,7 +64,7 @@ def _taken_back(pod: Document) -> Patch:
     return sorted(patch, key=lambda each: str(each["path"]))
 
 
-def _done(pod: Document) -> Patch:
+def _completed_resize(pod: Document) -> Patch:
     """Returns the patch after which the status has what the pod requests."""
     status = dict(pod["status"])
     for part, statuses in _LISTS:

@@ -49,7 +49,7 @@ def _of(pod: PodInfo, resource: str) -> int:
     return 1 if resource == PODS else pod.requests.get(resource, 0)
 
 
-def _enough(
+def _fewest_pods(
     node: NodeInfo, lacks: dict[str, int], in_the_way: Sequence[PodInfo], budgets: Budgets
 ) -> list[PodInfo] | None:
     """Returns the fewest pods that have what the node lacks besides those `in_the_way`; all of its
@@ -134,7 +134,7 @@ def _candidates(world: World, budgets: Budgets) -> list[tuple[str, list[PodInfo]
         in_the_way = list({pod.key: pod for pod in domain}.values())
         if len(in_the_way) > MOST_PODS:
             continue
-        pods = _enough(info, lacks, in_the_way, budgets)
+        pods = _fewest_pods(info, lacks, in_the_way, budgets)
         if pods:
             candidates.append((len(_broken(pods, budgets)), len(pods), name, pods))
     candidates.sort(key=lambda each: each[:3])

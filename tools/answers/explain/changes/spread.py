@@ -21,13 +21,13 @@ _PATH = ("spec", "topologySpreadConstraints")
 _POLICIES = {"nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore"}
 
 
-def _hard(pod: Document) -> Iterator[tuple[int, Document]]:
+def _hard_constraints(pod: Document) -> Iterator[tuple[int, Document]]:
     for number, constraint in enumerate(pod["spec"].get(_PATH[1]) or ()):
         if constraint["whenUnsatisfiable"] == HARD:
             yield number, constraint
 
 
-def _loosened(pod: Document, number: int) -> tuple[str, Patch]:
+def _as_wish(pod: Document, number: int) -> tuple[str, Patch]:
     """Returns the change that makes a constraint a wish, in words and as a patch."""
     constraints = pod["spec"][_PATH[1]]
     key = constraints[number]["topologyKey"]
@@ -40,27 +40,27 @@ def _loosened(pod: Document, number: int) -> tuple[str, Patch]:
 
 
 def openings(world: World) -> Iterator[Edit]:
-    for number, _ in _hard(world.pod):
-        yield patch_of(world.pod, _loosened(world.pod, number)[1])
+    for number, _ in _hard_constraints(world.pod):
+        yield patch_of(world.pod, _as_wish(world.pod, number)[1])
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
     pod = world.pod
     if not pod["spec"].get(_PATH[1]):
         yield from _own(pod)
-    for number, constraint in _hard(pod):
-        sentence, patch = _loosened(pod, number)
+    for number, constraint in _hard_constraints(pod):
+        sentence, patch = _as_wish(pod, number)
         with world.changed([patch_of(pod, patch)]):
             if not world.fits():
                 continue
         key = constraint["topologyKey"]
         yield from _honoring(world, number, constraint)
-        skew = _least(partial(_fits_with_skew, world, number), constraint["maxSkew"])
+        skew = _least_number(partial(_fits_with_skew, world, number), constraint["maxSkew"])
         if skew is not None:
             raised = f"Raise maxSkew of the spread constraint over {key} to {skew}"
             yield _set(pod, number, {"maxSkew": skew}, 0.2, raised)
         domains = constraint.get("minDomains") or 0
-        fewer = _least(partial(_fits_with_fewer, world, number, domains), 0, domains - 1)
+        fewer = _least_number(partial(_fits_with_fewer, world, number, domains), 0, domains - 1)
         if fewer is not None:
             lowered = f"Lower minDomains of the spread constraint over {key} to {domains - fewer}"
             yield _set(pod, number, {"minDomains": domains - fewer}, 0.2, lowered)
@@ -117,7 +117,9 @@ def _fits_with_fewer(world: World, number: int, domains: int, fewer: int) -> boo
         return world.fits()
 
 
-def _least(fits: Callable[[int], bool], too_little: int, most: int = MOST_SKEW) -> int | None:
+def _least_number(
+    fits: Callable[[int], bool], too_little: int, most: int = MOST_SKEW
+) -> int | None:
     """Returns the least number above `too_little` with which the pod fits, None if not even `most`
     is enough.
     """

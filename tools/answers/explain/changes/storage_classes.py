@@ -23,10 +23,10 @@ PROVISIONER = "example.com"  # of a new class
 
 def changes(world: World) -> Iterator[ProposedChange]:
     yield from _defaults(world)
-    yield from _everywhere(world)
+    yield from _without_topologies(world)
 
 
-def _everywhere(world: World) -> Iterator[ProposedChange]:
+def _without_topologies(world: World) -> Iterator[ProposedChange]:
     """Yields a class without its allowedTopologies, for each class of an unbound claim."""
     unbound = [claim["spec"] for claim in claims_of(world) if not claim["spec"].get("volumeName")]
     for name in sorted({spec.get("storageClassName") or "" for spec in unbound}):

@@ -17,7 +17,7 @@ from berth.actors.scheduling.decision.outcome import Outcome, Unfit
 from berth.actors.scheduling.decision.plain import NO_ROWS, Plain
 from berth.actors.scheduling.decision.sampling import every_node
 from berth.actors.scheduling.framework.post_filter import Nomination
-from berth.actors.scheduling.framework.questions import unasked
+from berth.actors.scheduling.framework.questions import run_without_extenders
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.kube.core import Namespace
 from berth.actors.scheduling.kube.meta import HasMetadata
@@ -253,7 +253,7 @@ def _helped_by_room(plain: Plain) -> list[str]:
 
 
 def _nomination(plain: Plain) -> Nomination | None:
-    outcome = unasked(schedule_pod(plain, every_node, First(), extended=False))
+    outcome = run_without_extenders(schedule_pod(plain, every_node, First(), extended=False))
     return outcome.nomination if isinstance(outcome, Unfit) else None
 
 

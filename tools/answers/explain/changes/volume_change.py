@@ -36,7 +36,7 @@ def _bound(world: World) -> Iterator[Document]:
             yield volume
 
 
-def _anywhere(volume: Document) -> Edit:
+def _without_node_affinity(volume: Document) -> Edit:
     """Returns the edit after which the volume may be used on each node."""
     labels = volume["metadata"].get("labels") or {}
     kept = {key: value for key, value in labels.items() if key not in ZONES}
@@ -48,7 +48,7 @@ def _anywhere(volume: Document) -> Edit:
 
 def openings(world: World) -> Iterator[Edit]:
     for volume in _bound(world):
-        edit = _anywhere(volume)
+        edit = _without_node_affinity(volume)
         if edit.patch:
             yield edit
 
@@ -60,7 +60,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
 
 def _moves(world: World) -> Iterator[ProposedChange]:
     for volume in _bound(world):
-        free = _anywhere(volume)
+        free = _without_node_affinity(volume)
         if not free.patch:
             continue
         with world.changed([free]):

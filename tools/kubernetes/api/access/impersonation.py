@@ -31,11 +31,11 @@ def acting(store: Store, user: Requester, headers: Mapping[str, str]) -> Request
     """
     for header in headers:  # of every request, so without a generator
         if header[:_LENGTH] == _PREFIX:
-            return _other(store, user, headers)
+            return _impersonated(store, user, headers)
     return user
 
 
-def _other(store: Store, user: Requester, headers: Mapping[str, str]) -> Requester:
+def _impersonated(store: Store, user: Requester, headers: Mapping[str, str]) -> Requester:
     extra = {
         unquote(header.removeprefix(_EXTRA)): _values(value)
         for header, value in headers.items()

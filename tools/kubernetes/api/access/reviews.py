@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ..rules.fields import invalid
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
@@ -76,10 +74,6 @@ def _rules(store: Store, user: Requester, spec: Document) -> Document:
         "incomplete": bool(problems),
         **error,
     }
-
-
-def _part(rule: Document, fields: Sequence[str]) -> Document:
-    return {field: rule[field] for field in fields if field in rule}
 
 
 def _access(

@@ -58,7 +58,7 @@ def issued_token(store: Store, account: Document, request: Document, now: dateti
     user = account_name(metadata["namespace"], metadata["name"])
     extra = _bound(store, account, spec.get("boundObjectRef") or {})
     claims = _Claims(ISSUER, user, metadata["uid"], audiences, int(end.timestamp()), extra)
-    token = f"{_part(_HEADER)}.{_part(claims)}."
+    token = f"{_encoded_part(_HEADER)}.{_encoded_part(claims)}."
     return {
         **request,
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
@@ -122,5 +122,5 @@ def _claims(token: str) -> _Claims | None:
     return claims if claims.iss == ISSUER and split(claims.sub) is not None else None
 
 
-def _part(content: Any) -> str:
+def _encoded_part(content: Any) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(content)).decode().rstrip("=")

@@ -47,7 +47,7 @@ def pod_update(after: Document, before: Document) -> list[str]:
     ):
         del old["terminationGracePeriodSeconds"], new["terminationGracePeriodSeconds"]
     if gated:
-        problems += _tightened(new, old)
+        problems += _stricter_placement(new, old)
     if new != old:
         problems.append(
             forbidden("spec", f"pod updates may not change fields other than {_UPDATABLE}")
@@ -107,7 +107,7 @@ def _gates(after: list[Document], before: list[Document]) -> list[str]:
     ]
 
 
-def _tightened(new: Document, old: Document) -> list[str]:
+def _stricter_placement(new: Document, old: Document) -> list[str]:
     """Checks that a gated pod is only restricted to fewer nodes.
 
     Removes the checked fields from both specs.

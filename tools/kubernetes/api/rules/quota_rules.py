@@ -64,7 +64,7 @@ def quota(document: Document, before: Document | None) -> list[str]:
     for scope in scopes:
         if scope not in _SCOPES:
             problems.append(invalid("spec.scopes", scopes, "unsupported scope"))
-        problems += _beyond("spec.scopes", scopes, scope, hard)
+        problems += _amounts_beyond_scope("spec.scopes", scopes, scope, hard)
     problems += _conflicts("spec.scopes", scopes, scopes)
     if spec.get("scopeSelector") is not None:
         problems += _selector(spec["scopeSelector"], scopes, hard)
@@ -120,7 +120,7 @@ def _is_standard(name: str) -> bool:
     return name in _STANDARD or name.startswith(_HUGE_PAGES)
 
 
-def _beyond(path: str, value: Any, scope: str, hard: Mapping[str, Any]) -> list[str]:
+def _amounts_beyond_scope(path: str, value: Any, scope: str, hard: Mapping[str, Any]) -> list[str]:
     """Returns a problem for each standard amount that a quota with this scope cannot limit."""
     if scope not in _SCOPES:
         return []
@@ -148,7 +148,7 @@ def _selector(selector: Document, scopes: list[str], hard: Mapping[str, Any]) ->
         values = requirement.get("values") or []
         if scope not in _SCOPES:
             problems.append(invalid(f"{path}.scopeName", scope, "unsupported scope"))
-        problems += _beyond(path, selector, scope, hard)
+        problems += _amounts_beyond_scope(path, selector, scope, hard)
         if scope in _SCOPES and scope not in _WITH_VALUES and operator != "Exists":
             problems.append(invalid(f"{path}.operator", operator, _OTHER_OPERATOR))
         problems += _operator(path, operator, values)

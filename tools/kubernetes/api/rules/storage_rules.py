@@ -94,7 +94,7 @@ def claim_update(document: Document, before: Document) -> list[str]:
     if spec == was:
         return []
     is_bound = (document.get("status") or {}).get("phase") == "Bound"
-    kept, had = (_kept(version, is_bound=is_bound) for version in (spec, was))
+    kept, had = (_immutable_fields(version, is_bound=is_bound) for version in (spec, was))
     for field in ("volumeName", "storageClassName"):
         if field not in had:
             kept.pop(field, None)
@@ -112,7 +112,7 @@ def _storage(amounts: Document | None) -> int:
     return quantity.nano_value((amounts or {}).get("storage") or 0)
 
 
-def _kept(spec: Document, *, is_bound: bool) -> dict[str, Any]:
+def _immutable_fields(spec: Document, *, is_bound: bool) -> dict[str, Any]:
     fields: dict[str, Any] = canonical(TYPES["PersistentVolumeClaimSpec"], spec)
     if is_bound:
         fields.get("resources", {}).get("requests", {}).pop("storage", None)

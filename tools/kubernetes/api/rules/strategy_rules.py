@@ -50,7 +50,7 @@ def _rolling(kind: str, place: str, rolling: Document) -> list[str]:
         for field, default in _DEFAULTS[kind].items()
     )
     at_surge, at_unavailable = f"{place}.maxSurge", f"{place}.maxUnavailable"
-    surges, lacks = _is_some(surge), _is_some(unavailable)
+    surges, lacks = _is_nonzero(surge), _is_nonzero(unavailable)
     if kind == "Deployment" and not surges and not lacks:
         return [invalid(at_unavailable, unavailable, "may not be 0 when `maxSurge` is 0")]
     if kind == "DaemonSet" and surges and lacks:
@@ -60,7 +60,7 @@ def _rolling(kind: str, place: str, rolling: Document) -> list[str]:
     return []
 
 
-def _is_some(value: Any) -> bool:
+def _is_nonzero(value: Any) -> bool:
     """True for a number or a percentage other than 0; a text that is neither counts as 0."""
     if isinstance(value, str):
         return not int_or_percent("", value, most=None) and number_of(value) != 0

@@ -19,7 +19,7 @@ _NANOS = 10**9
 
 def limit_exceeded(pod: Pod, usage: PodUsage, layout: Layout) -> str:
     """Returns the message about the first limit that the pod exceeds; "" if it exceeds none."""
-    return _volume(pod, usage) or _whole(pod, usage) or _container(pod, usage, layout)
+    return _volume(pod, usage) or _pod_excess(pod, usage) or _container(pod, usage, layout)
 
 
 def _volume(pod: Pod, usage: PodUsage) -> str:
@@ -35,7 +35,7 @@ def _volume(pod: Pod, usage: PodUsage) -> str:
     return ""
 
 
-def _whole(pod: Pod, usage: PodUsage) -> str:
+def _pod_excess(pod: Pod, usage: PodUsage) -> str:
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     limits = [c.resources.limits[DISK] for c in containers if DISK in c.resources.limits]
     if not limits:

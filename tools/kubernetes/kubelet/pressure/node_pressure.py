@@ -223,7 +223,7 @@ class NodePressure:
             return True, writes
         self._refused.add(uid)
         writes = [
-            self._about(pod, problem.reason, problem.message, now),
+            self._event_about(pod, problem.reason, problem.message, now),
             _patch_pod(pod, statuses.rejected_status(problem.reason, problem.message, stamp(now))),
         ]
         return False, writes
@@ -285,7 +285,7 @@ class NodePressure:
             except UsageError as problem:
                 if (uid, str(problem)) not in self._usage_problems:
                     self._usage_problems.add((uid, str(problem)))
-                    writes.append(self._about(pod, BAD_USAGE, str(problem), now))
+                    writes.append(self._event_about(pod, BAD_USAGE, str(problem), now))
                 continue
             if usage is not None:
                 usages[uid] = with_most_pids(usage, self._settings.most_pids)
@@ -377,7 +377,7 @@ class NodePressure:
         self._using.pop(uid, None)  # until the watch tells what its dead containers leave
         self._refused.add(uid)
         status = statuses.failed_status(pod, reason, message, disruption, stamp(now))
-        return [self._about(pod, reason, message, now, annotations), _patch_pod(pod, status)]
+        return [self._event_about(pod, reason, message, now, annotations), _patch_pod(pod, status)]
 
     def _report(self, now: datetime) -> list[KubeletWrite]:
         """Returns the write of the conditions that have changed."""
@@ -423,7 +423,7 @@ class NodePressure:
                 if wait:
                     status = statuses.backing_off(status, pod, name, wait)
                     message = statuses.back_off_message(pod, name)
-                    writes.append(self._about(pod, "BackOff", message, now))
+                    writes.append(self._event_about(pod, "BackOff", message, now))
                 else:
                     status = statuses.restarted(status, name, stamp(now))
             self._keep(pod, status)
@@ -494,10 +494,10 @@ class NodePressure:
         stride = min(2 * self._stride, MOST_STRIDE)
         if not all(is_foreseeable(pod, self._scenario) for pod in self._using.values()):
             stride = 1
-        while stride > 1 and not self._is_calm(now, self._after(stride) - seconds):
+        while stride > 1 and not self._is_calm(now, self._time_after_steps(stride) - seconds):
             stride //= 2
         self._stride = stride
-        at = self._after(stride) if stride > 1 else self._before_step(now)
+        at = self._time_after_steps(stride) if stride > 1 else self._before_step(now)
         if stride > 1 and self._is_filled:
             at = min(at, self._collect_at)
         end = self._manager.ends_at()
@@ -505,7 +505,7 @@ class NodePressure:
             at = min(at, max(self._interval_after(end - 1e-6), self._step_at))
         self._look_at = min(restart, at)
 
-    def _after(self, stride: int) -> float:
+    def _time_after_steps(self, stride: int) -> float:
         return self._step_at + (stride - 1) * MONITORING_SECONDS
 
     def _before_step(self, now: datetime) -> float:
@@ -536,7 +536,7 @@ class NodePressure:
 
     # ------------------------------------------------------------------------------- writes
 
-    def _about(
+    def _event_about(
         self,
         pod: Pod,
         reason: str,

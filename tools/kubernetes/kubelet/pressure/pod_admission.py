@@ -132,7 +132,7 @@ def mismatch(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | None:
     if not _selects(pod, node):
         return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
     claims = set(_ports(pod))
-    if claims and any(_clash(claims, other) for other in others):
+    if claims and any(_ports_conflict(claims, other) for other in others):
         return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
     if not is_static(pod) and any(
         taint.effect == "NoExecute" and not tolerates_any(pod.spec.tolerations, taint)
@@ -163,7 +163,7 @@ def _ports(pod: Pod) -> Iterable[tuple[str, int, str]]:
                 yield port.protocol or "TCP", port.host_port, port.host_ip or ""
 
 
-def _clash(claims: set[tuple[str, int, str]], other: Pod) -> bool:
+def _ports_conflict(claims: set[tuple[str, int, str]], other: Pod) -> bool:
     everywhere = ("", str(IPv4Address(0)))
     return any(
         (protocol, port) == (mine[0], mine[1])
@@ -191,13 +191,13 @@ def victims_of(
         if _preemptable(pod, other):
             classes[qos(other)].append(other)
     best_effort, burstable, guaranteed = classes.values()
-    chosen_guaranteed = _nearest(guaranteed, _left(needs, [*best_effort, *burstable]))
+    chosen_guaranteed = _nearest(guaranteed, _still_needed(needs, [*best_effort, *burstable]))
     if chosen_guaranteed is None:
         return None
-    chosen_burstable = _nearest(burstable, _left(needs, [*best_effort, *chosen_guaranteed]))
+    chosen_burstable = _nearest(burstable, _still_needed(needs, [*best_effort, *chosen_guaranteed]))
     if chosen_burstable is None:
         return None
-    chosen = _nearest(best_effort, _left(needs, [*chosen_burstable, *chosen_guaranteed]))
+    chosen = _nearest(best_effort, _still_needed(needs, [*chosen_burstable, *chosen_guaranteed]))
     return None if chosen is None else [*chosen, *chosen_burstable, *chosen_guaranteed]
 
 
@@ -221,11 +221,11 @@ def _nearest(pods: Iterable[Pod], needs: dict[str, int]) -> list[Pod] | None:
         nearest = min(reversed(left), key=lambda pod: (_distance(pod, needs), _size(pod)))
         left.remove(nearest)
         chosen.append(nearest)
-        needs = _left(needs, [nearest])
+        needs = _still_needed(needs, [nearest])
     return chosen
 
 
-def _left(needs: Mapping[str, int], pods: Iterable[Pod]) -> dict[str, int]:
+def _still_needed(needs: Mapping[str, int], pods: Iterable[Pod]) -> dict[str, int]:
     left = dict(needs)
     for pod in pods:
         requests = _requests(pod)

@@ -164,14 +164,14 @@ def test_an_unreadable_value_is_named_and_the_rest_is_salvaged(
     assert told in str(problem.value)
     with pytest.raises(msgspec.ValidationError):
         reader.convert(msgspec.json.decode(raw))
-    rest = reader.salvage(raw)
+    rest = reader.readable_part(raw)
     assert rest is not None
     assert (rest.metadata.name, rest.metadata.uid) == ("one", "u")
     reader.check(rest)
 
 
 def test_all_readable_values_are_salvaged() -> None:
-    rest = Reader(Pod).salvage(
+    rest = Reader(Pod).readable_part(
         b'{"metadata": {"name": "p", "uid": 7, "labels": {"a": "b", "c": 1}}, "spec": '
         b'{"nodeName": "n", "containers":'
         b' [{"resources": {"requests": {"cpu": "x", "memory": "1Gi"}}}, 7], '
@@ -184,8 +184,8 @@ def test_all_readable_values_are_salvaged() -> None:
         {"memory": "1Gi"}
     ]
     for nothing in (b"7", b"[", b"", b'{"a": ' + b"[" * 100_000):
-        assert Reader(Pod).salvage(nothing) is None
-    broken = Reader(Pod).salvage(b'{"metadata": {"name": "p", "annotations": {"a": "\xff"}}}')
+        assert Reader(Pod).readable_part(nothing) is None
+    broken = Reader(Pod).readable_part(b'{"metadata": {"name": "p", "annotations": {"a": "\xff"}}}')
     assert broken is not None
     assert broken.metadata.name == "p"
 
@@ -212,7 +212,7 @@ def test_any_value_of_a_field_is_read_or_refused(kind: type[Any], data: st.DataO
     try:
         Reader(kind).read(raw)
     except UNREADABLE:
-        rest = Reader(kind).salvage(raw)
+        rest = Reader(kind).readable_part(raw)
         assert rest is not None
         Reader(kind).check(rest)
 

@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from berth.tools.views.top.columns import ScreenColumn, bar, clean, fitted, spark, widths, wrapped
+from berth.tools.views.top.columns import (
+    ScreenColumn,
+    bar,
+    clean,
+    fitted,
+    sparkline,
+    widths,
+    wrapped,
+)
 
 COLUMNS = (
     ScreenColumn("A", 4, weight=1),
@@ -62,5 +70,5 @@ def test_a_bar_shows_its_share(share: float, text: str) -> None:
 
 
 def test_a_spark_line_has_a_bar_for_each_value_above_zero() -> None:
-    assert spark([0, 1, 100]) == " ▁█"
-    assert spark([0, 0]) == ".."
+    assert sparkline([0, 1, 100]) == " ▁█"
+    assert sparkline([0, 0]) == ".."
