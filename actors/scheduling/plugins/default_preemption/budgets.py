@@ -4,11 +4,12 @@ by the labels of pods.
 A user may have ten thousand budgets with thousands of requirements each, and as many small pods,
 and every pod that fits nowhere asks which of them it may evict. So no budget is tried for a pod:
 the labels of the pod are looked up, once for all pods that no budget can tell apart. Only the
-budgets that changed are read again, in slices.
+budgets that changed are read again, in slices, and matched with the pods that were matched before.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -22,9 +23,12 @@ from ...kube.labels import is_readable
 from ...kube.meta import LabelSelector
 from ...kube.selector_index import Distinguished, Label
 from ...model.cluster_objects import ObjectName
+from ...model.vectors import any_true
 
 NO_BUDGETS: Ints = np.zeros(0, dtype=np.int64)
+NONE_EXCEEDED: Bools = np.zeros(0, dtype=np.bool_)
 MOST_KEPT = 1 << 20  # numbers of budgets that are kept for classes of pods
+CLASS = 64  # numbers that take as much memory as a class without budgets
 MOST_WORN = 16  # numbers of budgets that were replaced, besides as many as there are budgets
 # The steps of reading a requirement, to which each of its values adds one; a budget adds as many as
 # two requirements. See berth.actors.scheduling.plugins.steps.
@@ -32,7 +36,7 @@ REQUIREMENT = 3
 SLICE = 20_000  # steps that are taken at once: five to fifteen milliseconds
 # The steps of an attempt at most. All attempts together take less than half of the time.
 MOST_STEPS = 32 * SLICE
-# The steps of matching a pod (see berth.actors.scheduling.plugins.steps), and so many budgets more.
+# The steps of looking a pod up, and how many budgets are matched with its labels in one more.
 STEPS_PER_POD, BUDGETS_PER_STEP = 20, 50
 
 
@@ -105,21 +109,24 @@ class _LabelIndex:
         requiring = self._by_key.get(key)
         return requiring is not None and value in requiring.of_value
 
-    def under(self, labels: Mapping[str, str]) -> Ints:
-        """Returns the numbers under all of these labels, and under their keys."""
+    def under(self, labels: Mapping[str, str], first: int) -> Ints:
+        """Returns the numbers from `first` on under all of these labels, and under their keys."""
         arrays: list[Ints] = []
         for key, value in labels.items():
             requiring = self._by_key.get(key)
             if requiring is None:
                 continue
             if requiring.of_key:
-                arrays.append(self._array(key, requiring.of_key))
+                arrays.append(self._array(key, requiring.of_key, first))
             numbers = requiring.of_value.get(value)
             if numbers is not None:
-                arrays.append(self._array((key, value), numbers))
+                arrays.append(self._array((key, value), numbers, first))
         return np.concatenate(arrays) if arrays else NO_BUDGETS
 
-    def _array(self, label: Label, numbers: Sequence[int]) -> Ints:
+    def _array(self, label: Label, numbers: Sequence[int], first: int) -> Ints:
+        begin = bisect_left(numbers, first)
+        if begin:
+            return np.array(numbers[begin:], dtype=np.int64)
         array = self._arrays.get(label)
         if array is None or len(array) != len(numbers):
             array = self._arrays[label] = np.array(numbers, dtype=np.int64)
@@ -127,10 +134,27 @@ class _LabelIndex:
 
 
 class Covering(NamedTuple):
-    """The budgets that cover a pod: their numbers, and how many pods each allows to disrupt."""
+    """The budgets that cover a pod, by number: those that are `forbidding` allow no disruption, the
+    others are `counted`, with how many pods each allows to disrupt.
+    """
 
     numbers: Ints
+    forbidding: Ints
+    counted: Ints
     allowed: Ints
+
+
+class _Class:
+    """The pods that no budget can tell apart, and the budgets that cover them: those of the first
+    `matched` numbers, as they were at a revision.
+    """
+
+    __slots__ = ("covering", "matched", "revision")
+
+    def __init__(self) -> None:
+        self.covering = Covering(NO_BUDGETS, NO_BUDGETS, NO_BUDGETS, NO_BUDGETS)
+        self.matched = 0
+        self.revision = -1
 
 
 class NamespaceBudgets:
@@ -144,10 +168,11 @@ class NamespaceBudgets:
         # How many of its requirements only a label meets; -1 if it was replaced.
         self._needed: list[int] = []
         self._meeting, self._failing = _LabelIndex(), _LabelIndex()
+        self._classes: dict[Distinguished, _Class] = {}
+        self._kept = 0
+        self._revision = 0  # increases with every change
         # What follows from the budgets.
         self._limits: tuple[Ints, Ints] | None = None
-        self._covering: dict[Distinguished, Covering] = {}
-        self._kept = 0
         self._exempting: dict[str, list[int]] | None = None
 
     def __len__(self) -> int:
@@ -206,26 +231,44 @@ class NamespaceBudgets:
             self._limits = np.array(allowed, dtype=np.int64), np.array(self._needed, dtype=np.int64)
         return self._limits
 
-    def covering(self, info: PodInfo) -> Covering:
-        """Returns the budgets that cover a pod of the namespace."""
-        labels = info.pod.metadata.labels
+    def covering(self, info: PodInfo) -> tuple[Covering, int]:
+        """Returns the budgets that cover a pod of the namespace, and the steps that it took to find
+        them.
+        """
+        labels, steps = info.pod.metadata.labels, STEPS_PER_POD
         alike = self._distinguished(labels)
-        covering = self._covering.get(alike)
-        if covering is None:
-            covering = self._of(self._match(labels))
-            self._kept += 1 + len(covering.numbers)
+        kept = self._classes.get(alike)
+        if kept is None:
             if self._kept > MOST_KEPT:
-                self._covering.clear()
-                self._kept = 1 + len(covering.numbers)
-            self._covering[alike] = covering
+                self._classes.clear()
+                self._kept = 0
+            kept = self._classes[alike] = _Class()
+            self._kept += CLASS
+        if kept.revision != self._revision:
+            steps += (len(self._budgets) - kept.matched) // BUDGETS_PER_STEP
+            self._renew(kept, labels)
         exempting = self._exempting_budgets.get(info.pod.metadata.name)
         if not exempting:
-            return covering
-        return self._of(covering.numbers[~np.isin(covering.numbers, exempting)])
+            return kept.covering, steps
+        numbers = kept.covering.numbers
+        return self._of(numbers[~np.isin(numbers, exempting)]), steps
+
+    def _renew(self, kept: _Class, labels: Mapping[str, str]) -> None:
+        """Matches the budgets that are new since the class was matched, and leaves out those that
+        were replaced.
+        """
+        before, needed = kept.covering.numbers, self.limits[1]
+        numbers = before[needed[before] >= 0]
+        if kept.matched < len(needed):
+            numbers = np.concatenate((numbers, self._match(labels, kept.matched)))
+        self._kept += len(numbers) - len(before)
+        kept.covering = self._of(numbers)
+        kept.matched, kept.revision = len(needed), self._revision
 
     def _of(self, numbers: Ints) -> Covering:
-        allowed, _ = self.limits
-        return Covering(numbers, allowed[numbers])
+        allowed = self.limits[0][numbers]
+        some = allowed > 0
+        return Covering(numbers, numbers[~some], numbers[some], allowed[some])
 
     def _distinguished(self, labels: Mapping[str, str]) -> Distinguished:
         """Returns equal values for labels that no budget can distinguish."""
@@ -238,11 +281,13 @@ class NamespaceBudgets:
             ]
         )
 
-    def _match(self, labels: Mapping[str, str]) -> Ints:
-        met = np.bincount(self._meeting.under(labels), minlength=len(self._budgets))
-        matching: Bools = met == self.limits[1]
-        matching[self._failing.under(labels)] = False
-        return matching.nonzero()[0]
+    def _match(self, labels: Mapping[str, str], first: int) -> Ints:
+        """Returns the numbers from `first` on of the budgets that cover a pod with these labels."""
+        needed = self.limits[1][first:]
+        met = np.bincount(self._meeting.under(labels, first) - first, minlength=len(needed))
+        matching: Bools = met == needed
+        matching[self._failing.under(labels, first) - first] = False
+        return matching.nonzero()[0] + first
 
     @property
     def _exempting_budgets(self) -> Mapping[str, Sequence[int]]:
@@ -256,8 +301,7 @@ class NamespaceBudgets:
 
     def _forget(self) -> None:
         """Forgets what follows from the budgets."""
-        self._covering.clear()
-        self._kept = 0
+        self._revision += 1
         self._limits = self._exempting = None
 
 
@@ -308,54 +352,56 @@ class Budgets:
                 self.version += 1
         return names
 
-    def steps_of(self, pods: Iterable[PodInfo]) -> int:
-        """Returns the steps that it takes to match these pods."""
-        steps = 0
-        for info in pods:
-            budgets = self._by_namespace.get(info.pod.metadata.namespace)
-            if budgets is not None:
-                steps += STEPS_PER_POD + budgets.numbers // BUDGETS_PER_STEP
-        return steps
-
 
 def violating(pods: Iterable[PodInfo], limits: Budgets) -> dict[str, list[str]]:
     """Returns pod key -> names of the budgets that its removal would violate.
 
     The pods are removed in this order.
     """
-    return {
-        info.key: [budgets.name(number) for number in numbers.tolist()]
-        for info, budgets, numbers in _violations(pods, limits)
-    }
+    names: dict[str, list[str]] = {}
+    for info, budgets, covering, exceeded, _ in _removals(pods, limits):
+        violated = np.concatenate((covering.forbidding, covering.counted[exceeded]))
+        if len(violated):
+            names[info.key] = [budgets.name(number) for number in sorted(violated.tolist())]
+    return names
 
 
-def violators(pods: Iterable[PodInfo], limits: Budgets) -> set[str]:
-    """Returns the keys of the pods whose removal would violate a budget, in this order."""
-    return {info.key for info, _, _ in _violations(pods, limits)}
+def violators(pods: Iterable[PodInfo], limits: Budgets) -> tuple[tuple[str, ...], int]:
+    """Returns the keys of the pods whose removal, in this order, would violate a budget, and the
+    steps that it took to find them.
+    """
+    keys: list[str] = []
+    steps = 0
+    for info, _, covering, exceeded, taken in _removals(pods, limits):
+        steps += taken
+        if len(covering.forbidding) or any_true(exceeded):
+            keys.append(info.key)
+    return tuple(keys), steps
 
 
-def _violations(
+def _removals(
     pods: Iterable[PodInfo], limits: Budgets
-) -> Iterator[tuple[PodInfo, NamespaceBudgets, Ints]]:
-    """Yields the pods whose removal would violate budgets, with the numbers of these."""
+) -> Iterator[tuple[PodInfo, NamespaceBudgets, Covering, Bools, int]]:
+    """Yields the pods of namespaces with budgets, with the budgets that cover each, which of the
+    counted ones its removal exceeds, and the steps that it took.
+    """
     disrupted: dict[str, Ints] = {}
     for info in pods:
         namespace = info.pod.metadata.namespace
         budgets = limits.of(namespace)
         if budgets is None:
             continue
-        numbers, allowed = budgets.covering(info)
-        if not len(numbers):
-            continue
-        counts = disrupted.get(namespace)
-        if counts is None:
-            counts = disrupted[namespace] = np.zeros(budgets.numbers, dtype=np.int64)
-        disruptions = counts.take(numbers)
-        disruptions += 1
-        counts[numbers] = disruptions
-        violated = numbers[disruptions > allowed]
-        if len(violated):
-            yield info, budgets, violated
+        covering, steps = budgets.covering(info)
+        exceeded = NONE_EXCEEDED
+        if len(covering.counted):
+            counts = disrupted.get(namespace)
+            if counts is None:
+                counts = disrupted[namespace] = np.zeros(budgets.numbers, dtype=np.int64)
+            disruptions = counts.take(covering.counted)
+            disruptions += 1
+            counts[covering.counted] = disruptions
+            exceeded = disruptions > covering.allowed
+        yield info, budgets, covering, exceeded, steps
 
 
 class KeptBudgets:

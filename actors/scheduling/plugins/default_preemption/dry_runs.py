@@ -2,10 +2,12 @@
 cost there.
 
 A result is kept until something changes that its dry run looked at; if that includes the claims of
-the pod, or more than the node, no result is kept. The results lie in arrays, in the node tree's
-order, so that a search over thousands of candidates is a few operations; only nodes without a
-result are dry run. Keeping results never changes which candidates a search returns, or their order,
-unless the search ends early, because it is too much work: the next search then goes on from there.
+the pod, or more than the node, no result is kept. After a change of the budgets, a candidate is
+kept if they protect the same pods of its node as before. The results lie in arrays, in the node
+tree's order, so that a search over thousands of candidates is a few operations; only nodes without
+a result are dry run. Keeping results never changes which candidates a search returns, or their
+order, unless the search ends early, because it is too much work: the next search then goes on from
+there.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from .victims import (
     REMOVING,
     Candidate,
     dry_run,
+    violators_on,
     work_on,
 )
 
@@ -52,8 +55,8 @@ FIRST_CHUNK = 8
 FEW = 16  # a sixteenth of the nodes
 ENOUGH_WORK = 30_000  # ends a search that has a candidate
 MOST_WORK = 100_000  # ends a search that has none, unless its first node has more
-# The results that a node can have.
-_UNKNOWN, _REFUSED, _BREAKING, _SOUND = range(4)
+# The results that a node can have; a candidate is doubtful once the budgets have changed.
+_UNKNOWN, _DOUBTFUL, _REFUSED, _BREAKING, _SOUND = range(5)
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -124,7 +127,7 @@ class DryRuns:
             begin = (start + looked_at) % nodes
             most = max(enough - number, together)
             end = min(begin + max(most, looked_at), nodes if begin >= start else start)
-            unknown = (potential[begin:end] & (self._results[begin:end] == _UNKNOWN)).nonzero()[
+            unknown = (potential[begin:end] & (self._results[begin:end] <= _DOUBTFUL)).nonzero()[
                 0
             ] + begin
             if len(unknown) > most:  # Reading results is cheap, dry runs are not.
@@ -133,7 +136,7 @@ class DryRuns:
                 if none_left:
                     return self._so_far(potential, least, start)
                 batch = unknown[:at_once]
-                batch = batch[: self._within_steps(attempt, batch, limits)]
+                batch = batch[: self._within_steps(attempt, batch)]
                 size = self._within_work(attempt, batch)
                 yield from self._dry_run(attempt, batch[:size], limits, steps)
                 yield PAUSE
@@ -202,7 +205,7 @@ class DryRuns:
         """Forgets results that changed; False if too much changed, and all have to be forgotten."""
         snapshot = attempt.snapshot
         columns, own = snapshot.columns, snapshot.nominations.node_of(attempt.info.key)
-        if self._bookmark is None or limits.version != self._limits:
+        if self._bookmark is None:
             return False
         changes = self._bookmark.turn(snapshot)
         if changes is None or len(self._statuses) > CHUNK:
@@ -214,6 +217,9 @@ class DryRuns:
             position = columns.position[row]
             self._results[position] = _UNKNOWN
             self._candidates[position] = None
+        if limits.version != self._limits:
+            self._limits = limits.version
+            self._results[self._results >= _BREAKING] = _DOUBTFUL
         return True
 
     def _refuse_without_victims(self, attempt: FailedAttempt, lowest: LowestPriorities) -> None:
@@ -240,7 +246,7 @@ class DryRuns:
             self._work += work
         return len(positions)
 
-    def _within_steps(self, attempt: FailedAttempt, positions: Ints, limits: Budgets) -> int:
+    def _within_steps(self, attempt: FailedAttempt, positions: Ints) -> int:
         """Returns how many of these nodes may be dry run before others have a turn."""
         assert self._order is not None
         infos, steps = attempt.snapshot.columns.infos, 0
@@ -248,8 +254,6 @@ class DryRuns:
             info = infos[row]
             assert info is not None, row
             steps += (REMOVING + ADDING) * len(info.pods)
-            if limits:
-                steps += limits.steps_of(info.pods.values())
             if steps > MOST_STEPS:
                 return max(number, 1)
         return len(positions)
@@ -257,17 +261,30 @@ class DryRuns:
     def _dry_run(
         self, attempt: FailedAttempt, positions: Ints, limits: Budgets, steps: counted.Steps
     ) -> Steps[None]:
-        """Dry-runs the nodes at these positions together."""
+        """Dry-runs the nodes at these positions together, but for the candidates of which the
+        violators are those of before.
+        """
         assert self._order is not None
+        for position in positions[self._results[positions] == _DOUBTFUL].tolist():
+            candidate = self.candidate(position)
+            row = int(self._order[position])
+            if violators_on(attempt, row, limits, steps) == candidate.violators:
+                self._keep(position, candidate)
+        positions = positions[self._results[positions] <= _DOUBTFUL]
+        if not len(positions):
+            return
         outcomes = yield from dry_run(attempt, self._order[positions].tolist(), limits, steps)
         for position, outcome in zip(positions.tolist(), outcomes, strict=True):
             if isinstance(outcome, Candidate):
                 self._costs[:, position] = outcome.cost
                 self._candidates[position] = outcome
-                self._results[position] = _BREAKING if outcome.victims.pdb_violations else _SOUND
+                self._keep(position, outcome)
             else:
                 self._results[position] = _REFUSED
                 self._refusals[position] = self._statuses.setdefault(outcome, len(self._statuses))
+
+    def _keep(self, position: int, candidate: Candidate) -> None:
+        self._results[position] = _BREAKING if candidate.victims.pdb_violations else _SOUND
 
     def _refusal(self, potential: Bools, start: int) -> Search:
         """Returns the reasons why no node can make room, once all have been looked at."""

@@ -10,7 +10,7 @@ importance. Mirrors the framework's preemption package and DefaultPreemption's c
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import msgspec
@@ -34,7 +34,6 @@ from .budgets import Budgets, violators
 
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 TOO_LARGE = unresolvable("The pods of lower priority are too large for preemption")
-NO_VIOLATORS: Set[str] = frozenset()
 MOST_ON_NODE = 300_000  # the most that is dry run on one node
 MOST_STEPS = 50_000  # between two pauses, unless one node takes more
 # The steps of a dry run: to ask the filters, for each node, to remove a pod, and to add it back.
@@ -44,10 +43,15 @@ PRIORITY_OFFSET = 1 << 31
 
 
 class Candidate(msgspec.Struct, frozen=True, dict=True):
-    """A node on which the pod would fit without the victims. These are in order of importance."""
+    """A node on which the pod would fit without the victims. These are in order of importance.
+
+    `violators` are the keys of the node's pods whose removal would violate a budget: the victims
+    depend on them.
+    """
 
     node: str
     victims: Victims
+    violators: tuple[str, ...] = ()
 
     @cached_property
     def cost(self) -> tuple[float, ...]:
@@ -86,20 +90,36 @@ def work_on(attempt: FailedAttempt, row: int) -> int:
 class _Node:
     """One node in a dry run: the pods that wait for their reprieve, and the victims so far."""
 
-    def __init__(self, row: int, pods: list[PodInfo], limits: Budgets) -> None:
+    def __init__(self, row: int, pods: Sequence[PodInfo], violators: tuple[str, ...]) -> None:
         self.row = row
-        pods.sort(key=importance)
-        self.violating = violators(pods, limits) if limits else NO_VIOLATORS
-        others = [info for info in pods if info.key not in self.violating]
-        self.waiting = [info for info in pods if info.key in self.violating] + others
+        self.violators = violators
+        violating = frozenset(violators)
+        self.waiting = sorted(pods, key=lambda info: info.key not in violating)
         self.victims: list[PodInfo] = []
 
     def candidate(self, name: str) -> Outcome:
         if not self.victims:
             return error(f'expected at least one victim pod on node "{name}"')
         self.victims.sort(key=importance)
-        violations = sum(info.key in self.violating for info in self.victims)
-        return Candidate(name, Victims(tuple(self.victims), violations))
+        violating = frozenset(self.violators)
+        violations = sum(info.key in violating for info in self.victims)
+        return Candidate(name, Victims(tuple(self.victims), violations), self.violators)
+
+
+def _in_order(pods: Iterable[PodInfo], priority: int) -> list[PodInfo]:
+    """Returns the pods of lower priority in order of importance."""
+    return sorted([pod for pod in pods if pod.priority < priority], key=importance)
+
+
+def violators_on(
+    attempt: FailedAttempt, row: int, limits: Budgets, steps: counted.Steps
+) -> tuple[str, ...]:
+    """Returns the violators of a candidate as they are now."""
+    info = attempt.snapshot.columns.infos[row]
+    assert info is not None, row
+    keys, taken = violators(_in_order(info.pods.values(), attempt.info.priority), limits)
+    steps.take(taken)
+    return keys
 
 
 def dry_run(
@@ -113,24 +133,29 @@ def dry_run(
     columns, priority = attempt.snapshot.columns, attempt.info.priority
     outcomes: dict[int, Outcome] = {}
     nodes: list[_Node] = []
+    since_pause = 0
     steps.take(ASKING + NODE * len(rows))
     with supposing(attempt.snapshot, attempt.seen_by) as supposition:
         for row in rows:
             info = columns.infos[row]
             assert info is not None, row
-            pods = [pod for pod in info.pods.values() if pod.priority < priority]
+            pods = _in_order(info.pods.values(), priority)
             if not pods:
                 outcomes[row] = NO_VICTIMS
                 continue
             if work_on(attempt, row) > MOST_ON_NODE:
                 outcomes[row] = TOO_LARGE
                 continue
-            steps.take(REMOVING * len(pods))
-            if limits:
-                steps.take(limits.steps_of(pods))
+            keys, taken = violators(pods, limits) if limits else ((), 0)
+            taken += REMOVING * len(pods)
+            steps.take(taken)
             for pod in pods:
                 supposition.remove(row, pod)
-            nodes.append(_Node(row, pods, limits))
+            nodes.append(_Node(row, pods, keys))
+            since_pause += taken
+            if since_pause > MOST_STEPS:
+                since_pause = 0
+                yield PAUSE
         supposition.settle()
         if nodes:
             diagnosis = attempt.supposed(np.array([node.row for node in nodes]))

@@ -16,9 +16,11 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.plugins.default_preemption import budgets
 from berth.actors.scheduling.plugins.default_preemption.budgets import (
+    BUDGETS_PER_STEP,
     MOST_WORN,
     REQUIREMENT,
     SLICE,
+    STEPS_PER_POD,
     Budget,
     Budgets,
     KeptBudgets,
@@ -131,7 +133,8 @@ def test_a_victim_is_compared_with_the_budgets_of_its_namespace() -> None:
     limits = Budgets([budget("own"), *(budget(f"b{i}", "hostile") for i in range(100))])
     victims = [pod("p", {"app": "a"}), pod("q", {"app": "b"}), pod("r", {"app": "a"}, "else")]
     assert violating(victims, limits) == {"ns/p": ["own"]}
-    assert violators(victims, limits) == {"ns/p"}
+    keys, _ = violators(victims, limits)
+    assert keys == ("ns/p",)
 
 
 def test_a_pod_that_counts_as_disrupted_already_violates_nothing() -> None:
@@ -189,7 +192,10 @@ def test_budgets_that_come_change_and_go_cover_what_their_selectors_match() -> N
             limits.remove(("ns", name))
             present.pop(name, None)
         else:
-            present[name] = budget(name, selector=selector(rng), exempt=(rng.choice("pq"),))
+            allowed, wanted = rng.randrange(3), selector(rng)
+            if name in present and rng.random() < 0.5:
+                wanted = msgspec.to_builtins(present[name].spec.selector)
+            present[name] = budget(name, "ns", allowed, wanted, exempt=(rng.choice("pq"),))
             limits.put(present[name])
         for namespace, name in limits.forget_worn():
             assert namespace == "ns"
@@ -199,11 +205,14 @@ def test_budgets_that_come_change_and_go_cover_what_their_selectors_match() -> N
             each.name
             for each in map(read_budget, present.values())
             if each is not None
+            and not each.allowed
             and from_label_selector(each.selector).matches(labels)
             and "p" not in each.exempt
         ]
         violated = violating([pod("p", labels)], limits)
         assert sorted(violated.get("ns/p", ())) == sorted(covering)
+        more = [pod(f"p{i}", {"a": rng.choice("xyz")}) for i in range(4)]
+        assert violators(more, limits)[0] == violators(more, Budgets(present.values()))[0]
 
 
 def test_a_victim_costs_no_call_for_each_budget() -> None:
@@ -212,4 +221,22 @@ def test_a_victim_costs_no_call_for_each_budget() -> None:
     limits = Budgets(budget(f"b{i}", selector={"matchExpressions": many}) for i in range(500))
     victims = [pod(f"p{i}", {"k1": f"w{i}", "own": f"v{i}"}) for i in range(100)]
     assert calls_of(lambda: violators(victims, limits)) < 100 * 60
-    assert len(violators(victims, limits)) == 99
+    keys, _ = violators(victims, limits)
+    assert len(keys) == 99
+
+
+def test_only_new_budgets_are_matched_with_pods_that_were_matched_before() -> None:
+    """Thousands of budgets of a namespace may come and go while pods of others preempt."""
+    limits = Budgets(budget(f"b{i}") for i in range(40 * BUDGETS_PER_STEP))
+    victims = [pod(f"p{i}", {"app": "a"}) for i in range(10)]
+    keys, steps = violators(victims, limits)
+    assert (len(keys), steps) == (10, 10 * STEPS_PER_POD + 40)
+    for number in range(BUDGETS_PER_STEP):
+        limits.put(budget(f"c{number}"))
+        limits.remove(("ns", f"b{number}"))
+    limits.put(budget("b99", allowed=5))
+    keys, steps = violators(victims, limits)
+    assert (len(keys), steps) == (10, 10 * STEPS_PER_POD + 1)
+    assert "b0" not in violating(victims[:1], limits)["ns/p0"]
+    assert "c0" in violating(victims[:1], limits)["ns/p0"]
+    assert "b99" not in violating(victims[:1], limits)["ns/p0"]

@@ -146,6 +146,20 @@ def test_a_budget_counts_from_the_next_pod_on(cluster: Cluster) -> None:
     assert cluster.promised(pod("third", priority=9)) == "late"
 
 
+def test_budgets_that_protect_the_same_pods_cost_no_dry_run(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = counted(monkeypatch)
+    for name, app in (("keep", "on-late"), ("again", "on-late"), ("else", "other")):
+        budget = {
+            "metadata": {"namespace": "ns", "name": name},
+            "spec": {"selector": {"matchLabels": {"app": app}}},
+        }
+        cluster.cache.handle(ObjectPut(msgspec.convert(budget, PodDisruptionBudget)))
+        assert cluster.promised(pod(f"after-{name}", priority=9)) == "early"
+    assert numbers == [1]
+
+
 def test_a_pod_that_has_started_is_judged_by_its_start(cluster: Cluster) -> None:
     cluster.cache.handle(AssignedPodAdded(pod("on-late", "late", started=0)))
     assert cluster.promised(pod("next", priority=9)) == "early"
