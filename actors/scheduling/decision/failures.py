@@ -78,7 +78,7 @@ def failure(plugin: Plugin, point: Point, what: str) -> Status:
     return Status(error().code, (f"{point.failed.format(plugin.name)}{what}",), plugin.name)
 
 
-def crashed(
+def failure_status(
     plugin: Plugin,
     point: Point,
     exception: BaseException,

@@ -25,7 +25,7 @@ from ..model.node_info import NodeInfo
 from ..model.pod_info import PodInfo
 from ..model.vectors import any_true
 from .answers import ScoreRangeError, as_question
-from .failures import APPLY_WEIGHTS, CRASHES, PluginError, Point, crashed
+from .failures import APPLY_WEIGHTS, CRASHES, PluginError, Point, failure_status
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -145,7 +145,7 @@ class Hook(Generic[A]):
             pod = key(asker) if isinstance(asker, Pod) else asker.key
             node = about if isinstance(about, str) else ""
             named = about.name if isinstance(about, NodeInfo) else ""
-            status = crashed(self.plugin, point, exception, pod=pod, node=node, named=named)
+            status = failure_status(self.plugin, point, exception, pod=pod, node=node, named=named)
         self._ran(record, status.code, started)
         return PluginError(status)
 
@@ -170,7 +170,7 @@ def hooks(
     ]
 
 
-def harmless(
+def guarded_call(
     plugin: Plugin,
     point: Point,
     call: Callable[..., Any],
@@ -188,7 +188,7 @@ def harmless(
         try:
             return check(call(*args))
         except CRASHES as exception:
-            return instead(crashed(plugin, point, exception, pod=pod_of(*args)), *args)
+            return instead(failure_status(plugin, point, exception, pod=pod_of(*args)), *args)
 
     return ask
 

@@ -51,7 +51,7 @@ from .failures import (
     PluginError,
     signed,
 )
-from .guard import Hook, IsCancelled, Points, harmless, hooks
+from .guard import Hook, IsCancelled, Points, guarded_call, hooks
 from .rules import KEPT, Rules, rule_hooks
 from .statuses import as_binding, as_permitted, as_pre_flight, as_success, unchecked
 
@@ -63,7 +63,7 @@ def hinting(plugin: Plugin, registration: Registration) -> Registration:
     in kube-scheduler. If a function of `concerns` fails, the change or the pod counts as concerned.
     """
     hint, concerns = registration.hint, registration.concerns
-    guarded = partial(harmless, plugin, QUEUEING_HINT)
+    guarded = partial(guarded_call, plugin, QUEUEING_HINT)
     if concerns is not None:
         concerns = Concerns(
             guarded(concerns.of_pod, as_keys, lambda *_: (ALWAYS,), key),
@@ -106,7 +106,7 @@ class Profile(Rules):
 
         sort = next(p for p, _ in points["queueSort"] if isinstance(p, QueueSortPlugin))
         # The queue needs a key: if the plugin fails, the pod gets the key of PrioritySort.
-        self.sort_key = harmless(
+        self.sort_key = guarded_call(
             sort,
             QUEUE_SORT,
             sort.sort_key,
@@ -174,7 +174,7 @@ class Profile(Rules):
         for plugin in self.plugins:
             if type(plugin).events_to_register is Plugin.events_to_register:
                 continue
-            register = harmless(
+            register = guarded_call(
                 plugin,
                 EVENTS_TO_REGISTER,
                 plugin.events_to_register,

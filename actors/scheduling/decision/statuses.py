@@ -23,12 +23,12 @@ from .failures import (
     FILTER,
     PluginError,
     as_error,
-    crashed,
+    failure_status,
     refused,
     signed,
     unsupported_pre_flight,
 )
-from .guard import Hook, harmless
+from .guard import Hook, guarded_call
 
 _REJECTIONS = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 _FILTER_CODES = (Code.SUCCESS, *_REJECTIONS, Code.PENDING)
@@ -106,7 +106,7 @@ def explained(plugin: Plugin, info: PodInfo, verdicts: Verdicts) -> Verdicts:
     """Returns verdicts whose reasons cannot fail: they are read after the filters ran, when no
     attempt can fail any more.
     """
-    explain = harmless(
+    explain = guarded_call(
         plugin,
         FILTER,
         verdicts.explain,
@@ -135,4 +135,6 @@ def check_codes(filters: Sequence[Plugin], info: PodInfo, diagnosis: Diagnosis) 
         if code == _ERROR:
             raise PluginError(as_error(plugin, FILTER, diagnosis.status(position)))
         problem = expected("the code of Success or of a rejection", code)
-        raise PluginError(crashed(plugin, FILTER, problem, pod=info.key, named=view.name(position)))
+        raise PluginError(
+            failure_status(plugin, FILTER, problem, pod=info.key, named=view.name(position))
+        )

@@ -68,6 +68,7 @@ class Account:
         self.since = since
 
     def earn(self, now: float) -> None:
+        """Adds the steps for the time that has passed since the last call."""
         self.saved += int((now - self.since) * EARNED_PER_SECOND)
         self.since = now
 

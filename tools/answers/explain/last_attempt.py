@@ -9,9 +9,9 @@ Document = dict[str, Any]
 _NO_NODE = re.compile(r"\d+/\d+ nodes are available")
 
 
-def not_bound(pod: Document) -> str:
-    """Says of a pod that its last attempt failed otherwise than for want of a node: a sentence
-    without its subject, or "". A plugin may refuse it in PreBind or Bind.
+def binding_failure(pod: Document) -> str:
+    """Returns why the last attempt failed although there was a node, as a sentence without its
+    subject; "" if it did not. A plugin may refuse the pod in PreBind or Bind.
     """
     for condition in (pod.get("status") or {}).get("conditions") or ():
         of = condition.get("type"), condition.get("status")

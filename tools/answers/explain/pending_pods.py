@@ -19,7 +19,7 @@ from .decision import Decision, Explanation
 from .decision_report import conclusion, sentence_of
 from .document_cluster import DocumentCluster
 from .empty_workloads import Podless, finds_a_node
-from .last_attempt import not_bound
+from .last_attempt import binding_failure
 from .pinned_pods import waiting_claims
 from .subject import Subject
 from .words import shown
@@ -147,7 +147,7 @@ def _decision(
     decision = explained.decision
     placed = isinstance(decision, Decision) and bool(decision.hosts)
     said = decision_of(attempt, explained, now=not standing, bound=not question.unmade)
-    last = not_bound(question.pod) if placed else ""
+    last = binding_failure(question.pod) if placed else ""
     return "; it ".join(filter(None, (said, last))), placed, standing
 
 

@@ -140,7 +140,7 @@ class _Judge:
         failure = self._failure([constrained])
         if failure is None:
             return None
-        return failure or self._broken(self._least([constrained])[0], claim)
+        return failure or self._unmet_constraints(self._least([constrained])[0], claim)
 
     def _short(self, request: Request) -> str:
         if not request.is_list:
@@ -292,7 +292,7 @@ class _Judge:
         why = "each can be met, but not together: "
         if broken:
             whole = {claim.name: claim for claim in self._claims}
-            why += "; ".join(self._broken(claim, whole[claim.name]) for claim in broken)
+            why += "; ".join(self._unmet_constraints(claim, whole[claim.name]) for claim in broken)
         else:
             why += self._contested([r for claim in left for r in claim.requests])
         return Shortage(left[0].name if len(left) == 1 else "", ", ".join(names), why)
@@ -316,7 +316,7 @@ class _Judge:
         drop(_without_request, lambda claim: len(claim.requests))
         return [claim for claim in left if claim.requests]
 
-    def _broken(self, left: ClaimRequests, whole: ClaimRequests) -> str:
+    def _unmet_constraints(self, left: ClaimRequests, whole: ClaimRequests) -> str:
         """Names the constraints of a claim that are not met, with the values that devices have."""
         texts = []
         for constraint in left.constraints:

@@ -38,8 +38,8 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Returned(msgspec.Struct, frozen=True):
-    """A pod (namespace/name) that came to a node after its drain began, which evicts the pods that
-    it found alone.
+    """A pod (namespace/name) that came to a node after its drain began. A drain evicts only the
+    pods that were there at its beginning.
     """
 
     pod: str

@@ -39,7 +39,7 @@ from .conclusion import Kept, LeftAlone, Pending, Result, Returned, WithoutPods,
 from .fullness import changed
 from .placement import Placing, controller_of
 from .steps import Content, Step, StepError, taint_of, tainted
-from .tried_budgets import keeping
+from .tried_budgets import budgets_against_eviction
 from .tried_documents import Document, Documents, Place
 from .weights import weighed
 from .workload_pods import KINDS, add_like, first_pod, reconcile, scaled
@@ -143,7 +143,7 @@ class _Trial:
         """
         before = len(self.placing.evicted)
         for name, place in list(self._to_drain()):
-            if not keeping(self.documents, place):
+            if not budgets_against_eviction(self.documents, place):
                 lost = SCRATCH_LOST if _has_scratch(self.documents.at(place)) else ""
                 self.placing.evict(place, f"{name} is drained{lost}")
         return len(self.placing.evicted) > before
@@ -151,7 +151,7 @@ class _Trial:
     def kept(self) -> list[Kept]:
         """Returns the pods that drains wait for."""
         return [
-            Kept(f"{place[1]}/{place[2]}", name, keeping(self.documents, place))
+            Kept(f"{place[1]}/{place[2]}", name, budgets_against_eviction(self.documents, place))
             for name, place in self._to_drain()
         ]
 

@@ -20,7 +20,7 @@ from .tried_documents import Document, Documents, Place
 KIND = "PodDisruptionBudget"
 
 
-def keeping(documents: Documents, place: Place) -> list[str]:
+def budgets_against_eviction(documents: Documents, place: Place) -> list[str]:
     """Returns the names of the budgets that forbid the eviction of a pod now; none if it may be
     evicted.
 
@@ -31,7 +31,7 @@ def keeping(documents: Documents, place: Place) -> list[str]:
         return []
     documents_of = [d for (_, namespace, _), d in documents.every(KIND) if namespace == place[1]]
     budgets = [document for document in documents_of if _selects(_read(document), pod)]
-    if len(budgets) == 1 and _lets_go(documents, budgets[0], pod):
+    if len(budgets) == 1 and _allows_eviction(documents, budgets[0], pod):
         return []
     return [document["metadata"]["name"] for document in budgets]
 
@@ -50,7 +50,7 @@ def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
         return False
 
 
-def _lets_go(documents: Documents, document: Document, pod: Pod) -> bool:
+def _allows_eviction(documents: Documents, document: Document, pod: Pod) -> bool:
     budget, namespace = _read(document), pod.metadata.namespace
 
     def find(kind: str, where: str, name: str) -> Replicated | None:

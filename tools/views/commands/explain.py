@@ -46,7 +46,7 @@ from ...answers.explain.decision import Decision, Explanation, Failure
 from ...answers.explain.decision_report import every_node, show
 from ...answers.explain.device_words import supply
 from ...answers.explain.kubelet_refusals import OS, refusals, system_of
-from ...answers.explain.last_attempt import not_bound
+from ...answers.explain.last_attempt import binding_failure
 from ...answers.explain.pending_pods import pending
 from ...answers.explain.pending_pods import show as show_pending
 from ...answers.explain.slow_answer import telling
@@ -226,7 +226,7 @@ def _warnings(
     warnings = held_there(attempt, explained.outcome)
     if warnings:
         return warnings
-    last = not_bound(question.pod) if hosts else ""
+    last = binding_failure(question.pod) if hosts else ""
     if last:
         return [last]
     warnings = refusals(question.pod, hosts, attempt.snapshot)

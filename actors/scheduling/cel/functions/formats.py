@@ -157,7 +157,7 @@ _FORMATS = {key: Format(name, cost) for key, (name, cost, _) in _CHECKS.items()}
 _BY_NAME = {name: check for name, _, check in _CHECKS.values()}
 
 
-def _named(name: str) -> Optional:
+def _format_named(name: str) -> Optional:
     return Optional(_FORMATS[name]) if name in _FORMATS else NONE
 
 
@@ -176,7 +176,7 @@ def _constant(key: str) -> Overload:
 
 
 OVERLOADS = [
-    overload("format-named", "format.named(string) -> optional(format)", _named),
+    overload("format-named", "format.named(string) -> optional(format)", _format_named),
     overload(
         "format-validate",
         "format::validate(string) -> optional(list(string))",

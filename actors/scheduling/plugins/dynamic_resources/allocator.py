@@ -270,7 +270,7 @@ class Search:
         if len(self._results[c]) + number - d > MOST_RESULTS:
             return _Result.TOO_MANY
         if devices is not None:
-            return (yield self._next_of_all(c, r, sub_request, d, devices[d]))
+            return (yield self._allocate_all_from(c, r, sub_request, d, devices[d]))
         candidates = self._pools.candidates
         for position in range(start, len(candidates)):
             candidate = device, pool = candidates[position]
@@ -292,7 +292,7 @@ class Search:
                 return result
         return _Result.NOT
 
-    def _next_of_all(
+    def _allocate_all_from(
         self, c: int, r: int, sub_request: SubRequest, d: int, candidate: Candidate
     ) -> _Part:
         if not self._allocate_device(c, sub_request, candidate, must=True):

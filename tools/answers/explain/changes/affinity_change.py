@@ -1,5 +1,5 @@
-"""Extend or drop a part of the required node affinity, or a required term of pod affinity; or all
-of one of them, if no part is enough alone.
+"""Suggestions to extend or drop a part of the required node affinity, or a required term of pod
+affinity; or all of one of them, if no part is enough alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Add one more node like another one."""
+"""Suggestions to add one more node like another one."""
 
 from __future__ import annotations
 

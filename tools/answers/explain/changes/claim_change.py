@@ -1,5 +1,5 @@
-"""Give an unbound claim a volume: a new one, or a smaller one; end its use by another pod; or
-create anew a claim whose volume is part of a node.
+"""Suggestions to give an unbound claim a volume: a new one, or a smaller one; end its use by
+another pod; or create anew a claim whose volume is part of a node.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wait until pods have left that are leaving already, or that the pod preempts."""
+"""Suggestions to wait until pods have left that are leaving already, or that the pod preempts."""
 
 from __future__ import annotations
 

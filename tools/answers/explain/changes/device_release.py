@@ -1,4 +1,4 @@
-"""Free the devices of another claim."""
+"""Suggestions to free the devices of another claim."""
 
 from __future__ import annotations
 

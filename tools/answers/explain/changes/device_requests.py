@@ -1,4 +1,6 @@
-"""Ask for other devices: of a class that exists, fewer of them, or also tainted ones."""
+"""Suggestions to ask for other devices: of a class that exists, fewer of them, or also tainted
+ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Let a selector of devices ask for the attribute first that it reads and some devices lack."""
+"""Suggestions to let a selector of devices ask for the attribute first that it reads and some
+devices lack.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do without a feature that the kubelets of the nodes do not declare."""
+"""Suggestions to do without a feature that the kubelets of the nodes do not declare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wait until the scheduling gates are removed."""
+"""Suggestions to wait until the scheduling gates are removed."""
 
 from __future__ import annotations
 

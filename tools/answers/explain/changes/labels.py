@@ -1,4 +1,4 @@
-"""Add a label to a node: one that the node selector or the node affinity asks for."""
+"""Suggestions to add the label to a node that the node selector or the node affinity asks for."""
 
 from __future__ import annotations
 

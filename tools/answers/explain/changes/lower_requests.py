@@ -1,4 +1,4 @@
-"""Lower requests: to the largest amount with which the pod fits."""
+"""Suggestions to lower requests: to the largest amount with which the pod fits."""
 
 from __future__ import annotations
 

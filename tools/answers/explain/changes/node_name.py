@@ -1,4 +1,6 @@
-"""Leave out the name of a pod's node, or select the node, so that a scheduler chooses it."""
+"""Suggestions to leave out the name of a pod's node, or select the node, so that a scheduler
+chooses it.
+"""
 
 from __future__ import annotations
 

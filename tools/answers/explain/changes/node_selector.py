@@ -1,4 +1,4 @@
-"""Correct or drop a label of the node selector."""
+"""Suggestions to correct or drop a label of the node selector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Use another host port, or none."""
+"""Suggestions to use another host port, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Use a higher priority class, so that the pod preempts others."""
+"""Suggestions to use a higher priority class, so that the pod preempts others."""
 
 from __future__ import annotations
 

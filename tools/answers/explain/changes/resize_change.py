@@ -1,4 +1,4 @@
-"""Take back a deferred resize of another pod, or wait until a resize is done."""
+"""Suggestions to take back a deferred resize of another pod, or wait until a resize is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make room on a node: the fewest pods that must leave it.
+"""Suggestions to make room on a node: the fewest pods that must leave it.
 
 Pods that their disruption budgets let go come first. If others must leave, the budgets are named.
 """

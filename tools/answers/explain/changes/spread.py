@@ -1,5 +1,5 @@
-"""Loosen a spread constraint: by its policies on nodes, a larger maxSkew, fewer minDomains, or as a
-wish.
+"""Suggestions to loosen a spread constraint: by its policies on nodes, a larger maxSkew, fewer
+minDomains, or as a wish.
 """
 
 from __future__ import annotations

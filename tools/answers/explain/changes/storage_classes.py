@@ -1,5 +1,5 @@
-"""Give a claim without a class the default StorageClass: one of the cluster, or a new one; or let a
-class make volumes on each node.
+"""Suggestions to give a claim without a class the default StorageClass: one of the cluster, or a
+new one; or let a class make volumes on each node.
 """
 
 from __future__ import annotations

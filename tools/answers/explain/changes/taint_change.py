@@ -1,4 +1,4 @@
-"""Remove a node's taints, or end its cordon; or wait until a broken node recovers."""
+"""Suggestions to remove a node's taints, end its cordon, or wait until a broken node recovers."""
 
 from __future__ import annotations
 

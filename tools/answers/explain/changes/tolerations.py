@@ -1,4 +1,4 @@
-"""Tolerate taints."""
+"""Suggestions to tolerate taints."""
 
 from __future__ import annotations
 

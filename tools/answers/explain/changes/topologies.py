@@ -1,4 +1,6 @@
-"""Add the label of a topology to a node: one that spreading or pod affinity counts by."""
+"""Suggestions to add the label of a topology to a node: one that spreading or pod affinity counts
+by.
+"""
 
 from __future__ import annotations
 

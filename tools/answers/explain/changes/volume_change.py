@@ -1,4 +1,4 @@
-"""Move a volume to another zone, or wait until a claim has one."""
+"""Suggestions to move a volume to another zone, or wait until a claim has one."""
 
 from __future__ import annotations
 

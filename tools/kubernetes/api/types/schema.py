@@ -181,7 +181,10 @@ def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
     walk = _Walk()
     walk.visit(shape, document, (), "")
     return Findings(
-        walk.unknown, walk.mistyped and f"{_cannot(shape)}: {walk.mistyped}", walk.where, walk.nulls
+        walk.unknown,
+        walk.mistyped and f"{_cannot_be_handled(shape)}: {walk.mistyped}",
+        walk.where,
+        walk.nulls,
     )
 
 
@@ -238,10 +241,10 @@ def strict_message(kind: str, unknown: list[str]) -> str:
 
     `unknown` has the messages for unknown and duplicate fields.
     """
-    return f"{_cannot(TYPES[kind])}: strict decoding error: {', '.join(unknown)}"
+    return f"{_cannot_be_handled(TYPES[kind])}: strict decoding error: {', '.join(unknown)}"
 
 
-def _cannot(shape: Shape) -> str:
+def _cannot_be_handled(shape: Shape) -> str:
     version = shape.api_version.rpartition("/")[2]
     return f'{shape.name} in version "{version}" cannot be handled as a {shape.name}'
 

@@ -81,7 +81,7 @@ class Resizes:
     def put(self, before: Pod | None, pod: Pod, now: float) -> None:
         """Takes a new version of an admitted pod; `before` is the previous version."""
         uid = pod.metadata.uid
-        if before is None or not _requests_same(before, pod):
+        if before is None or not _has_same_requests(before, pod):
             self._compare(before, pod, now)
         if _condition(pod, IN_PROGRESS) is not None:
             self._progressing.setdefault(uid, now + ACTUATION_SECONDS)
@@ -236,7 +236,7 @@ class Resizes:
         return Create("Event", about(pod, type_, reason, message, self._reporter, now))
 
 
-def _requests_same(before: Pod, after: Pod) -> bool:
+def _has_same_requests(before: Pod, after: Pod) -> bool:
     old, new = before.spec, after.spec
     return (
         old.containers == new.containers

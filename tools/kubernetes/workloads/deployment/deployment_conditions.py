@@ -169,7 +169,7 @@ def _progress(
     if is_complete(deployment, status):
         conditions.set("Progressing", "True", _COMPLETE, f"{who} has successfully progressed.")
         return []
-    if _moves(deployment.status, status):
+    if _has_progressed(deployment.status, status):
         conditions.renew("Progressing", "True", "ReplicaSetUpdated", f"{who} is progressing.")
     elif before is None or reason == _COMPLETE:
         return []
@@ -185,7 +185,7 @@ def _seconds_left(deployment: Deployment, progressing: Condition | None, now: da
     return deadline - seconds_since(since, now)
 
 
-def _moves(before: DeploymentStatus, after: DeploymentStatus) -> bool:
+def _has_progressed(before: DeploymentStatus, after: DeploymentStatus) -> bool:
     """True if pods were updated or became ready or available, or old ones are gone."""
     return (
         after.updated_replicas > before.updated_replicas
