@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any, ClassVar
 from urllib.parse import unquote
 
@@ -21,6 +19,7 @@ from berth.tools.answers.debug.debug_client import DebugTarget, NoAnswerError
 from berth.tools.answers.debug.user_access import connection_of
 from berth.tools.views.commands.debug import debug
 from tests.kit.certificates import Authority
+from tests.kit.thread_server import in_thread, kubeconfig_of
 
 
 class _Pages(BaseHTTPRequestHandler):
@@ -39,20 +38,9 @@ class _Pages(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def served(pages: HTTPServer) -> Iterator[str]:
-    """Yields the address of a server in another thread."""
-    with pages:
-        thread = Thread(target=pages.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"127.0.0.1:{pages.server_port}"
-        pages.shutdown()
-        thread.join()
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    with served(HTTPServer(("127.0.0.1", 0), _Pages)) as address:
+    with in_thread(HTTPServer(("127.0.0.1", 0), _Pages)) as address:
         yield f"http://{address}"
 
 
@@ -109,7 +97,7 @@ def test_only_https_is_accepted() -> None:
 def test_the_authority_of_the_schedulers_certificate_may_be_given(authority: Authority) -> None:
     pages = HTTPServer(("127.0.0.1", 0), _Pages)
     pages.socket = authority.server("server").wrap_socket(pages.socket, server_side=True)
-    with served(pages) as address:
+    with in_thread(pages) as address:
         arguments = ["queue", "--server", f"https://{address}/403/no"]
         unknown = CliRunner().invoke(debug, arguments)
         known = CliRunner().invoke(
@@ -123,12 +111,7 @@ def test_the_authority_of_the_schedulers_certificate_may_be_given(authority: Aut
 def test_the_leader_is_found_through_the_given_lease(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c"}}],
-        "clusters": [{"name": "c", "cluster": {"server": f"{server}/404"}}],
-    }
-    (tmp_path / "config").write_text(json.dumps(config))
+    (tmp_path / "config").write_text(json.dumps(kubeconfig_of(f"{server}/404")))
     monkeypatch.setattr(debug_client, "connection_of", connection_of)
     monkeypatch.setattr(_Pages, "asked", [])
     arguments = ["--leader", "--lease", "batch/berth", "--kubeconfig", str(tmp_path / "config")]
