@@ -200,6 +200,8 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         match=r"\$KUBECONFIG: expected a kubeconfig, but none of these files exists: a, b",
     ):
         load(None, home=True, environ={"KUBECONFIG": os.pathsep.join("ab")})
+    with pytest.raises(KubeconfigError, match="a: cannot be read: No such file or directory"):
+        load(None, home=True, environ={"KUBECONFIG": "a"})
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,14 @@ def test_a_drain_leaves_a_pod_that_comes_back(folder: Path, kind: str) -> None:
     assert len(again["evicted"]) == 2
 
 
+def test_a_scaled_stateful_set_gets_the_pods_that_it_lacks(folder: Path) -> None:
+    db = WEB.replace("Deployment", "StatefulSet").replace("web", "db")
+    (folder / "db.yaml").write_text(db.replace("replicas: 3", "replicas: 1"))
+    answer = tried("apply db.yaml", "scale statefulset/db 2")
+    placed = [(pod["pod"], pod["step"]) for pod in answer["placed"]]
+    assert placed == [("default/db-0", 1), ("default/db-1", 2)]
+
+
 @pytest.mark.parametrize("step", ["remove node-1", "taint node-1 a=b:NoExecute", "drain node-1"])
 def test_a_pod_moves_from_a_node_that_is_gone(folder: Path, step: str) -> None:
     assert [p["node"] for p in tried(step)["placed"]] == ["node-2"]
