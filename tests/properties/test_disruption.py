@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from berth.tools.cluster.controllers import disruption_routes
+from berth.tools.cluster.controllers import disruption_controllers
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
@@ -57,7 +57,7 @@ class Controller:
 
     def decide(self, now: datetime) -> None:
         for budget in self._cluster.all(PodDisruptionBudget):
-            pods = disruption_routes.candidates(self._cluster, budget)
+            pods = disruption_controllers.candidates(self._cluster, budget)
             for write in budgets.reconcile(budget, pods, self._find, now):
                 assert not isinstance(write, Create) or write.document["type"] == "Normal"
                 if isinstance(write, Patch):

@@ -26,7 +26,7 @@ from berth.actors.scheduling.kube.storage import (
     VolumeAttachment,
 )
 from berth.actors.scheduling.kube.volumes import size_of
-from berth.tools.cluster.controllers.workload_routes import FOLLOWED, Controllers, touched
+from berth.tools.cluster.controllers.controller_table import ControllerTable
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions, Preconditions
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
@@ -70,14 +70,14 @@ class Toy:
         self.restart()
 
     def restart(self) -> None:
-        self.cluster, self.controllers = ObjectIndex(), Controllers()
+        self.cluster, self.controllers = ObjectIndex(), ControllerTable(lambda: self.now)
         self.dirty: dict[Item, None] = {}
         self.under_way: dict[Item, list[Write]] = {}
         self.due: list[tuple[datetime, Item]] = []
-        self.seen = dict.fromkeys(FOLLOWED, self.store.revision)
-        for kind in FOLLOWED:
+        self.seen = dict.fromkeys(TYPES, self.store.revision)
+        for kind in TYPES:
             self.cluster.replace(TYPES[kind], self.all(TYPES[kind]))
-        for kind in FOLLOWED:
+        for kind in TYPES:
             for obj in list(self.cluster.all(TYPES[kind])):
                 self.touch([ObjectChange(None, obj)])
 
@@ -88,7 +88,7 @@ class Toy:
     def touch(self, changes: Iterable[ObjectChange | None]) -> None:
         for change in changes:
             if change is not None:
-                self.dirty.update(dict.fromkeys(touched(self.cluster, change)))
+                self.dirty.update(dict.fromkeys(self.controllers.touched(self.cluster, change)))
 
     def watch(self, kind: str, most: int) -> None:
         """Reports the next changes of a kind to the controllers."""
@@ -166,12 +166,12 @@ class Toy:
         if (self.dirty or self.under_way) and self.rng.random() < 0.7:
             self.work()
         else:
-            self.watch(self.rng.choice(FOLLOWED), self.rng.randrange(1, 4))
+            self.watch(self.rng.choice(tuple(TYPES)), self.rng.randrange(1, 4))
 
     def settle(self) -> None:
         """Lets everything happen that is under way, with no more failures than before."""
         for _ in range(20_000):
-            late = [kind for kind in FOLLOWED if self.store.since(KIND[kind], self.seen[kind])]
+            late = [kind for kind in TYPES if self.store.since(KIND[kind], self.seen[kind])]
             if (self.dirty or self.under_way) and (not late or self.rng.random() < 0.5):
                 self.work()
             elif late:

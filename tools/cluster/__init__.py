@@ -1,7 +1,7 @@
 """What plays Kubernetes' other programs: a cluster without machines.
 
     apiserver/      the embedded API server over HTTP: journal, watches, connections
-    controllers/    the runner of the controllers, and the routes from changes to them
+    controllers/    the runner of the controllers, and the table of them
     kubelets/       hollow kubelets, which play the stages of pods and nodes
     drivers/        hollow drivers of devices
     negotiation/    the older negotiation of devices, as a plugin package

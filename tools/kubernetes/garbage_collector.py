@@ -18,7 +18,6 @@ from .objects.documents import documents_of
 from .objects.properties import deleting
 from .objects.structs import TYPES
 from .objects.writes import Look, Write, delete, patch
-from .work_items import Item, item_of
 from .workloads.adoption import without
 
 _KINDS = {
@@ -64,30 +63,28 @@ def collect(
     return [*unblocks, delete(obj, propagation="Foreground")]
 
 
-def touched(cluster: ObjectIndex, change: ObjectChange) -> Iterator[Item]:
-    """Yields the items whose garbage collection a change may affect; an item may occur twice."""
+def touched(cluster: ObjectIndex, change: ObjectChange) -> Iterator[HasMetadata]:
+    """Yields the objects whose collection a change may affect; one may occur twice."""
     before, after = change.before, change.after
     if before is not None:
         for reference in before.metadata.owner_references:
             owner = find_owner(cluster, before, reference)
             if owner is not None and (waits_for_dependents(owner) or _orphans(owner)):
-                yield item_of("garbage", owner)
+                yield owner
         if after is None or before.metadata.uid != after.metadata.uid:
-            for dependent in cluster.dependents(before.metadata.uid):
-                yield item_of("garbage", dependent)
+            yield from cluster.dependents(before.metadata.uid)
     if after is None:
         return
     if any(
         standing_of(cluster, after, reference) is not Standing.SOLID
         for reference in after.metadata.owner_references
     ):
-        yield item_of("garbage", after)
+        yield after
     waits = waits_for_dependents(after)
     if waits or _orphans(after):
-        yield item_of("garbage", after)
+        yield after
     if waits and (before is None or not waits_for_dependents(before)):
-        for dependent in cluster.dependents(after.metadata.uid):
-            yield item_of("garbage", dependent)
+        yield from cluster.dependents(after.metadata.uid)
 
 
 def reconcile(cluster: ObjectIndex, obj: HasMetadata) -> list[Write]:

@@ -116,6 +116,14 @@ class ObjectIndex:
             self._read_renewed()
         return cast("T | None", self._objects[kind][namespace].get(name))
 
+    def has(self, kind: type[T], namespace: str, name: str) -> bool:
+        return self.find(kind, namespace, name) is not None
+
+    def refusal(self, obj: HasMetadata) -> str:
+        """Returns why the server last refused to write something for an object, or ""."""
+        metadata = obj.metadata
+        return self.refusals.get((type(obj).__name__, metadata.namespace, metadata.name), "")
+
     def all(self, kind: type[T]) -> Iterator[T]:
         if kind is Lease and self._renewed:
             self._read_renewed()

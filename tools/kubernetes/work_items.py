@@ -15,6 +15,10 @@ class Item(msgspec.Struct, frozen=True):
     namespace: str
     name: str
 
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
 
 def item_of(controller: str, obj: HasMetadata) -> Item:
     return Item(controller, type(obj).__name__, obj.metadata.namespace, obj.metadata.name)

@@ -40,12 +40,12 @@ from ...kubernetes.objects.object_events import (
 from ...kubernetes.objects.structs import TYPES, Document, read
 from ...kubernetes.objects.writes import Again, Create, Delete, Look, Notice, Patch, Write
 from ...kubernetes.work_items import Item
-from . import device_routes as devices
 from .alarm import Alarm
 from .cluster_access import ClusterAccess
+from .controller_table import ControllerTable
 from .event_writer import Recorder
 from .object_watches import Watches
-from .workload_routes import FOLLOWED, POD_OWNERS, Controllers
+from .workload_controllers import POD_OWNERS
 
 log = get_logger(__name__)
 
@@ -72,10 +72,14 @@ class Selection(msgspec.Struct, frozen=True):
     rest: float = REST_SECONDS
 
 
-ALL = Selection(FOLLOWED)
+ALL = Selection(tuple(TYPES))
 # The controllers that create the claims of pods from templates, and free and delete them after
 # the pods. They serve measurements, so they do not rest.
-OF_CLAIMS = Selection(("Pod", *devices.FOLLOWED), frozenset((*devices.CONTROLLERS, "garbage")), 0.0)
+OF_CLAIMS = Selection(
+    ("Pod", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"),
+    frozenset(("claim-templates", "claim-release", "device-eviction", "garbage")),
+    rest=0.0,
+)
 
 
 async def run_controllers(
@@ -93,7 +97,7 @@ async def run_controllers(
     """
     async with anyio.create_task_group() as group:
         cluster = ObjectIndex()
-        running = _Runner(cluster, access, clock, rng, group, some, Controllers(scenario))
+        running = _Runner(cluster, access, clock, rng, group, some, scenario)
         watches = Watches(cluster, access, running.changed, running.renewed, running.beaten)
         async with anyio.create_task_group() as listing:
             for kind in some.followed:
@@ -120,7 +124,7 @@ class _Runner:
         rng: Rng,
         group: TaskGroup,
         some: Selection,
-        controllers: Controllers,
+        scenario: Scenario,
     ) -> None:
         self._access = access
         self._clock = clock
@@ -130,7 +134,7 @@ class _Runner:
         # `fast_acquire`: an answer from the same process comes without a wait
         self._limiter = anyio.Semaphore(WRITES_AT_ONCE, fast_acquire=True)
         self._cluster = cluster
-        self._controllers = controllers
+        self._controllers = ControllerTable(self._time, scenario, some.controllers)
         self._recorder = Recorder(access, clock, group)
         self._begun = False
         self._busy: set[Item] = set()
@@ -150,7 +154,7 @@ class _Runner:
         wall = self._clock.wall()
         step = wall - before - timedelta(seconds=now - at)
         if abs(step) > SET:
-            self._controllers.shift(step)
+            self._controllers.nodes.shift(step)
         self._last_time = wall, now
         return wall
 
@@ -163,29 +167,22 @@ class _Runner:
     def changed(self, changes: Iterable[ObjectChange | None]) -> None:
         if not self._begun:
             return
-        now = self._time()
         for change in changes:
             if change is not None:
-                for item in self._controllers.touched(self._cluster, change, now):
-                    if self._runs(item):
-                        self._touch(item)
+                for item in self._controllers.touched(self._cluster, change):
+                    self._touch(item)
 
     def renewed(self, leases: Iterable[tuple[str, str]]) -> None:
         """Takes note of renewed leases, by namespace and name."""
         if self._begun:
-            for item in self._controllers.renewed(leases, self._time()):
-                if self._runs(item):
-                    self._touch(item)
+            for item in self._controllers.nodes.renewed(leases, self._time()):
+                self._touch(item)
 
     def beaten(self, change: ObjectChange) -> None:
         """Takes note of the heartbeat of a node."""
         if self._begun:
-            for item in self._controllers.beaten(change, self._time()):
-                if self._runs(item):
-                    self._touch(item)
-
-    def _runs(self, item: Item) -> bool:
-        return self._some.controllers is None or item.controller in self._some.controllers
+            for item in self._controllers.nodes.beaten(change, self._time()):
+                self._touch(item)
 
     def _touch(self, item: Item) -> None:
         if item in self._busy:
@@ -264,7 +261,7 @@ class _Runner:
             at, _, item = heappop(self._times)
             if self._due.get(item) != at:
                 continue
-            seconds = self._controllers.postponed(item, self._time())
+            seconds = self._controllers.nodes.postponed(item, self._time())
             if seconds > 0:
                 self._put_due(item, self._clock.now() + seconds)
                 continue

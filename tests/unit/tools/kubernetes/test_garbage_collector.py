@@ -141,9 +141,8 @@ def test_a_change_touches_only_what_it_may_decide() -> None:
     cluster = cluster_of(A_WAITS, *dependents)
 
     def touched(before: HasMetadata | None, after: HasMetadata | None) -> list[str]:
-        return [
-            item.name for item in garbage_collector.touched(cluster, ObjectChange(before, after))
-        ]
+        change = ObjectChange(before, after)
+        return [each.metadata.name for each in garbage_collector.touched(cluster, change)]
 
     assert touched(A, A_WAITS) == ["a", "p0", "p1", "p2"]
     assert touched(A_WAITS, A_WAITS) == ["a"], "the dependents are being deleted already"

@@ -11,7 +11,8 @@ import pytest
 
 from berth.actors.scheduling.kube.annotations import PROVISIONER
 from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.tools.cluster.controllers.workload_routes import Controllers, touched
+from berth.tools.cluster.controllers.controller_table import ControllerTable
+from berth.tools.cluster.controllers.storage_controllers import StorageControllers
 from berth.tools.kubernetes.object_index import ObjectChange, ObjectIndex
 from berth.tools.kubernetes.objects.structs import TYPES, read
 from berth.tools.kubernetes.objects.writes import Create, Patch, Write
@@ -68,6 +69,7 @@ DOCUMENTS = [
         "status": {"attached": False},
     },
 ]
+NAMES = {row.name for row in StorageControllers().rows}
 REQUIRED = ("name", "uid", "resourceVersion", "kind", "metadata")
 
 
@@ -84,14 +86,14 @@ def without(value: Any) -> Iterator[Any]:
 
 
 def decisions(documents: list[Document]) -> list[Write]:
-    cluster, controllers = ObjectIndex(), Controllers()
+    cluster, controllers = ObjectIndex(), ControllerTable(lambda: NOW, names=NAMES)
     items: dict[Item, None] = {}
     objects = [read(document, TYPES[document["kind"]]) for document in documents]
     changes = [cluster.put(obj) for obj in objects]
     changes += [ObjectChange(obj, None) for obj in objects]
     for change in changes:
         if change is not None:
-            items.update(dict.fromkeys(touched(cluster, change)))
+            items.update(dict.fromkeys(controllers.touched(cluster, change)))
     return [write for item in items for write in controllers.reconcile(cluster, item, NOW)]
 
 

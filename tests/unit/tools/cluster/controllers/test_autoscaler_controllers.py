@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.tools.cluster.controllers.autoscaler_routes import Autoscalers
+from berth.tools.cluster.controllers.autoscaler_controllers import Autoscalers
 from berth.tools.kubernetes.api.types.defaults import defaulted
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.kubelet.usage_models import NO_SCENARIO

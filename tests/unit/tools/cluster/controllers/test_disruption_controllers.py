@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from berth.actors.scheduling.kube.labels import Selector
 from berth.actors.scheduling.kube.meta import HasMetadata, LabelSelector
-from berth.tools.cluster.controllers import disruption_routes
+from berth.tools.cluster.controllers import disruption_controllers
+from berth.tools.cluster.controllers.controller_table import ControllerTable
 from berth.tools.kubernetes.object_index import ObjectChange, ObjectIndex
 from berth.tools.kubernetes.objects.documents import reference_to
 from berth.tools.kubernetes.objects.label_selection import selector_from
@@ -26,6 +27,8 @@ from berth.tools.kubernetes.objects.structs import (
 from berth.tools.kubernetes.objects.writes import Create
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NAMES = {row.name for row in disruption_controllers.DISRUPTION}
+TABLE = ControllerTable(lambda: NOW, names=NAMES)
 
 
 def metadata(name: str, *owners: HasMetadata, namespace: str = "n", **more: Any) -> Document:
@@ -56,7 +59,7 @@ def filled(*objects: HasMetadata) -> ObjectIndex:
 def touched(
     cluster: ObjectIndex, before: HasMetadata | None, after: HasMetadata | None
 ) -> list[str]:
-    items = disruption_routes.touched(cluster, ObjectChange(before, after))
+    items = TABLE.touched(cluster, ObjectChange(before, after))
     return sorted({f"{item.controller} {item.name}" for item in items})
 
 
@@ -72,7 +75,7 @@ def test_a_pod_touches_the_budgets_that_select_it_before_and_after_a_change() ->
         budget("web", {}, namespace="other"),
     )
     of = "PodDisruptionBudget"
-    several = f"{disruption_routes.SEVERAL} p"
+    several = f"{disruption_controllers.SEVERAL} p"
     assert touched(cluster, None, pod("p", WEB)) == [f"{of} all", f"{of} web", several]
     assert touched(cluster, pod("p", DB), None) == [f"{of} all", f"{of} db"]
     assert touched(cluster, pod("p", WEB), pod("p", DB)) == [
@@ -153,13 +156,13 @@ def test_the_index_leads_to_the_same_pairs_as_a_walk(
     to_budgets = {
         (p.metadata.name, item.name)
         for p in there
-        for item in disruption_routes.touched(cluster, ObjectChange(None, p))
+        for item in TABLE.touched(cluster, ObjectChange(None, p))
         if item.kind == "PodDisruptionBudget"
     }
     to_pods = [
         (p.metadata.name, b.metadata.name)
         for b in over
-        for p in disruption_routes.candidates(cluster, b)
+        for p in disruption_controllers.candidates(cluster, b)
         if selector_from(b.spec.selector).matches(p.metadata.labels)
     ]
     assert to_budgets == pairs
@@ -176,10 +179,10 @@ def test_a_change_looks_at_few_of_many_budgets_and_pods(monkeypatch: pytest.Monk
         read_selectors.append(selector)
         return selector_from(selector)
 
-    monkeypatch.setattr(disruption_routes, "selector_from", counted)
+    monkeypatch.setattr(disruption_controllers, "selector_from", counted)
     assert touched(cluster, None, pods[7]) == ["PodDisruptionBudget b7"]
-    assert read_selectors == [budgets[7].spec.selector]
-    assert disruption_routes.candidates(cluster, budgets[7]) == [pods[7]]
+    assert read_selectors == 2 * [budgets[7].spec.selector], "once for each controller"
+    assert disruption_controllers.candidates(cluster, budgets[7]) == [pods[7]]
 
 
 def test_a_pod_of_several_budgets_gets_an_event() -> None:
@@ -188,11 +191,11 @@ def test_a_pod_of_several_budgets_gets_an_event() -> None:
     assert touched(filled(budgets[0], both), None, both) == ["PodDisruptionBudget web"]
     cluster = filled(*budgets, both)
     assert "several-budgets p" in touched(cluster, None, both)
-    (event,) = disruption_routes.report_several(cluster, both, NOW)
+    (event,) = disruption_controllers.report_several(cluster, both, NOW)
     assert isinstance(event, Create)
     assert event.document["reason"] == "MultiplePodDisruptionBudgets"
     assert event.document["message"] == (
         'Pod "n"/"p" matches multiple PodDisruptionBudgets.  Chose "all" arbitrarily.'
     )
     # one of them may have gone meanwhile
-    assert disruption_routes.report_several(filled(budgets[0], both), both, NOW) == []
+    assert disruption_controllers.report_several(filled(budgets[0], both), both, NOW) == []

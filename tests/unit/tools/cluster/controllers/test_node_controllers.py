@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from berth.actors.scheduling.kube.meta import HasMetadata
-from berth.tools.cluster.controllers.workload_routes import Controllers
+from berth.tools.cluster.controllers.controller_table import ControllerTable
 from berth.tools.kubernetes.nodes import pod_garbage
 from berth.tools.kubernetes.object_index import ObjectIndex
 from berth.tools.kubernetes.objects.structs import DaemonSet, read
@@ -24,7 +24,7 @@ class Following:
     """The controllers, and the cluster that they follow."""
 
     def __init__(self, *objects: HasMetadata) -> None:
-        self.controllers, self.cluster = Controllers(), ObjectIndex()
+        self.controllers, self.cluster = ControllerTable(lambda: START), ObjectIndex()
         for obj in objects:
             self.touched(obj)
 
@@ -32,12 +32,12 @@ class Following:
         """Stores an object; returns the items that this concerns."""
         change = self.cluster.put(obj)
         assert change is not None
-        return self._names(self.controllers.touched(self.cluster, change, START))
+        return self._names(self.controllers.touched(self.cluster, change))
 
     def removed(self, obj: HasMetadata) -> list[str]:
         change = self.cluster.remove(obj)
         assert change is not None
-        return self._names(self.controllers.touched(self.cluster, change, START))
+        return self._names(self.controllers.touched(self.cluster, change))
 
     @staticmethod
     def _names(items: Iterable[Item]) -> list[str]:
@@ -141,7 +141,7 @@ def test_nothing_waits_longer_or_shorter_if_the_time_of_day_is_set(hours: int) -
 
     items = ("taint-eviction", "p"), ("orphans", "missing"), ("node-health", "n1")
     assert [waits(*item, timedelta()) for item in items] == [[100.0], [40.0], [50.0]]
-    following.controllers.shift(step)
+    following.controllers.nodes.shift(step)
     later = step + timedelta(seconds=5)
     assert [waits(*item, later) for item in items] == [[95.0], [35.0], [45.0]]
 

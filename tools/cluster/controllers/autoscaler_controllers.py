@@ -37,8 +37,8 @@ from ...kubernetes.objects.structs import (
 from ...kubernetes.objects.writes import Again, Write
 from ...kubernetes.work_items import Item
 from ...kubernetes.workloads.adoption import selector_of
+from .controller import Controller, each, itself
 
-CONTROLLER = "HorizontalPodAutoscaler"
 Key = tuple[str, str]  # namespace and name
 _SCALED: dict[tuple[str, str], type[Replicated]] = {
     ("apps", "Deployment"): Deployment,
@@ -76,6 +76,12 @@ class Autoscalers:
         self._scenario = scenario
         self._states: dict[Key, _State] = {}
         self._selectors: dict[str, dict[Key, Selector]] = {}  # by label, as pods are indexed
+        self.row = Controller(
+            "HorizontalPodAutoscaler",
+            HorizontalPodAutoscaler,
+            {HorizontalPodAutoscaler: each(itself)},
+            self.reconcile,
+        )
 
     def reconcile(self, cluster: ObjectIndex, item: Item, now: datetime) -> list[Write]:
         key, seconds = (item.namespace, item.name), now.timestamp()

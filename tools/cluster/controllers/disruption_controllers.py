@@ -1,49 +1,52 @@
-"""Routes changes to the disruption controller: to budgets, and to pods that should be gone or
-that several budgets select."""
+"""The disruption controller: budgets, pods under several of them, and pods that should be gone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import partial
+from typing import get_args
 
 from berth.actors.scheduling.kube.meta import HasMetadata
 
 from ...kubernetes.disruption import budgets as disruption
 from ...kubernetes.disruption.budget_index import anything_in, budget_labels, pod_labels
-from ...kubernetes.object_index import ObjectChange, ObjectIndex
+from ...kubernetes.object_index import ObjectIndex
 from ...kubernetes.objects.label_selection import selector_from
 from ...kubernetes.objects.object_events import about
 from ...kubernetes.objects.properties import controller_of, replicas_of
-from ...kubernetes.objects.structs import Pod, PodDisruptionBudget, ReplicaSet, Replicated
+from ...kubernetes.objects.structs import TYPES, Pod, PodDisruptionBudget, ReplicaSet, Replicated
 from ...kubernetes.objects.writes import Create, Write
-from ...kubernetes.work_items import Item, item_of
+from .controller import Affected, controller, itself, when
 
 TARGET = "disruption-target"
 SEVERAL = "several-budgets"  # over one pod, of which evictions know nothing to do
 
 
-def touched(cluster: ObjectIndex, change: ObjectChange) -> Iterator[Item]:
-    """Yields the budgets whose numbers a change may alter, and items for a pod of several budgets
-    or with a stale condition DisruptionTarget.
+def _scaled(cluster: ObjectIndex, kind: str, namespace: str, name: str) -> Replicated | None:
+    owner = cluster.find(TYPES[kind], namespace, name)
+    assert owner is None or isinstance(owner, Replicated)
+    return owner
 
-    A workload matters if its scale or its own controller changes.
-    """
-    before, after = change.before, change.after
-    match after or before:
-        case PodDisruptionBudget() as budget:
-            yield item_of("PodDisruptionBudget", budget)
-        case Pod():
-            for pod in _different(each for each in (before, after) if isinstance(each, Pod)):
-                budgets = _covering(cluster, pod)
-                yield from (item_of("PodDisruptionBudget", each) for each in budgets)
-                if pod is after and len(budgets) > 1:
-                    yield item_of(SEVERAL, pod)
-            if isinstance(after, Pod) and disruption.may_be_stale(after):
-                yield item_of(TARGET, after)
-        case workload if isinstance(workload, Replicated) and _scale(before) != _scale(after):
-            for pod in _different(_pods_under(cluster, workload)):
-                for budget in _covering(cluster, pod):
-                    yield item_of("PodDisruptionBudget", budget)
+
+def _count(cluster: ObjectIndex, budget: PodDisruptionBudget, now: datetime) -> list[Write]:
+    find = partial(_scaled, cluster)
+    return disruption.reconcile(budget, candidates(cluster, budget), find, now)
+
+
+def _over_pod(cluster: ObjectIndex, before: Pod | None, after: Pod | None) -> Iterator[Affected]:
+    for pod in _different(pod for pod in (before, after) if pod is not None):
+        yield from _covering(cluster, pod)
+
+
+def _over_workload(cluster: ObjectIndex, workload: HasMetadata) -> Iterator[Affected]:
+    for pod in _different(_pods_under(cluster, workload)):
+        yield from _covering(cluster, pod)
+
+
+def _of_several(cluster: ObjectIndex, _before: Pod | None, pod: Pod | None) -> Iterator[Affected]:
+    if pod is not None and len(_covering(cluster, pod)) > 1:
+        yield pod
 
 
 def candidates(cluster: ObjectIndex, budget: PodDisruptionBudget) -> list[Pod]:
@@ -98,3 +101,26 @@ def _scale(workload: HasMetadata | None) -> tuple[int, str, str] | None:
         return None
     owner = controller_of(workload)
     return replicas_of(workload), workload.metadata.uid, owner.uid if owner is not None else ""
+
+
+DISRUPTION = (
+    controller(
+        "PodDisruptionBudget",
+        PodDisruptionBudget,
+        {
+            Pod: _over_pod,
+            **{
+                kind: when(lambda before, after: _scale(before) != _scale(after), _over_workload)
+                for kind in get_args(Replicated)
+            },
+        },
+        _count,
+    ),
+    controller(SEVERAL, Pod, {Pod: _of_several}, report_several),
+    controller(
+        TARGET,
+        Pod,
+        {Pod: when(lambda _, pod: pod is not None and disruption.may_be_stale(pod), itself)},
+        lambda _, pod, now: disruption.clear_stale_target(pod, now),
+    ),
+)
