@@ -33,13 +33,14 @@ Inside kubernetes/.
 
 Where to find what.
 
-    a write is admitted                kubernetes/api/writes/registry.py: Api.create, Api.update
+    a write is admitted                kubernetes/api/writes/admission_order.py: ORDER
     an eviction asks the budgets       kubernetes/api/writes/evictions.py
     `kubectl get` gets its columns     kubernetes/api/tables/, *_columns.py
     a rollout is decided               kubernetes/workloads/deployment/rollout.py
     an eviction is ranked              kubernetes/kubelet/pressure/eviction_ranking.py
     a kubelet kills for memory         kubernetes/kubelet/pressure/oom.py
     a write waits for HTTP             cluster/apiserver/app.py
+    a change wakes a controller        cluster/controllers/controller_table.py
     the controllers run                cluster/controllers/controller_manager.py
     explain decides about a pod        answers/explain/decider.py
     explain's suggestion is proven     answers/explain/changes/proof_search.py, in tried_cluster.py

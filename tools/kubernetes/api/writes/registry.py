@@ -18,42 +18,31 @@ from ..clock import now
 from ..requests.request_bodies import DeleteOptions, NamedObject
 from ..requests.selectors import Matches
 from ..rules.device_claim_rules import without_deallocated
-from ..rules.pod_resize import resized
-from ..rules.quota_rules import quota_warnings
-from ..rules.validation import problems, resize_problems, status_problems
+from ..rules.validation import status_problems
 from ..store import Store
 from ..types.api_documents import Document, RefusedError, StoredObject
 from ..types.conversion import served_form, stored_form
 from ..types.defaults import defaulted
 from ..types.resources import BY_KIND, KINDS, Kind
-from ..types.schema import TYPES, pruned, replaced, same, strict_message, unknown_and_mistyped
+from ..types.schema import TYPES, pruned, replaced, strict_message, unknown_and_mistyped
 from .admission import (
     CLAIMS,
     DEVICE_CLAIMS,
     NAMESPACES,
-    PRIORITY_CLASSES,
     admin_access_problems,
-    admitted_claim,
-    admitted_pod,
-    check_default_class,
     check_namespace,
-    qos_class,
-    readmitted_pod,
-    with_both_sources,
 )
+from .admission_order import AdmissionAttributes, admitted
 from .caller import Caller
 from .deletion import check_deletion, finalizers_for, grace_seconds
 from .evictions import PODS, mark_disrupted, read_eviction, take_permission
 from .first_objects import FIRST_NAMESPACES, FIRST_OBJECTS
-from .limit_ranges import check_limits, with_default_limits
 from .new_objects import FINALIZER, prepared
 from .patch import STRATEGIC, patched
 from .pod_binding import bound
 from .refusals import check_place, expected_version, refuse
 from .replica_scale import rescaled, scale_of
-from .resource_quotas import QUOTAS, check_quotas, limited, open_ledgers, settle
-from .service_addresses import SERVICES, allocated
-from .template_generation import DAEMON_SETS, numbered
+from .resource_quotas import open_ledgers, settle
 
 NODES = BY_KIND["v1", "Node"]
 LIMITED = (PODS, CLAIMS)
@@ -110,8 +99,6 @@ class Api:
         subresource: str = "",
     ) -> None:
         """Raises RefusedError if admission refuses a write. Nothing of the write is stored yet."""
-        if kind == PRIORITY_CLASSES and after is not None:
-            check_default_class(self.store, after)
         if self._caller is not None:
             self.warnings += self._caller.warnings(
                 self.store, operation, kind, (namespace, name), after, before, subresource
@@ -172,24 +159,8 @@ class Api:
             created.pop("status", None)
         created = prepared(kind, created)
         created = defaulted(kind.stored_as or kind, stored_form(kind, created))
-        if kind == PODS:
-            created = admitted_pod(self.store, with_default_limits(self.store, created))
-        elif kind == CLAIMS:
-            created = admitted_claim(self.store, with_both_sources(created, None))
-        elif kind == DAEMON_SETS:
-            created = numbered(created, None)
-        elif kind == QUOTAS:
-            created = limited(created)
-            self.warnings += quota_warnings(created)
-        elif kind == SERVICES:
-            created = allocated(self.store, created, None)
-        refuse(kind, created, admin_access_problems(self.store, kind, created, None))
-        _check(kind, created, None)
-        if kind in LIMITED:
-            check_limits(self.store, kind, created)
-        self.admit("CREATE", kind, namespace, metadata["name"], created, None)
-        check_quotas(self.store, kind, created, None)
-        return settle(self.store, kind, self.store.create(kind, created))
+        attempt = AdmissionAttributes(self.store, self._caller, self.warnings, kind, created, None)
+        return settle(self.store, kind, self.store.create(kind, admitted(attempt)))
 
     def update(
         self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
@@ -219,22 +190,12 @@ class Api:
         if kind.status:
             after.pop("status", None)
         after = defaulted(kind.stored_as or kind, stored_form(kind, after))
-        after = self._readmitted(kind, after, before, subresource)
-        metadata = after["metadata"]
-        if kind.status and "status" in before:
-            after["status"] = before["status"]
-        if kind.counts_generations:
-            stored = (kind.stored_as or kind).type_name
-            metadata["generation"] = before["metadata"].get("generation", 1) + (
-                not same(stored, after.get("spec"), before.get("spec"), "spec")
+        after = admitted(
+            AdmissionAttributes(
+                self.store, self._caller, self.warnings, kind, after, before, subresource
             )
-        _check(kind, after, before, subresource)
-        if (kind == CLAIMS or subresource == "resize") and "deletionTimestamp" not in metadata:
-            check_limits(self.store, kind, after)
-        if kind == QUOTAS and after.get("spec") != before.get("spec"):
-            after = limited(after)
-        self.admit("UPDATE", kind, namespace, name, after, before, subresource)
-        check_quotas(self.store, kind, after, before, subresource)
+        )
+        metadata = after["metadata"]
         written = settle(self.store, kind, self.store.update(kind, after))
         if "deletionTimestamp" not in metadata:
             return written
@@ -242,28 +203,6 @@ class Api:
             return self._end_if_empty(name) or written
         waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
         return written if waits else self._remove(kind, namespace, name)
-
-    def _readmitted(
-        self, kind: Kind, after: Document, before: Document, subresource: str
-    ) -> Document:
-        """Returns an updated object with what its kind keeps or is given. Raises RefusedError."""
-        if kind == PODS:
-            if after["spec"].get("nodeName") != before["spec"].get("nodeName"):
-                why = "a pod is bound through its binding subresource only"
-                name = before["metadata"]["name"]
-                message = f'Pod "{name}" is invalid: spec.nodeName: Forbidden: {why}'
-                raise RefusedError(422, "Invalid", message)
-            after = readmitted_pod(after, before)
-            return resized(after, before) if subresource == "resize" else after
-        if kind == DAEMON_SETS:
-            return numbered(after, before)
-        if kind == CLAIMS:
-            return with_both_sources(after, before)
-        if kind == SERVICES:
-            return allocated(self.store, after, before)
-        if kind == NAMESPACES and subresource != "finalize":
-            return {**after, "spec": before.get("spec") or {}}
-        return after
 
     def _update_status(
         self, kind: Kind, document: Document, before: Document, version: str
@@ -476,13 +415,6 @@ class Api:
         if others or namespace["metadata"].get("finalizers") or not self._is_empty(name):
             return None
         return self.store.delete(NAMESPACES, "", name)
-
-
-def _check(kind: Kind, document: Document, before: Document | None, subresource: str = "") -> None:
-    if subresource == "resize" and before is not None:
-        refuse(kind, document, resize_problems(document, before, qos_class(document["spec"])))
-    else:
-        refuse(kind, document, problems(kind.type_name, document, before))
 
 
 def _new_uid() -> str:

@@ -212,3 +212,9 @@ async def test_renewals_are_told_together_and_in_the_order_of_the_writes(store: 
     (renewed,) = (stored.document for stored in last.leases.values())
     assert (renewed["spec"]["renewTime"], renewed["metadata"]["labels"]) == (later, {"a": "b"})
     assert renewed["metadata"]["resourceVersion"] == str(store.revision)
+
+
+async def test_a_review_is_refused_as_it_has_no_name(store: Store) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    with pytest.raises(ApiError, match="name or generateName is required"):
+        await EmbeddedAccess(store).call("POST", path, dict, {"spec": {"namespace": "n"}})
