@@ -115,15 +115,24 @@ class Server:
             if served is not None:
                 return _json(served)
         target = target_of(path)
-        if target.kind in METRICS:
-            return self._measured(request, target)
-        if target.kind in REVIEWS:
-            return self._reviewed(request, target, user)
-        if request.method == "GET":
-            if not target.name and is_on(request.query, "watch"):
-                return Watch(self._store, target.kind, target.namespace, request).run
-            shown = self._shown(request, target.kind, self._read(request, target))
-            return _warned(shown, _deprecation(target.kind))
+        kind, code, warnings = target.kind, 200, list[str]()
+        answer: Answer | list[StoredObject]
+        if kind in METRICS:
+            answer = self._measured(request, target)
+        elif kind in REVIEWS:
+            answer, code = self._reviewed(request, target, user), 201
+        elif request.method != "GET":
+            answer, code, warnings = self._written(request, target, user)
+        elif not target.name and is_on(request.query, "watch"):
+            return Watch(self._store, kind, target.namespace, request).run
+        else:
+            answer = self._read(request, target)
+        return _warned(self._shown(request, kind, answer, code), _deprecation(kind) + warnings)
+
+    def _written(
+        self, request: HttpRequest, target: RequestTarget, user: Requester
+    ) -> tuple[Answer, int, list[str]]:
+        """Carries out a write, or only tries it; returns the answer, its code and the warnings."""
         raw = request.body
         media_type = _media_type(request)
         document = _body(raw, media_type) if raw or request.method != "DELETE" else {}
@@ -138,8 +147,7 @@ class Server:
         answer, code = self._write(api, request, target, document, media_type)
         if dry and isinstance(answer, StoredObject):
             answer = self._tried(target.kind, answer)
-        response = self._shown(request, target.kind, answer, code)
-        return _warned(response, [*_deprecation(target.kind), *api.warnings])
+        return answer, code, api.warnings
 
     def _tried(self, kind: Kind, tried: StoredObject) -> StoredObject:
         """Returns an object that was not stored: it has the version of the one that is, if any."""
@@ -156,16 +164,18 @@ class Server:
         user = bearer(self._store, token) if token else ADMINISTRATOR
         return acting(self._store, user, request.headers)
 
-    def _reviewed(self, request: HttpRequest, target: RequestTarget, user: Requester) -> Response:
+    def _reviewed(self, request: HttpRequest, target: RequestTarget, user: Requester) -> Document:
         """Answers a question, which stores nothing."""
         if request.method != "POST" or target.name:
             raise self._not_allowed(request, target)
         kind = target.kind
         document = _of_kind(kind, _body(request.body, _media_type(request)))
         answer = review(self._store, user, kind.kind, target.namespace, document)
-        return _json({"apiVersion": kind.api_version, "kind": kind.kind, **answer}, 201)
+        return {"apiVersion": kind.api_version, "kind": kind.kind, **answer}
 
-    def _measured(self, request: HttpRequest, target: RequestTarget) -> Response:
+    def _measured(
+        self, request: HttpRequest, target: RequestTarget
+    ) -> StoredObject | list[StoredObject]:
         """Answers what pods or nodes use. Raises RefusedError with 404 without kubelets."""
         kind, kubelets = target.kind, self._kubelets
         if kubelets is None:
@@ -173,16 +183,13 @@ class Server:
         if request.method != "GET" or is_on(request.query, "watch"):
             raise self._not_allowed(request, target)
         if target.name:
-            sample = resource_metrics.get(
+            return resource_metrics.metrics_of(
                 kubelets, self._store, kind, target.namespace, target.name
             )
-            return self._shown(request, kind, sample)
         after, _ = _continued(request)
-        matches = _matches(request, kind)
-        samples = resource_metrics.listed(
-            kubelets, self._store, kind, target.namespace, matches, after
+        return resource_metrics.metrics_in(
+            kubelets, self._store, kind, target.namespace, _matches(request, kind), after
         )
-        return self._shown(request, kind, samples)
 
     def _read(self, request: HttpRequest, target: RequestTarget) -> Answer | list[StoredObject]:
         if not target.name:

@@ -29,7 +29,7 @@ class Kubelets(Protocol):
     def node_metrics(self, node: Document, pods: Iterable[Document]) -> Document | None: ...
 
 
-def listed(
+def metrics_in(
     kubelets: Kubelets,
     store: Store,
     kind: Kind,
@@ -43,7 +43,9 @@ def listed(
     return _samples(kubelets, store, kind, chosen)
 
 
-def get(kubelets: Kubelets, store: Store, kind: Kind, namespace: str, name: str) -> StoredObject:
+def metrics_of(
+    kubelets: Kubelets, store: Store, kind: Kind, namespace: str, name: str
+) -> StoredObject:
     """Returns the metrics of a pod or node. Raises RefusedError with 404 if there are none."""
     of = _measured_by(kind)
     if store.find(of, namespace, name) is not None:

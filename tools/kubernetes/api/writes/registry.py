@@ -196,7 +196,7 @@ class Api:
             )
         )
         metadata = after["metadata"]
-        written = settle(self.store, kind, self.store.update(kind, after))
+        written = self._replace(kind, after)
         if "deletionTimestamp" not in metadata:
             return written
         if kind == NAMESPACES:
@@ -217,7 +217,7 @@ class Api:
         after = defaulted(kind, after) if kind == NODES else after
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         self.admit("UPDATE", kind, namespace, name, after, before, "status")
-        return settle(self.store, kind, self.store.update(kind, after))
+        return self._replace(kind, after)
 
     def _checked_status(self, kind: Kind, after: Document, before: Document) -> Document:
         """Returns a claim with its new status. Raises RefusedError with 422 if it is invalid."""
@@ -290,8 +290,7 @@ class Api:
         doomed["deletionGracePeriodSeconds"] = grace
         if finalizers != have:
             doomed["finalizers"] = finalizers
-        marked = self.store.update(kind, {**before.document, "metadata": doomed})
-        return settle(self.store, kind, marked)
+        return self._replace(kind, {**before.document, "metadata": doomed})
 
     def delete_all(
         self, kind: Kind, namespace: str, matches: Matches | None, options: DeleteOptions
@@ -366,6 +365,9 @@ class Api:
             return {**document, "status": status}
         kept: Document = pruned(TYPES[kind.type_name], document)
         return kept
+
+    def _replace(self, kind: Kind, document: Document) -> StoredObject:
+        return settle(self.store, kind, self.store.update(kind, document))
 
     def _remove(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         gone = self.store.delete(kind, namespace, name)
