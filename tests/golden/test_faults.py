@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.golden.test_decisions import decided
+from tests.kit import documents
 from tests.kit.documents import thing
 
 Document = dict[str, Any]
@@ -18,12 +19,7 @@ NO_TENANT = {"key": "tenant", "operator": "DoesNotExist"}
 
 
 def node(name: str, **labels: str) -> Document:
-    return thing(
-        "Node",
-        name,
-        labels={HOST: name, **labels},
-        status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "20"}},
-    )
+    return documents.node(name, pods="20", labels={HOST: name, **labels})
 
 
 def namespace(name: str, **labels: str) -> Document:
@@ -32,14 +28,7 @@ def namespace(name: str, **labels: str) -> Document:
 
 
 def pod(name: str, where: str = "default", labels: Document | None = None, **spec: Any) -> Document:
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
-    return thing(
-        "Pod",
-        name,
-        where,
-        labels=labels or {},
-        spec={"containers": [container], "schedulerName": "default-scheduler", **spec},
-    )
+    return documents.pod(name, "1", namespace=where, labels=labels, **spec)
 
 
 def decision(objects: list[Document], incoming: Document) -> Document:

@@ -18,6 +18,7 @@ from berth.tools.cluster.apiserver.http import Follow, Response, Stream
 from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit import documents
 from tests.kit.cluster import cluster
 from tests.kit.documents import node
 from tests.kit.messages import no_room
@@ -74,13 +75,8 @@ async def scheduler(url: str, seed: int) -> AsyncIterator[None]:
 
 
 def pod(name: str, cpu: str, priority_class: str = "", **metadata: Any) -> Document:
-    container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
-    spec = {
-        "containers": [container],
-        "priorityClassName": priority_class,
-        "terminationGracePeriodSeconds": 0,
-    }
-    return {"metadata": {"name": name, **metadata}, "spec": spec}
+    fields: Document = {"priorityClassName": priority_class, "terminationGracePeriodSeconds": 0}
+    return documents.pod(name, cpu, metadata=metadata, **fields)
 
 
 @in_virtual_time

@@ -38,6 +38,7 @@ from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit import documents
 from tests.kit.cluster import cluster, configured
 from tests.kit.virtual_loop import in_virtual_time
 
@@ -118,18 +119,11 @@ class Faults:
 
 def node(name: str, zone: int) -> Document:
     labels = {"topology.kubernetes.io/zone": f"zone-{zone}", "kubernetes.io/hostname": name}
-    return {
-        "metadata": {"name": name, "labels": labels},
-        "status": {"allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"}},
-    }
+    return documents.node(name, 16, memory="64Gi", labels=labels)
 
 
 def pod(name: str, cpu: str) -> Document:
-    container = {"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
-    return {
-        "metadata": {"name": name, "labels": {"app": name[-1]}},
-        "spec": {"containers": [container]},
-    }
+    return documents.pod(name, cpu, labels={"app": name[-1]})
 
 
 class Churn:

@@ -21,9 +21,9 @@ from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.views.commands.explain import explain
+from tests.kit import documents
 from tests.kit.cluster import cluster
 from tests.kit.daemon import daemon
-from tests.kit.documents import thing
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.queue import place_of
 from tests.kit.virtual_loop import in_virtual_time
@@ -32,26 +32,12 @@ Document = dict[str, Any]
 
 
 def node(name: str = "n", taints: Any = (), **labels: str) -> Document:
-    metadata = {"name": name, "labels": labels}
-    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": metadata,
-        "spec": {"taints": taints},
-        "status": {"allocatable": allocatable},
-    }
+    return documents.node(name, labels=labels, taints=taints)
 
 
 def pod(name: str = "p", labels: Any = None, status: Any = None, **spec: Any) -> Document:
-    containers = [{"name": "c", "image": "i", **spec.pop("container", {})}]
-    return thing(
-        "Pod",
-        name,
-        labels=labels or {},
-        spec={"schedulerName": "default-scheduler", "containers": containers, **spec},
-        status=status or {},
-    )
+    containers = [documents.container(**spec.pop("container", {}))]
+    return documents.pod(name, labels=labels, status=status, containers=containers, **spec)
 
 
 def asks(cpu: str) -> Document:

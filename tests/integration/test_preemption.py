@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster, configured
 from tests.kit.documents import thing
 from tests.kit.virtual_loop import in_virtual_time
@@ -18,22 +19,11 @@ Document = dict[str, Any]
 
 
 def pod(name: str, priority: int, cpu: str, labels: dict[str, str] | None = None) -> Document:
-    return thing(
-        "Pod",
-        name,
-        labels=labels or {},
-        spec={
-            "containers": [
-                {
-                    "name": "c",
-                    "image": "registry.example/app",
-                    "resources": {"requests": {"cpu": cpu}},
-                }
-            ],
-            "terminationGracePeriodSeconds": 0,
-            "priorityClassName": f"priority-{priority}",
-        },
-    )
+    fields: Document = {
+        "priorityClassName": f"priority-{priority}",
+        "terminationGracePeriodSeconds": 0,
+    }
+    return documents.pod(name, cpu, labels=labels, **fields)
 
 
 def priority_class(value: int) -> Document:

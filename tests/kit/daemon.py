@@ -16,6 +16,7 @@ from berth.actors.scheduling.kube.kinds import NODES, PODS
 from berth.actors.telemetry.instruments import Instruments
 from berth.config.load import from_mapping
 from berth.config.options import Options
+from tests.kit import documents
 from tests.kit.clock import VirtualClock
 from tests.kit.documents import thing
 from tests.kit.small_api import NOTHING, Hostile, SmallApi
@@ -124,16 +125,5 @@ def node(name: str, cpu: str = "4", **labels: str) -> Document:
 
 
 def pod(name: str, cpu: str = "100m", namespace: str = "default", **spec: Any) -> Document:
-    container = {
-        "name": "c",
-        "image": "i",
-        "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}},
-    }
-    return thing(
-        "Pod",
-        name,
-        namespace,
-        uid=f"pod-{name}",
-        spec={"schedulerName": "default-scheduler", "containers": [container], **spec},
-        status={"phase": "Pending"},
-    )
+    fields = {"uid": f"pod-{name}", "status": {"phase": "Pending"}, **spec}
+    return documents.pod(name, cpu, namespace=namespace, requests={"memory": "64Mi"}, **fields)

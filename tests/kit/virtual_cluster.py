@@ -40,8 +40,8 @@ from berth.tools.bench.inproc import InProcess
 from berth.tools.bench.pod_counts import PodTracker
 from berth.tools.kubernetes.api.requests.request_targets import target_of
 from berth.tools.kubernetes.api.types.resources import BY_KIND
+from tests.kit import documents
 from tests.kit.clock import VirtualClock
-from tests.kit.documents import thing
 from tests.kit.instruments import unread
 from tests.kit.rights import RIGHTS
 
@@ -360,14 +360,12 @@ def priority_class(value: int) -> Document:
 
 
 def node(name: str, cpu: int) -> Document:
-    allocatable = {"cpu": cpu, "memory": "64Gi", "pods": 110}
-    return thing("Node", name, status={"allocatable": allocatable})
+    return documents.node(name, cpu, memory="64Gi")
 
 
 def pod(name: str, cpu: int = 1, priority: int = 0, grace: int = 0) -> Document:
-    spec = {
-        "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}],
+    fields: Document = {
         "priorityClassName": f"priority-{priority}",
         "terminationGracePeriodSeconds": grace,
     }
-    return thing("Pod", name, spec=spec)
+    return documents.pod(name, cpu, **fields)

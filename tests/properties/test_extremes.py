@@ -35,6 +35,7 @@ from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND
 from berth.tools.answers.explain.decision import Decision, decide
+from tests.kit import structs
 from tests.kit.examples import examples
 from tests.kit.handle import NoApi, Nowhere
 
@@ -98,11 +99,8 @@ POD = st.lists(LIST, min_size=1, max_size=3)
 
 
 def make_node(name: str, allocatable: dict[str, str], pods: str = "5") -> Node:
-    document = {
-        "metadata": {"name": name},
-        "status": {"allocatable": {"pods": pods, **allocatable}},
-    }
-    return msgspec.convert(document, Node)
+    status = {"allocatable": {"pods": pods, **allocatable}}
+    return structs.node(name, status=status)
 
 
 def make_pod(

@@ -44,6 +44,7 @@ from berth.actors.scheduling.plugins.default_preemption.victims import (
 from berth.actors.scheduling.plugins.steps import NO_LIMIT
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
+from tests.kit import documents
 from tests.kit.documents import thing
 from tests.kit.examples import examples
 from tests.kit.handle import NoApi
@@ -59,8 +60,7 @@ FAR = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def node(name: str, cpu: int) -> Document:
     labels = {HOST: name, ZONE: "a" if name in NODES[:2] else "b"}
-    status = {"allocatable": {"cpu": str(cpu), "memory": "8Gi", "pods": 5}}
-    return thing("Node", name, labels=labels, status=status)
+    return documents.node(name, str(cpu), pods=5, labels=labels)
 
 
 def needs(kind: str) -> Document:

@@ -27,6 +27,7 @@ from berth.actors.runtime.ask import ask
 from berth.actors.scheduling.framework.status import SUCCESS
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
+from tests.kit import structs
 from tests.kit.clock import VirtualClock
 from tests.kit.instruments import unread
 from tests.kit.queue import place_of
@@ -36,15 +37,8 @@ def node(name: str) -> Node:
     return msgspec.convert({"metadata": {"name": name}}, Node)
 
 
-def pod(
-    name: str, where: str = "", *, uid: str = "", scheduler: str = "ours", phase: str = ""
-) -> Pod:
-    document = {
-        "metadata": {"namespace": "ns", "name": name, "uid": uid or name},
-        "spec": {"nodeName": where, "schedulerName": scheduler},
-        "status": {"phase": phase},
-    }
-    return msgspec.convert(document, Pod)
+def pod(name: str, where: str = "", *, scheduler: str = "ours", phase: str = "", **uid: str) -> Pod:
+    return structs.pod(name, node=where, schedulerName=scheduler, status={"phase": phase}, **uid)
 
 
 class Room:

@@ -37,6 +37,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView
 from berth.config.types import Extender, ExtenderManagedResource
 from berth.tools.kubernetes.api.types.schema import unknown_and_mistyped
+from tests.kit import documents, structs
 from tests.kit.documents import thing
 from tests.kit.snapshots import snapshot_of
 
@@ -59,16 +60,8 @@ def node(name: str) -> dict[str, Any]:
 
 
 def pod(name: str = "p", **container: Any) -> Pod:
-    document = {
-        "metadata": {
-            "name": name,
-            "namespace": "ns",
-            "uid": f"uid-{name}",
-            "annotations": {"a": "b"},
-        },
-        "spec": {"containers": [{"name": "c", "image": "i", **container}]},
-    }
-    return msgspec.convert(document, Pod)
+    containers = [documents.container(**container)]
+    return structs.pod(name, uid=f"uid-{name}", annotations={"a": "b"}, containers=containers)
 
 
 def nodes(*names: str) -> NodeView:

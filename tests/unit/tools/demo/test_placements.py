@@ -8,19 +8,15 @@ import pytest
 
 from berth.tools.demo.placements import NodeUse, Placements
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit import documents
 
 Document = dict[str, Any]
 
 
 def pod(name: str, node: str = "", phase: str = "Pending", why: str = "", **spec: Any) -> Document:
-    requests = {"cpu": "2", "memory": "8Gi"}
-    container = {"name": "c", "resources": {"requests": requests}}
     condition = {"type": "PodScheduled", "status": "False", "message": why}
-    return {
-        "metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {"containers": [container], **({"nodeName": node} if node else {}), **spec},
-        "status": {"phase": phase, "conditions": [condition] if why else []},
-    }
+    status = {"phase": phase, "conditions": [condition] if why else []}
+    return documents.pod(name, "2", node, requests={"memory": "8Gi"}, status=status, **spec)
 
 
 def workload(replicas: int, observed: int) -> Document:

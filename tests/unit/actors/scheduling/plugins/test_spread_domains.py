@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -11,6 +13,7 @@ from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.pod_topology_spread import HARD, own_constraints
 from berth.actors.scheduling.plugins.spread_domains import Eligibility, pods_by_domain
+from tests.kit import structs
 
 LABELS = {"app": "web"}
 NODES = {
@@ -29,11 +32,8 @@ def make_pod(name: str, node: str, key: str = "zone") -> Pod:
         "nodeTaintsPolicy": "Honor",
         "labelSelector": {"matchLabels": LABELS},
     }
-    document = {
-        "metadata": {"namespace": "default", "name": name, "uid": name, "labels": LABELS},
-        "spec": {"nodeName": node, "topologySpreadConstraints": [constraint]},
-    }
-    return msgspec.convert(document, Pod)
+    fields: Any = {"namespace": "default", "topologySpreadConstraints": [constraint]}
+    return structs.pod(name, node=node, labels=LABELS, **fields)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import msgspec
 
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.server.metrics.pod_resources import PART, PodResources
+from tests.kit import structs
 
 BROKEN_DOWN = (
     "broken down by pod. This shows the resource usage the scheduler and kubelet expect per pod"
@@ -16,12 +17,8 @@ BROKEN_DOWN = (
 
 
 def pod(name: str, *, phase: str = "Pending", namespace: str = "default", **spec: Any) -> Pod:
-    document = {
-        "metadata": {"name": name, "namespace": namespace, "uid": name},
-        "spec": {"schedulerName": "default-scheduler", "priority": 0, **spec},
-        "status": {"phase": phase},
-    }
-    return msgspec.convert(document, Pod)
+    fields = {"priority": 0, "containers": [], **spec}
+    return structs.pod(name, namespace=namespace, status={"phase": phase}, **fields)
 
 
 def container(limits: dict[str, str] | None = None, **requests: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from berth.tools.answers.explain.eviction_story import eviction
+from tests.kit import documents
 
 Document = dict[str, Any]
 AT = "2026-01-01T00:01:00Z"
@@ -18,18 +19,8 @@ LOW = (
 
 
 def pod(name: str, node: str = "", created: str = AT, **status: Any) -> Document:
-    return {
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": name,
-            "creationTimestamp": created,
-            "ownerReferences": [OWNER],
-        },
-        "spec": {"nodeName": node} if node else {},
-        "status": status,
-    }
+    about = {"creationTimestamp": created, "ownerReferences": [OWNER]}
+    return documents.pod(name, node=node, metadata=about, status=status)
 
 
 def disrupted(reason: str, message: str, /, **status: Any) -> Document:

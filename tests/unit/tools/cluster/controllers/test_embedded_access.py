@@ -16,6 +16,7 @@ from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit import documents
 
 PODS = "/api/v1/namespaces/default/pods"
 NODES = BY_KIND["v1", "Node"]
@@ -30,10 +31,7 @@ def store() -> Store:
 
 
 def pod(name: str, **labels: str) -> dict[str, Any]:
-    return {
-        "metadata": {"name": name, "labels": labels},
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
-    }
+    return documents.pod(name, labels=labels)
 
 
 def _name(change: object) -> str:

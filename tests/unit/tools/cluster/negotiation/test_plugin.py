@@ -35,6 +35,7 @@ from berth.tools.cluster.negotiation.kinds import (
 )
 from berth.tools.cluster.negotiation.plugin import PodSchedulingContexts
 from berth.tools.demo.command import NEGOTIATION
+from tests.kit import structs
 from tests.kit.devices import claim as claim_of_v1
 from tests.kit.devices import node
 from tests.kit.handle import NoApi
@@ -83,8 +84,7 @@ def context(
 
 def pod(*claims: str) -> Pod:
     entries = [{"name": name, "resourceClaimName": name} for name in claims]
-    metadata = {"name": "p", "namespace": "default", "uid": "p"}
-    return msgspec.convert({"metadata": metadata, "spec": {"resourceClaims": entries}}, Pod)
+    return structs.pod(namespace="default", resourceClaims=entries)
 
 
 class Server:

@@ -33,6 +33,7 @@ from berth.plugin import (
     ScorePlugin,
     Snapshot,
 )
+from tests.kit import structs
 from tests.kit.handle import NoApi
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
@@ -40,12 +41,8 @@ NAMES = ["n0", "n1", "n2"]
 
 
 def make_node(name: str, effect: str = "") -> Node:
-    document = {
-        "metadata": {"name": name},
-        "spec": {"taints": [{"key": "k", "effect": effect}] if effect else []},
-        "status": {"allocatable": {"cpu": 1, "memory": "1Gi", "pods": 2}},
-    }
-    return msgspec.convert(document, Node)
+    taints = [{"key": "k", "effect": effect}] if effect else []
+    return structs.node(name, 1, memory="1Gi", pods=2, taints=taints)
 
 
 def chosen(scheduler: Scheduler, cache: CacheState, profile: Profile = PROFILE) -> str:

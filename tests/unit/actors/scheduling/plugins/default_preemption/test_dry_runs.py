@@ -48,25 +48,14 @@ from berth.plugin import (
     Verdicts,
 )
 from berth.plugin import Steps as DecisionSteps
+from tests.kit import structs
 from tests.kit.handle import NoApi
 
 
 def pod(name: str, node: str = "", priority: int = 0, started: int | None = None) -> Pod:
-    document = {
-        "metadata": {
-            "namespace": "ns",
-            "name": name,
-            "uid": name,
-            "labels": {"app": name if node else "new"},
-        },
-        "spec": {
-            "nodeName": node,
-            "priority": priority,
-            "containers": [{"name": "c", "resources": {"requests": {"cpu": "900m"}}}],
-        },
-        "status": {} if started is None else {"startTime": f"2026-01-01T00:00:0{started}Z"},
-    }
-    return msgspec.convert(document, Pod)
+    status = {} if started is None else {"startTime": f"2026-01-01T00:00:0{started}Z"}
+    labels = {"app": name if node else "new"}
+    return structs.pod(name, "900m", node, priority=priority, labels=labels, status=status)
 
 
 class Cluster:

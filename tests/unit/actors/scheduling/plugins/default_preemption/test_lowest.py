@@ -25,6 +25,7 @@ from berth.actors.scheduling.plugins.default_preemption.victims import Outcome, 
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import FailedAttempt, Steps
+from tests.kit import structs
 from tests.kit.handle import NoApi
 
 NODES = 40
@@ -32,13 +33,10 @@ NODES = 40
 
 def pod(name: str, node: str = "", priority: int = 5) -> Pod:
     """Returns a pod that must not share a zone with one of the same labels."""
-    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "same"}}}
+    labels = {"app": "same"}
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": labels}}
     away = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    document = {
-        "metadata": {"namespace": "ns", "name": name, "uid": name, "labels": {"app": "same"}},
-        "spec": {"nodeName": node, "priority": priority, "affinity": away},
-    }
-    return msgspec.convert(document, Pod)
+    return structs.pod(name, node=node, priority=priority, labels=labels, affinity=away)
 
 
 class Cluster:
