@@ -27,6 +27,7 @@ from berth.actors.server.tls import ServingError
 from berth.config.options import Authentication, Authorization, Options, SecureServing
 from berth.tools.cluster.apiserver.http import Response, listen
 from berth.tools.kubernetes.api.requests.request import HttpRequest
+from tests.kit.certificates import Authority
 from tests.kit.daemon import daemon
 from tests.kit.processes import free_port
 from tests.kit.reviewer import Reviewer
@@ -253,11 +254,15 @@ async def test_settings_that_cannot_be_used_end_the_process(
     assert isinstance(failure.value.exceptions[0], error)
 
 
-def test_a_pod_delegates_to_its_own_cluster(tmp_path: Path) -> None:
+def test_a_pod_delegates_to_its_own_cluster(tmp_path: Path, authority: Authority) -> None:
     plain = Authentication(), Authorization()
     assert delegates(*plain, {}, tmp_path) == (None, None)
     inside = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
     assert delegates(*plain, inside, tmp_path) == (None, None)  # no service account
+    (tmp_path / "token").write_text("t")
+    (tmp_path / "ca.crt").write_text(authority.text("ca.crt"))
+    asked = delegates(*plain, inside, tmp_path)
+    assert [each and each.server for each in asked] == ["https://10.0.0.1:443"] * 2
     file = tmp_path / "kubeconfig"
     file.write_text(KUBECONFIG.replace("URL", "http://127.0.0.1:1"))
     result = delegates(Authentication(kubeconfig=str(file)), Authorization(), {}, tmp_path)
