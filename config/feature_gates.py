@@ -96,14 +96,14 @@ def with_defaults(settings: Mapping[str, bool]) -> dict[str, bool]:
     """
     problems = [*_unsettable(settings)]
     if not problems:
-        values = {**DEFAULTS, **_of_stages(settings), **settings}
+        values = {**DEFAULTS, **_gates_of_stages(settings), **settings}
         problems = [*_unmet(values)]
     if problems:
         raise FeatureGateError(f"feature gates: {'; '.join(problems)}")
     return values
 
 
-def _of_stages(settings: Mapping[str, bool]) -> dict[str, bool]:
+def _gates_of_stages(settings: Mapping[str, bool]) -> dict[str, bool]:
     """Returns the gates that AllAlpha and AllBeta set."""
     return {
         gate.name: settings[switch]

@@ -199,9 +199,9 @@ def difference(kept: KeptDecision, configuration: KubeSchedulerConfiguration) ->
         case _, DecisionFailure(expected), DecisionFailure(status):
             return _other("the error", status.message, expected.message)
         case _, Unfit() as expected, Unfit() as unfit:
-            return _of_unfit(unfit, expected)
+            return _difference_of_unfit(unfit, expected)
         case Decision() as decision, Choice() as expected, Choice() as chosen:
-            return _of_chosen(chosen, expected, decision)
+            return _difference_of_chosen(chosen, expected, decision)
         case _, expected, outcome:
             return _other("the decision", _outcome_words(outcome), _outcome_words(expected))
 
@@ -244,16 +244,16 @@ def restored(cluster: RecordedCluster) -> Snapshot:
     return snapshot
 
 
-def _of_chosen(chosen: Choice, expected: Choice, decision: Decision) -> str:
+def _difference_of_chosen(chosen: Choice, expected: Choice, decision: Decision) -> str:
     if chosen.node != expected.node:
-        return _of_node(chosen.node, expected.node, decision)
+        return _difference_of_node(chosen.node, expected.node, decision)
     scored = f"{chosen.feasible} of {chosen.evaluated}"
     return _other(
         "the number of nodes scored", scored, f"{expected.feasible} of {expected.evaluated}"
     )
 
 
-def _of_node(node: str, best: str, decision: Decision) -> str:
+def _difference_of_node(node: str, best: str, decision: Decision) -> str:
     if best not in decision.best:  # the pod is nominated to this node
         return _other("the node", node, best)
     if node not in decision.total:
@@ -272,7 +272,7 @@ def _of_node(node: str, best: str, decision: Decision) -> str:
     return f"{chosen}; {expected}: {by_plugin or 'a tie'}"
 
 
-def _of_unfit(unfit: Unfit, expected: Unfit) -> str:
+def _difference_of_unfit(unfit: Unfit, expected: Unfit) -> str:
     return (
         _other("the message", unfit.message, expected.message)
         or _other(

@@ -229,7 +229,7 @@ def demo(
         look = live and keep and sys.stdin.isatty() and not Console().is_dumb_terminal
         manifests = read_manifests(paths or (SAMPLE,), reading=reading)
         tell(*reading.findings.untold(), manifests.left_out_line)
-        written = [*manifests.objects, *_of_devices(devices)]
+        written = [*manifests.objects, *_device_manifests(devices)]
         standard = standard_class(written)
         if standard and any(needs_class(of.document) for of in written):
             tell("claims without a class get the demo's default StorageClass, standard")
@@ -270,7 +270,7 @@ def demo(
     exit_with(reading)
 
 
-def _of_devices(path: Path | None) -> list[Manifest]:
+def _device_manifests(path: Path | None) -> list[Manifest]:
     """Reads the objects in a file of devices. Raises InventoryError or ManifestError."""
     if path is None:
         return []

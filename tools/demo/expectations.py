@@ -73,7 +73,7 @@ class Expectations:
         )
 
     def waits(self, undecided: Iterable[str], is_due: IsDue) -> Iterator[Wait]:
-        """Yields what does not happen before something else does. `undecided` are the uids of pods
+        """Yields the pods and workloads that the demo waits for. `undecided` are the uids of pods
         that neither run nor are known not to fit.
         """
         for uid in undecided:
@@ -81,7 +81,7 @@ class Expectations:
             name, node = _key(pod), pod["spec"].get("nodeName", "")
             yield Wait(f"pod {name} {self._state(pod, node)}", is_due(uid))
         for kind, document in self._short.values():
-            yield self._of_workload(kind, document, is_due)
+            yield self._workload_wait(kind, document, is_due)
 
     def _state(self, pod: Document, node: str) -> str:
         if not node:
@@ -125,7 +125,7 @@ class Expectations:
             if name:
                 yield name, claims.get(name)
 
-    def _of_workload(self, kind: str, document: Document, is_due: IsDue) -> Wait:
+    def _workload_wait(self, kind: str, document: Document, is_due: IsDue) -> Wait:
         status, key = document.get("status") or {}, _key(document)
         asked, there = _asked(kind, document), _pods_of_status(kind, document)
         text = f"{kind} {key} has {there} of {asked} pods"

@@ -138,19 +138,19 @@ class ObjectIndex:
         """Returns the objects of a kind that an owner controls or could adopt."""
         metadata = owner.metadata
         mine = [key for key in self._dependents.get(metadata.uid, ()) if key[0] is kind]
-        return cast("list[T]", self._at([*mine, *self._free[kind, metadata.namespace]]))
+        return cast("list[T]", self._objects_at([*mine, *self._free[kind, metadata.namespace]]))
 
     def dependents(self, uid: str) -> list[HasMetadata]:
         if self._renewed:
             self._read_renewed()
-        return self._at(self._dependents.get(uid, ()))
+        return self._objects_at(self._dependents.get(uid, ()))
 
     def count_dependents(self, uid: str) -> int:
         return len(self._dependents.get(uid, ()))
 
     def by(self, kind: type[T], field: str, value: str) -> list[T]:
         """Returns the objects of a kind whose field, an indexed one, has this value."""
-        return cast("list[T]", self._at(self._indexed[kind, field].get(value, ())))
+        return cast("list[T]", self._objects_at(self._indexed[kind, field].get(value, ())))
 
     def count(self, kind: type[T], field: str, value: str) -> int:
         """Returns the number of objects that `by` returns, in constant time."""
@@ -180,7 +180,7 @@ class ObjectIndex:
         """False if only a part of the object could be read."""
         return (kind, namespace, name) not in self._unreadable
 
-    def _at(self, places: Iterable[Key]) -> list[HasMetadata]:
+    def _objects_at(self, places: Iterable[Key]) -> list[HasMetadata]:
         objects = self._objects
         return [objects[kind][namespace][name] for kind, namespace, name in places]
 

@@ -65,13 +65,13 @@ def instantiate(root: TreeNode, patterns: Mapping[str, Pattern]) -> str:
     """Evaluates calls that need no device, as cel-go's programs do; returns the first error."""
     try:
         for call in _calls(root):
-            _evaluate(call, patterns)
+            _check_literal(call, patterns)
     except CelError as problem:
         return str(problem)
     return ""
 
 
-def _evaluate(call: Call, patterns: Mapping[str, Pattern]) -> None:
+def _check_literal(call: Call, patterns: Mapping[str, Pattern]) -> None:
     """Raises CelError if a conversion or a pattern with a literal always fails."""
     if call.function in SEARCHES:
         pattern = call.operands[1]

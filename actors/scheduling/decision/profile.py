@@ -115,7 +115,7 @@ class Profile(Rules):
             lambda info, _: info.key,
         )
         self._pre_enqueue = [
-            Hook(p, PRE_ENQUEUE, partial(_of_pod, p.pre_enqueue), as_success, SUCCESS)
+            Hook(p, PRE_ENQUEUE, partial(_asked_about_pod, p.pre_enqueue), as_success, SUCCESS)
             for p, _ in points.get("preEnqueue", ())
             if isinstance(p, PreEnqueuePlugin)
         ]
@@ -360,5 +360,7 @@ async def _pre_bound(
         return failure.status
 
 
-def _of_pod(pre_enqueue: Callable[[Pod], Status], _: CycleState, pod: Pod, __: None) -> Status:
+def _asked_about_pod(
+    pre_enqueue: Callable[[Pod], Status], _: CycleState, pod: Pod, __: None
+) -> Status:
     return pre_enqueue(pod)

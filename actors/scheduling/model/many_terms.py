@@ -138,7 +138,7 @@ NO_CARRIED_TERMS = CarriedTerms(NO_WEIGHTED_TERMS, NO_WEIGHTED_TERMS, NO_WEIGHTE
 
 
 def has_many_terms(pod: Pod) -> bool:
-    near, away = _of_pods(pod)
+    near, away = _pod_affinities(pod)
     return (
         len(near.required_during_scheduling_ignored_during_execution)
         + len(near.preferred_during_scheduling_ignored_during_execution)
@@ -149,7 +149,7 @@ def has_many_terms(pod: Pod) -> bool:
 
 def many_terms_of(pod: Pod) -> CarriedTerms:
     """Returns the terms of a pod with many. Raises SelectorError."""
-    near, away = _of_pods(pod)
+    near, away = _pod_affinities(pod)
 
     def required(affinity: PodAffinity) -> TermWeights | ManyTerms:
         terms = affinity.required_during_scheduling_ignored_during_execution
@@ -181,7 +181,7 @@ def _digest(document: object) -> bytes:
     return blake2b(_ENCODER.encode(document), digest_size=16).digest()
 
 
-def _of_pods(pod: Pod) -> tuple[PodAffinity, PodAffinity]:
+def _pod_affinities(pod: Pod) -> tuple[PodAffinity, PodAffinity]:
     """Returns the pod's affinity and anti-affinity to other pods."""
     affinity = pod.spec.affinity
     if affinity is None:

@@ -59,8 +59,8 @@ def waiting_claims(pod: Document, documents: Sequence[Document]) -> list[str]:
 def unmade(
     pod: Document, find: Find, every: Callable[[str], Iterable[Document]]
 ) -> tuple[str, ...]:
-    """Returns the claims of a pod without a node for which a volume would have to be made, and none
-    is, as they have a selector. `every` returns the objects of a kind.
+    """Returns the names of the claims for which nothing makes a volume, as they have a selector;
+    none of a pod that has a node. `every` returns the objects of a kind.
     """
     namespace = pod["metadata"].get("namespace") or ""
     if (pod.get("spec") or {}).get("nodeName"):

@@ -111,9 +111,9 @@ class _PodInWords:
         for volume in self._pod.spec.volumes:
             name = claim_name(self._pod, volume)
             if name is not None:
-                yield from self._of_claim(volume, name)
+                yield from self._claim_demands(volume, name)
             elif VolumeRestrictions.name in self._plugins:
-                yield from self._of_disk(volume)
+                yield from self._disk_demands(volume)
         if VolumeBinding.name in self._plugins:
             yield from self._together()
         if NodeVolumeLimits.name in self._plugins:
@@ -128,7 +128,7 @@ class _PodInWords:
 
     # --------------------------------------------------------------------------------------- claims
 
-    def _of_claim(self, volume: Volume, name: str) -> Iterator[Demand]:
+    def _claim_demands(self, volume: Volume, name: str) -> Iterator[Demand]:
         claim = self._objects.get(PersistentVolumeClaim, name, self._pod.metadata.namespace)
         shown = f"claim {name}" + (" (ephemeral)" if volume.ephemeral is not None else "")
         try:
@@ -393,7 +393,8 @@ class _PodInWords:
             if f"{namespace}/{name}" in info.claims
         )
         yield Condition(
-            f"only one pod may use the claim (ReadWriteOncePod), and {_by(users)} already", None
+            f"only one pod may use the claim (ReadWriteOncePod), and {_user_words(users)} already",
+            None,
         )
 
     def _limits(self) -> Iterator[Demand]:
@@ -414,7 +415,7 @@ class _PodInWords:
                 names,
             )
 
-    def _of_disk(self, volume: Volume) -> Iterator[Demand]:
+    def _disk_demands(self, volume: Volume) -> Iterator[Demand]:
         template = PodInfo(self._alone(volume)).template
         disks, uses = template.disks, set(template.conflicting_disks)
         marked = conflicting(template.conflicting_disks, self._nodes)
@@ -428,7 +429,7 @@ class _PodInWords:
             if not uses.isdisjoint(pod.template.disks)
         )
         state = "named by the pod, " + ("only to read" if disks[0].read_only else "to write")
-        yield Demand(_disk(disks[0]), state, f"{_by(users)} already", self._names(marked))
+        yield Demand(_disk(disks[0]), state, f"{_user_words(users)} already", self._names(marked))
 
 
 def _why_not(delayed: DelayedClaim, volume: PersistentVolume) -> str:
@@ -461,7 +462,7 @@ def _disk(disk: Disk) -> str:
     return f"{_DISKS[kind]} {'/'.join(identity[1:] if kind == 'rbd' else identity)}"
 
 
-def _by(users: Sequence[str]) -> str:
+def _user_words(users: Sequence[str]) -> str:
     if not users:
         return "another pod uses it"
     return f"pod {users[0]} uses it" if len(users) == 1 else f"pods {listed(users)} use it"

@@ -20,7 +20,7 @@ def signals_that_end() -> tuple[signal.Signals, ...]:
 
 
 async def cancel_at_signal(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
-    """Cancels the scope at the first of these signals; started means that they are heard."""
+    """Cancels the scope at the first of these signals. Starts once it receives them."""
     with anyio.open_signal_receiver(*signals_that_end()) as received:
         task_status.started()
         async for _ in received:

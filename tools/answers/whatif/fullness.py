@@ -32,7 +32,7 @@ def unchanged(snapshot: Snapshot) -> dict[str, NodeChange]:
     names = sorted(snapshot.columns.row_of)
     return {
         name: NodeChange(name, full, full)
-        for name, full in zip(names, _of(snapshot, names), strict=True)
+        for name, full in zip(names, _fullness_of(snapshot, names), strict=True)
     }
 
 
@@ -47,7 +47,7 @@ def changed(
     nodes of these names can have changed.
     """
     present = [name for name in names if name in snapshot.columns.row_of]
-    after = dict(zip(present, _of(snapshot, present), strict=True))
+    after = dict(zip(present, _fullness_of(snapshot, present), strict=True))
     changes: dict[str, NodeChange] = {}
     for name in names:
         old = before.get(name)
@@ -63,7 +63,7 @@ def _differs(change: NodeChange) -> bool:
     return change.before != change.after
 
 
-def _of(snapshot: Snapshot, names: list[str]) -> list[Fullness]:
+def _fullness_of(snapshot: Snapshot, names: list[str]) -> list[Fullness]:
     columns = snapshot.columns
     rows = np.array([columns.row_of[name] for name in names], dtype=np.int64)
     cpu, memory = (

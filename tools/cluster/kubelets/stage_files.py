@@ -39,11 +39,11 @@ def read_stages(paths: Iterable[Path] = ()) -> Stages:
     shipped = {
         stage.name: stage
         for name in _SHIPPED
-        for stage in _of(Path(__file__).parent / "stages" / name)
+        for stage in _stages_of(Path(__file__).parent / "stages" / name)
     }
     own: dict[str, Stage] = {}
     for path in paths:
-        for stage in _of(path):
+        for stage in _stages_of(path):
             if stage.name in own:
                 raise StageError(f"{path}: Stage {stage.name}: expected one stage of this name")
             own[stage.name] = stage
@@ -56,7 +56,7 @@ def read_stages(paths: Iterable[Path] = ()) -> Stages:
     )
 
 
-def _of(path: Path) -> Iterator[Stage]:
+def _stages_of(path: Path) -> Iterator[Stage]:
     if not path.is_dir():
         for document, where in _documents(path):
             yield _stage(document, where)

@@ -89,7 +89,7 @@ class ClaimRelease:
         if left:
             self._freed.discard(place)
             return again
-        return self._unused(claim) + _of_finished_pod(claim, pod)
+        return self._unused(claim) + _release_of_finished_pod(claim, pod)
 
     def _reduce(self, claim: ReservedClaim, left: list[Consumer]) -> list[Write]:
         """Removes reservations and, with the last one, the allocation."""
@@ -148,7 +148,9 @@ def _stays(
     return False
 
 
-def _of_finished_pod(claim: ReservedClaim, find: Callable[[str], Pod | None]) -> list[Write]:
+def _release_of_finished_pod(
+    claim: ReservedClaim, find: Callable[[str], Pod | None]
+) -> list[Write]:
     """Deletes a claim created for a pod that has finished or been replaced."""
     owner = controller_of(claim)
     if deleting(claim) or owner is None or (owner.api_version, owner.kind) != ("v1", "Pod"):

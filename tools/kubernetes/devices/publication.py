@@ -48,13 +48,13 @@ def publication(pools: Iterable[Pool], slices: Iterable[ResourceSlice]) -> list[
             have[place][slice_.metadata.name] = slice_
     writes: list[Publish | Withdraw] = []
     for pool in pools:
-        writes += _of_pool(pool, have.pop((pool.driver, pool.name), {}))
+        writes += _writes_of_pool(pool, have.pop((pool.driver, pool.name), {}))
     for named in have.values():
         writes += [Withdraw(name, slice_.metadata.uid) for name, slice_ in named.items()]
     return writes
 
 
-def _of_pool(pool: Pool, have: dict[str, ResourceSlice]) -> list[Publish | Withdraw]:
+def _writes_of_pool(pool: Pool, have: dict[str, ResourceSlice]) -> list[Publish | Withdraw]:
     mark = _mark(pool)
     base = f"{pool.name}-{pool.driver}".replace("/", "-")
     names = [f"{base}-{number}" for number in range(len(pool.specs))]

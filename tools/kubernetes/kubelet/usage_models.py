@@ -431,11 +431,11 @@ class _Reading:
                 (10**9 if resource == "cpu" else 1)
                 * self._read(name, resource, curve, seconds, self._ahead)
             )
-            for resource, curve in self._of(name).items()
+            for resource, curve in self._container_curves(name).items()
         }
         return ContainerUsage(name, **amounts)
 
-    def _of(self, container: str) -> dict[str, Curve]:
+    def _container_curves(self, container: str) -> dict[str, Curve]:
         """Returns the curves of a container by resource."""
         mine = self._by_container.get(container, {})
         unnamed = self._by_container.get("", {}) if container == self._first else {}

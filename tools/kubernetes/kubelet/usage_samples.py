@@ -56,7 +56,7 @@ def scraped_at(now: datetime) -> datetime:
 def usage_by_container(
     pod: Pod, at: datetime, scenario: Scenario
 ) -> dict[str, ContainerUsage] | None:
-    """Returns the usage by container; None if what says it cannot be read."""
+    """Returns the usage by container; None if an annotation cannot be read."""
     try:
         usage = usage_of(pod, at, scenario)
     except UsageError:

@@ -57,10 +57,10 @@ class Mounts:
         match obj:
             case PersistentVolumeClaim():
                 self._claims[key(obj)] = obj
-                return self._of_claim(key(obj))
+                return self._pods_of_claim(key(obj))
             case PersistentVolume(metadata=metadata):
                 self._volumes[metadata.name] = obj
-                return self._of_claim(claimed_key(obj))
+                return self._pods_of_claim(claimed_key(obj))
             case CSIDriver(metadata=metadata):
                 self._drivers[metadata.name] = obj
                 return self._all()
@@ -122,9 +122,13 @@ class Mounts:
             self._attached.discard(place)
             return []
         self._attached.add(place)
-        return self._of_claim(claimed_key(self._volumes[volume])) if volume in self._volumes else []
+        return (
+            self._pods_of_claim(claimed_key(self._volumes[volume]))
+            if volume in self._volumes
+            else []
+        )
 
-    def _of_claim(self, place: str) -> list[Pod]:
+    def _pods_of_claim(self, place: str) -> list[Pod]:
         return list(self._waiting.get(place, {}).values())
 
     def _all(self) -> list[Pod]:

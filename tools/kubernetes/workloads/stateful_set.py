@@ -283,7 +283,7 @@ def _status(owner: StatefulSet, pods: list[Pod], now: datetime, history: History
     revision = history.name
     available, again = count_available(pods, owner.spec.min_ready_seconds, now)
     ready = sum(map(is_ready, pods))
-    updated = _of_revision(pods, revision)
+    updated = _count_of_revision(pods, revision)
     current = owner.status.current_revision or revision
     if owner.spec.update_strategy.type != "OnDelete" and (
         updated == len(pods) == replicas_of(owner) == ready
@@ -294,7 +294,7 @@ def _status(owner: StatefulSet, pods: list[Pod], now: datetime, history: History
         "replicas": len(pods),
         "readyReplicas": ready,
         "availableReplicas": available,
-        "currentReplicas": _of_revision(pods, current),
+        "currentReplicas": _count_of_revision(pods, current),
         "updatedReplicas": updated,
         "currentRevision": current,
         "updateRevision": revision,
@@ -303,5 +303,5 @@ def _status(owner: StatefulSet, pods: list[Pod], now: datetime, history: History
     return status_writes(owner, status) + again
 
 
-def _of_revision(pods: list[Pod], revision: str) -> int:
+def _count_of_revision(pods: list[Pod], revision: str) -> int:
     return sum(pod.metadata.labels.get(HASH) == revision and not deleting(pod) for pod in pods)

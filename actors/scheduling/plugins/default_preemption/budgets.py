@@ -251,7 +251,7 @@ class NamespaceBudgets:
         if not exempting:
             return kept.covering, steps
         numbers = kept.covering.numbers
-        return self._of(numbers[~np.isin(numbers, exempting)]), steps
+        return self._covering(numbers[~np.isin(numbers, exempting)]), steps
 
     def _renew(self, kept: _Class, labels: Mapping[str, str]) -> None:
         """Matches the budgets that are new since the class was matched, and leaves out those that
@@ -262,10 +262,10 @@ class NamespaceBudgets:
         if kept.matched < len(needed):
             numbers = np.concatenate((numbers, self._match(labels, kept.matched)))
         self._kept += len(numbers) - len(before)
-        kept.covering = self._of(numbers)
+        kept.covering = self._covering(numbers)
         kept.matched, kept.revision = len(needed), self._revision
 
-    def _of(self, numbers: Ints) -> Covering:
+    def _covering(self, numbers: Ints) -> Covering:
         allowed = self.limits[0][numbers]
         some = allowed > 0
         return Covering(numbers, numbers[~some], numbers[some], allowed[some])

@@ -76,14 +76,16 @@ def claimed_volume(objects: ClusterObjects, name: ObjectName) -> ClaimedVolume |
     if volume_name:
         read = ((PersistentVolume, volume_name),)
     if volume is not None:
-        return ClaimedVolume(_of_volume(volume), controller, read)
+        return ClaimedVolume(_attached_volume(volume), controller, read)
     if not class_name:
         return ClaimedVolume(None, controller, read)
     read = (*read, (StorageClass, class_name))
-    return ClaimedVolume(_of_class(objects.get(StorageClass, class_name), name), controller, read)
+    return ClaimedVolume(
+        _volume_of_class(objects.get(StorageClass, class_name), name), controller, read
+    )
 
 
-def _of_volume(volume: PersistentVolume) -> AttachedVolume | None:
+def _attached_volume(volume: PersistentVolume) -> AttachedVolume | None:
     source = volume.spec.csi
     if source is not None:
         driver, handle = source.driver, source.volume_handle
@@ -98,7 +100,9 @@ def _of_volume(volume: PersistentVolume) -> AttachedVolume | None:
     return _migrated(plugin, handle) if handle else None
 
 
-def _of_class(storage_class: StorageClass | None, claim: ObjectName) -> AttachedVolume | None:
+def _volume_of_class(
+    storage_class: StorageClass | None, claim: ObjectName
+) -> AttachedVolume | None:
     """Returns the volume that the class's driver would make for an unbound claim."""
     plugin = "" if storage_class is None else storage_class.provisioner
     if not plugin:

@@ -238,13 +238,13 @@ class PodVolumes:
         """
         keys: Ints | None = None
         if self.claims.bound:
-            keys = self._of_bound(nodes)
+            keys = self._conflicts_of_bound(nodes)
         if self.claims.delayed:
             of_delayed = self._of_delayed(nodes)
             keys = of_delayed if keys is None else keys + of_delayed
         return keys if keys is not None and keys.any() else None
 
-    def _of_bound(self, nodes: NodeView) -> Ints | None:
+    def _conflicts_of_bound(self, nodes: NodeView) -> Ints | None:
         keys: Ints | None = None
         for claim in self.claims.bound:
             volume = self._objects.get(PersistentVolume, claim.spec.volume_name)
@@ -275,7 +275,7 @@ class PodVolumes:
         if isinstance(translated, VolumeError):
             self.failure = str(translated)
         else:
-            there = np.where(_on(translated, nodes), 0, NODE_CONFLICT)
+            there = np.where(_nodes_of_affinity(translated, nodes), 0, NODE_CONFLICT)
         return np.where(migrated, there, 0 if conflicts is None else conflicts)
 
     def _of_delayed(self, nodes: NodeView) -> Ints:
@@ -337,7 +337,7 @@ class PodVolumes:
         assert delayed.request is not None
         volume = self.reserved_for(delayed)
         if volume is not None:
-            return _on(node_affinity(volume), nodes)
+            return _nodes_of_affinity(node_affinity(volume), nodes)
         return self._indexes.volumes.matches(delayed.request).usable_on(nodes)
 
     def reserved_for(
@@ -411,7 +411,7 @@ class PodVolumes:
         )
 
 
-def _on(affinity: NodeSelector | None, nodes: NodeView) -> Bools:
+def _nodes_of_affinity(affinity: NodeSelector | None, nodes: NodeView) -> Bools:
     return np.ones(nodes.size, dtype=np.bool_) if affinity is None else allowed(affinity, nodes)
 
 

@@ -45,14 +45,14 @@ def openings(world: World) -> Iterator[Edit]:
 
 def changes(world: World) -> Iterator[ProposedChange]:
     for whole, parts in list(_whole_affinities(world)):
-        of_parts = [change for part in parts for change in _of_part(world, part)]
+        of_parts = [change for part in parts for change in _changes_of_part(world, part)]
         yield from of_parts
         if len(parts) > 1 and not of_parts:
             edit = patch_of(world.pod, whole.dropped)
             yield ProposedChange("affinity", Who.OWNER, 0.8, whole.sentence, (edit,))
 
 
-def _of_part(world: World, part: _Part) -> Iterator[ProposedChange]:
+def _changes_of_part(world: World, part: _Part) -> Iterator[ProposedChange]:
     """Yields the changes of a part, if its end is enough."""
     edit = patch_of(world.pod, part.dropped)
     with world.changed([edit]):
@@ -76,7 +76,7 @@ def _whole_affinities(world: World) -> Iterator[tuple[_Part, list[_Part]]]:
     """
     affinity = world.pod["spec"].get("affinity") or {}
     required_terms = (affinity.get("nodeAffinity") or {}).get(REQUIRED) or {}
-    of_nodes = list(_of_nodes(world.pod, required_terms.get("nodeSelectorTerms") or ()))
+    of_nodes = list(_node_affinity_parts(world.pod, required_terms.get("nodeSelectorTerms") or ()))
     if of_nodes:
         yield _Part("Drop the required node affinity", without(world.pod, *_TERMS[:-1])), of_nodes
     terms = world.written.template.affinity_terms
@@ -97,7 +97,7 @@ def _topology(term: AffinityTerm) -> str:
     return f"{selection(term.selector)} in the same {term.topology_key}"
 
 
-def _of_nodes(pod: Document, terms: Sequence[Document]) -> Iterator[_Part]:
+def _node_affinity_parts(pod: Document, terms: Sequence[Document]) -> Iterator[_Part]:
     """Yields the requirements of the node affinity. The only one of a term cannot be dropped alone,
     as a term without any matches no node.
     """

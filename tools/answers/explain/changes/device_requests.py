@@ -26,13 +26,13 @@ def changes(world: World) -> Iterator[ProposedChange]:
         what = f"request {name} of the claim {claim['metadata']['name']}"
         of = request.get("deviceClassName") or ""
         if of not in classes:
-            yield from _of_another_class(claim, path, what, of, classes)
+            yield from _another_class(claim, path, what, of, classes)
         else:
             yield from _fewer_devices(world, claim, path, what, request)
             yield from _tolerating(world, claim, path, what, request)
 
 
-def _of_another_class(
+def _another_class(
     claim: Document, path: Path, what: str, of: str, classes: list[str]
 ) -> Iterator[ProposedChange]:
     near = get_close_matches(of, classes, 1)

@@ -125,12 +125,12 @@ def _selectors(world: World) -> Iterator[_Selector]:
     for claim, path, name, request in requests_of(world):
         classes[request.get("deviceClassName") or ""] = None
         where = f"request {name} of the claim {claim['metadata']['name']}"
-        yield from _of(where, claim, path, request)
+        yield from _selectors_of(where, claim, path, request)
     wanted = world.info.template.spec_requests.keys()
     for each in world.every("DeviceClass"):
         spec, name = each.get("spec") or {}, each["metadata"]["name"]
         if name in classes or spec.get("extendedResourceName") in wanted:
-            yield from _of(f"the class {name}", each, ("spec",), spec)
+            yield from _selectors_of(f"the class {name}", each, ("spec",), spec)
 
 
 def requests_of(world: World) -> Iterator[tuple[Document, Path, str, Document]]:
@@ -162,7 +162,9 @@ def _requests(claim: Document) -> Iterator[tuple[Path, str, Document]]:
             yield (*path, "firstAvailable", place), name, sub_request
 
 
-def _of(where: str, document: Document, path: Path, owner: Document) -> Iterator[_Selector]:
+def _selectors_of(
+    where: str, document: Document, path: Path, owner: Document
+) -> Iterator[_Selector]:
     for number, each in enumerate(owner.get("selectors") or ()):
         expression = (each.get("cel") or {}).get("expression")
         if expression:

@@ -77,12 +77,12 @@ def _requests(pod: Document) -> Iterator[_Request]:
     for part in _LISTS:
         for number, container in enumerate(spec.get(part) or ()):
             owner = f"container {container['name']}"
-            for request in _of(owner, container, ("spec", part, number)):
+            for request in _requests_of(owner, container, ("spec", part, number)):
                 resource = request.resource
                 sums[resource] += request.amount
                 if resource not in largest or request.amount > largest[resource].amount:
                     largest[resource] = request
-    for request in _of("the pod", spec, ("spec",)):
+    for request in _requests_of("the pod", spec, ("spec",)):
         fewest = max(request.fewest, -(-sums[request.resource] // request.unit))
         largest[request.resource] = msgspec.structs.replace(request, fewest=fewest)
     for request in largest.values():
@@ -90,7 +90,7 @@ def _requests(pod: Document) -> Iterator[_Request]:
             yield request
 
 
-def _of(owner: str, holder: Document, path: tuple[str | int, ...]) -> Iterator[_Request]:
+def _requests_of(owner: str, holder: Document, path: tuple[str | int, ...]) -> Iterator[_Request]:
     for resource, text in ((holder.get("resources") or {}).get("requests") or {}).items():
         number = milli_value(text) if resource == CPU else value(text)
         unit = MEBI if resource in BYTES and number > MEBI else 1

@@ -45,7 +45,7 @@ def _lacks(pod: PodInfo, node: NodeInfo) -> dict[str, int]:
     return lacks
 
 
-def _of(pod: PodInfo, resource: str) -> int:
+def _requested_amount(pod: PodInfo, resource: str) -> int:
     return 1 if resource == PODS else pod.requests.get(resource, 0)
 
 
@@ -78,12 +78,15 @@ def _fewest_pods(
 
 def _left(lacks: dict[str, int], pods: Sequence[PodInfo]) -> dict[str, int]:
     """Returns what is still lacking once these pods have left."""
-    left = {name: lack - sum(_of(pod, name) for pod in pods) for name, lack in lacks.items()}
+    left = {
+        name: lack - sum(_requested_amount(pod, name) for pod in pods)
+        for name, lack in lacks.items()
+    }
     return {name: lack for name, lack in left.items() if lack > 0}
 
 
 def _share(pod: PodInfo, missing: dict[str, int]) -> float:
-    return sum(min(1.0, _of(pod, name) / lack) for name, lack in missing.items())
+    return sum(min(1.0, _requested_amount(pod, name) / lack) for name, lack in missing.items())
 
 
 def _needed(world: World, node: str, pods: Sequence[PodInfo]) -> list[PodInfo]:

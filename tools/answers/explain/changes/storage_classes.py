@@ -46,14 +46,14 @@ def _defaults(world: World) -> Iterator[ProposedChange]:
     classes = sorted(world.every("StorageClass"), key=lambda each: str(each["metadata"]["name"]))
     for each in classes[:MOST_CLASSES]:
         name = each["metadata"]["name"]
-        edits = [edit for claim in claims for edit in _of_class(claim, each)]
+        edits = [edit for claim in claims for edit in _edits_of_class(claim, each)]
         annotations = {**(each["metadata"].get("annotations") or {}), DEFAULT_CLASS: "true"}
         default = patch_of(each, put(annotations, "metadata", "annotations"))
         sentence = f"Make {name} the default StorageClass, which {what} then get{_s(claims)}"
         yield ProposedChange("storageClass", Who.ADMIN, 0.2, sentence, (default, *edits))
     if not classes:
         created, document = _created()
-        edits = [edit for claim in claims for edit in _of_class(claim, document)]
+        edits = [edit for claim in claims for edit in _edits_of_class(claim, document)]
         sentence = f"Add a default StorageClass, which {what} then get{_s(claims)}"
         yield ProposedChange("storageClass", Who.ADMIN, 0.4, sentence, (created, *edits))
 
@@ -69,7 +69,7 @@ def _has_no_class(claim: Document) -> bool:
     return not claim["spec"].get("volumeName") and claim["spec"].get("storageClassName") is None
 
 
-def _of_class(claim: Document, of: Document) -> Iterator[Edit]:
+def _edits_of_class(claim: Document, of: Document) -> Iterator[Edit]:
     """Yields the edits after which a claim has a class, and a volume if it does not wait for a
     scheduler.
     """

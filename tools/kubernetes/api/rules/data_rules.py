@@ -40,7 +40,7 @@ def secret(document: Document, before: Document | None) -> list[str]:
     if _bytes(data) > MOST_BYTES:
         problems.append(too_long("data", MOST_BYTES))
     annotations = (document.get("metadata") or {}).get("annotations") or {}
-    problems += _of_type(_type(document), data, annotations)
+    problems += _type_problems(_type(document), data, annotations)
     return problems + _fixed(document, before, ("data",))
 
 
@@ -48,7 +48,7 @@ def _type(document: Document) -> str:
     return str(document.get("type") or "Opaque")
 
 
-def _of_type(type_: str, data: Document, annotations: Document) -> list[str]:
+def _type_problems(type_: str, data: Document, annotations: Document) -> list[str]:
     """Returns the problems of what a type of secret needs."""
     match type_:
         case "kubernetes.io/service-account-token":

@@ -59,7 +59,7 @@ def workload(kind: str, spec: Document) -> list[str]:
     if not malformed and (selector is None or not selects(selector, pod_labels)):
         detail = "`selector` does not match template `labels`"
         problems.append(invalid("spec.template.metadata.labels", pod_labels or None, detail))
-    problems += _of_template(kind, template.get("spec") or {})
+    problems += _template_problems(kind, template.get("spec") or {})
     problems += strategy(kind, spec)
     if kind == "Deployment":
         deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
@@ -69,7 +69,7 @@ def workload(kind: str, spec: Document) -> list[str]:
     return problems
 
 
-def _of_template(kind: str, pod: Document) -> Iterator[str]:
+def _template_problems(kind: str, pod: Document) -> Iterator[str]:
     """Yields the problems of a template whose pods must run for ever."""
     restart, place = pod.get("restartPolicy") or "Always", "spec.template.spec"
     if restart != "Always":

@@ -124,10 +124,10 @@ def _status(pod: Document, _: datetime) -> str:
     )
     progress = _progress(pod)
     shown = progress.holdup or ("SchedulingGated" if gated else reason or phase)
-    return _of_containers(pod, shown) if progress.main else shown
+    return _container_status(pod, shown) if progress.main else shown
 
 
-def _of_containers(pod: Document, shown: str) -> str:
+def _container_status(pod: Document, shown: str) -> str:
     """Returns the status that the containers give, the first before the others; else `shown`."""
     statuses, failure = entries(pod, "status", "containerStatuses"), ""
     for status in reversed(statuses):

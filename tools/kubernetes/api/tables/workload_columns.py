@@ -29,7 +29,7 @@ from .column import (
 from .duration import human, moment
 
 
-def _of_template(key: str) -> Read:
+def _template_reader(key: str) -> Read:
     """Returns a reader of one field of all containers of the pod template."""
     return lambda document, _: ",".join(
         text(container, key)
@@ -100,10 +100,10 @@ def _claim_state(claim: Document, _: datetime) -> str:
 
 
 CONTAINERS = Column(
-    "Containers", _of_template("name"), "Names of the template's containers.", priority=WIDE
+    "Containers", _template_reader("name"), "Names of the template's containers.", priority=WIDE
 )
 IMAGES = Column(
-    "Images", _of_template("image"), "Images of the template's containers.", priority=WIDE
+    "Images", _template_reader("image"), "Images of the template's containers.", priority=WIDE
 )
 SELECTOR = Column(
     "Selector", label_selector("spec", "selector"), "Which pods it owns.", priority=WIDE
@@ -195,7 +195,7 @@ DAEMON_SETS = (
 )
 
 
-def _of_job_template(key: str) -> Read:
+def _job_template_reader(key: str) -> Read:
     """Returns a reader of one field of all containers of the pods of a cron job."""
     path = ("spec", "jobTemplate", "spec", "template", "spec", "containers")
     return lambda document, _: ",".join(text(each, key) for each in entries(document, *path))
@@ -232,8 +232,10 @@ CRON_JOBS = (
     Column("Active", _active_jobs, "How many of its jobs run.", "integer"),
     Column("Last Schedule", _last_schedule, "How long ago its last job was created."),
     AGE,
-    Column("Containers", _of_job_template("name"), "The names of the containers.", priority=WIDE),
-    Column("Images", _of_job_template("image"), "The images of the containers.", priority=WIDE),
+    Column(
+        "Containers", _job_template_reader("name"), "The names of the containers.", priority=WIDE
+    ),
+    Column("Images", _job_template_reader("image"), "The images of the containers.", priority=WIDE),
     Column("Selector", lambda *_: NONE, "The selector of its pods.", priority=WIDE),
 )
 POD_DISRUPTION_BUDGETS = (

@@ -28,7 +28,7 @@ def as_v2(document: Document) -> Document:
     if "annotations" in metadata:
         metadata["annotations"] = annotations
     share = spec.pop(_TARGET, None)
-    of_cpu = [] if share is None else [_of_cpu(share)]
+    of_cpu = [] if share is None else [_cpu_metric(share)]
     if metrics or of_cpu:
         spec["metrics"] = [*(metrics or ()), *of_cpu]
     if behavior:
@@ -70,7 +70,7 @@ def _share(metric: Document, field: str) -> int | None:
     return share if of.get("name") == "cpu" else None
 
 
-def _of_cpu(share: int) -> Document:
+def _cpu_metric(share: int) -> Document:
     target = {"type": "Utilization", "averageUtilization": share}
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
 

@@ -101,7 +101,7 @@ def unspecified(pod: Document, names: frozenset[str]) -> str:
     spec = pod["spec"]
     own = spec.get("resources") or {}
     if any(
-        _of_whole_pod(name) for field in ("requests", "limits") for name in own.get(field) or {}
+        _is_of_whole_pod(name) for field in ("requests", "limits") for name in own.get(field) or {}
     ):
         return ""
     missing: dict[str, set[str]] = {}
@@ -164,7 +164,7 @@ def _is_extended_request(name: str) -> bool:
     return resource != name and (is_extended(resource) or resource.startswith(_IMPLICIT))
 
 
-def _of_whole_pod(name: str) -> bool:
+def _is_of_whole_pod(name: str) -> bool:
     """True for a resource that a pod may request as a whole."""
     return name in ("cpu", "memory") or name.startswith(_HUGE_PAGES)
 
@@ -192,7 +192,7 @@ def _named(requests: Sums, limits: Sums) -> dict[str, Sum]:
 
 def _requests(pod: Document) -> dict[str, Sum]:
     sums = pod_sums(pod["spec"], lambda container: _effective(pod, container, "requests"))
-    sums |= _of_pod_itself(pod, "requests")
+    sums |= _pod_level_sums(pod, "requests")
     for name, amount in sums_of(pod["spec"].get("overhead") or {}).items():
         sums[name] = sums[name].plus(amount) if name in sums else amount
     return sums
@@ -200,16 +200,16 @@ def _requests(pod: Document) -> dict[str, Sum]:
 
 def _limits(pod: Document) -> dict[str, Sum]:
     sums = pod_sums(pod["spec"], lambda container: _effective(pod, container, "limits"))
-    sums |= _of_pod_itself(pod, "limits")
+    sums |= _pod_level_sums(pod, "limits")
     for name, amount in sums_of(pod["spec"].get("overhead") or {}).items():
         if name in sums and sums[name].nano:
             sums[name] = sums[name].plus(amount)
     return sums
 
 
-def _of_pod_itself(pod: Document, field: str) -> dict[str, Sum]:
+def _pod_level_sums(pod: Document, field: str) -> dict[str, Sum]:
     own = (pod["spec"].get("resources") or {}).get(field) or {}
-    return sums_of({name: amount for name, amount in own.items() if _of_whole_pod(name)})
+    return sums_of({name: amount for name, amount in own.items() if _is_of_whole_pod(name)})
 
 
 def _effective(pod: Document, container: Document, field: str) -> Sums:

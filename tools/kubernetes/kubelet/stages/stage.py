@@ -193,7 +193,7 @@ class Stage:
         self.has_delay = spec.delay is not None
         self.tests = _tests(spec.selector)
         self._weight = spec.weight
-        self._weight_from = _from(spec.weight_from, "spec.weightFrom")
+        self._weight_from = _query_from(spec.weight_from, "spec.weightFrom")
         delay = spec.delay or Delay()
         if spec.weight < 0:
             raise StageError(f"spec.weight: expected 0 or more, got {spec.weight}")
@@ -205,9 +205,9 @@ class Stage:
                 raise StageError(f"spec.delay.{field}: expected 0 or more, got {value}")
         milliseconds = delay.jitter_duration_milliseconds
         self._duration = delay.duration_milliseconds / 1000
-        self._duration_from = _from(delay.duration_from, "spec.delay.durationFrom")
+        self._duration_from = _query_from(delay.duration_from, "spec.delay.durationFrom")
         self._jitter = None if milliseconds is None else milliseconds / 1000
-        self._jitter_from = _from(delay.jitter_duration_from, "spec.delay.jitterDurationFrom")
+        self._jitter_from = _query_from(delay.jitter_duration_from, "spec.delay.jitterDurationFrom")
         self.has_jitter = self._jitter is not None or self._jitter_from is not None
 
     def weight(self, document: Document) -> int | None:
@@ -325,7 +325,7 @@ def _seconds(
     return default
 
 
-def _from(source: ExpressionFrom | None, where: str) -> Query | None:
+def _query_from(source: ExpressionFrom | None, where: str) -> Query | None:
     if source is None:
         return None
     if source.cel is not None:
@@ -370,7 +370,7 @@ def _tests(selector: StageSelector | None) -> list[Test]:
 @cache
 def _test(evaluate: Query, operator: str, values: frozenset[str]) -> Test:
     if operator in ("In", "NotIn"):
-        return Test(evaluate, _in(values, operator == "In"))
+        return Test(evaluate, _membership(values, operator == "In"))
     return Test(evaluate, _exists(operator == "Exists"))
 
 
@@ -381,7 +381,7 @@ def _has(field: str, key: str, value: str) -> Test:
     )
 
 
-def _in(values: frozenset[str], expected: bool) -> Callable[[list[Any] | None], bool]:
+def _membership(values: frozenset[str], expected: bool) -> Callable[[list[Any] | None], bool]:
     def accepts(results: list[Any] | None) -> bool:
         for result in results or ():
             if _text(result) in values:
@@ -412,7 +412,7 @@ def _steps(spec: Spec, names: Collection[str]) -> tuple[Step, ...]:
         return tuple(
             step
             for number, document in enumerate(spec.steps)
-            for step in _of_step(document, f"spec.steps[{number}]", names)
+            for step in _steps_of(document, f"spec.steps[{number}]", names)
         )
     if spec.next is None:
         raise StageError("spec: expected next or steps")
@@ -433,7 +433,7 @@ def _steps(spec: Spec, names: Collection[str]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _of_step(document: StepDocument, where: str, names: Collection[str]) -> list[Step]:
+def _steps_of(document: StepDocument, where: str, names: Collection[str]) -> list[Step]:
     if document.apply is not None:
         raise StageError(f"{where}.apply: expected event, finalizers, patch, step or delete")
     steps: list[Step] = [part for part in (document.event, document.finalizers) if part is not None]
