@@ -305,7 +305,7 @@ async def test_a_change_before_the_write(of: str) -> None:
         await cluster.clock.advance(1.0)
         settle(cluster)
         await cluster.clock.advance(10.0)
-        assert "has changed" in condition(cluster)
+        assert "has another resourceVersion" in condition(cluster)
         assert len(cluster.decisions) == 2
         await (controller.bind() if of == "local" else controller.provision())
         await cluster.clock.advance(3.0)

@@ -38,7 +38,6 @@ from berth.config.load import from_mapping
 from berth.config.options import Options
 from berth.tools.bench.inproc import InProcess
 from berth.tools.bench.pod_counts import PodTracker
-from berth.tools.kubernetes.api.requests.request_targets import target_of
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from tests.kit import documents
 from tests.kit.clock import VirtualClock
@@ -164,11 +163,8 @@ class VirtualCluster:
         await self._write("POST", path, node, partial(self.api.bind, namespace, name, uid, node))
 
     async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
-        async def patch() -> T:
-            self._same_version(path, body)
-            return await self.api.patch(path, body, answer, kind)
-
-        patched: T = await self._write("PATCH", path, body, patch)
+        work = partial(self.api.patch, path, body, answer, kind)
+        patched: T = await self._write("PATCH", path, body, work)
         return patched
 
     async def call(
@@ -213,18 +209,6 @@ class VirtualCluster:
         await self.clock.sleep(DELAY)
         with suppress(ApiError):
             await work()
-
-    def _same_version(self, path: str, body: object) -> None:
-        """Refuses a patch that names another version of the object, as the API server does."""
-        assert isinstance(body, dict)
-        version = body.get("metadata", {}).get("resourceVersion")
-        target = target_of(path)
-        shelf = self.api._shelves.get(target.kind.path())
-        stored = None if shelf is None else shelf.items.get((target.namespace, target.name))
-        if stored is None:
-            raise ApiError(404, "NotFound", f"{target.namespace}/{target.name} not found")
-        if version not in (None, stored.metadata.resource_version):
-            raise ApiError(409, "Conflict", f"{target.namespace}/{target.name} has changed")
 
     # ------------------------------------------------------------------------------------ for tests
 

@@ -81,10 +81,6 @@ def least(path: str, value: int, low: int) -> list[str]:
     ]
 
 
-def non_negative(path: str, value: int | None) -> list[str]:
-    return [] if value is None or value >= 0 else [invalid(path, value, NEGATIVE)]
-
-
 def in_go(value: Document, names: Iterable[str]) -> Document:
     """Returns a value with the fields of its type in Go, as messages show it."""
     return {name: value.get(name[0].lower() + name[1:]) for name in names}

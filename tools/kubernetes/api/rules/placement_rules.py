@@ -20,10 +20,8 @@ from .fields import (
 )
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_WEIGHT = "must be in the range 1-100"
 
 
 def toleration(path: str, given: Document) -> list[str]:

@@ -45,10 +45,6 @@ _CONFIG_KEY_RULE = (
     "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', "
     "regex used for validation is '[-._a-zA-Z0-9]+')"
 )
-_HEADER_RULE = (
-    "a valid HTTP header must consist of alphanumeric characters or '-' "
-    "(e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')"
-)
 _ISCSI = {
     "iqn": r"iqn\.\d{4}-\d{2}\.[-.a-zA-Z0-9]+:[^,;*&$|\s]+",
     "eui": "eui.[a-zA-Z0-9]{16}",

@@ -26,7 +26,6 @@ from ..types.defaults import defaulted
 from ..types.resources import BY_KIND, KINDS, Kind
 from ..types.schema import TYPES, pruned, replaced, strict_message, unknown_and_mistyped
 from .admission import (
-    CLAIMS,
     DEVICE_CLAIMS,
     NAMESPACES,
     admin_access_problems,
@@ -45,7 +44,6 @@ from .replica_scale import rescaled, scale_of
 from .resource_quotas import open_ledgers, settle
 
 NODES = BY_KIND["v1", "Node"]
-LIMITED = (PODS, CLAIMS)
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 MOST_NAMES = 8  # that are generated for an object, as long as they exist already
 NOT_UNIQUE = ", the server was not able to generate a unique name for the object"
