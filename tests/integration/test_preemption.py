@@ -13,6 +13,7 @@ from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster, configured
 from tests.kit.documents import thing
+from tests.kit.virtual_cluster import priority_class
 from tests.kit.virtual_loop import in_virtual_time
 
 Document = dict[str, Any]
@@ -24,16 +25,6 @@ def pod(name: str, priority: int, cpu: str, labels: dict[str, str] | None = None
         "terminationGracePeriodSeconds": 0,
     }
     return documents.pod(name, cpu, labels=labels, **fields)
-
-
-def priority_class(value: int) -> Document:
-    metadata = {"name": f"priority-{value}"}
-    return {
-        "apiVersion": "scheduling.k8s.io/v1",
-        "kind": "PriorityClass",
-        "metadata": metadata,
-        "value": value,
-    }
 
 
 def budget(name: str, least: int) -> Document:

@@ -1,1 +1,29 @@
-"""Builders, test harnesses and virtual time."""
+"""What tests share. Look here before writing a builder, a fake or a clock.
+
+Objects
+    documents, structs      pods, nodes and other objects, as a manifest or as a struct
+    devices, storage        claims, slices, volumes and classes; one plugin's answers about them
+    snapshots, handle       snapshots of documents; handles of plugins that write nothing
+    odd, cases, expressions, messages    broken objects, tables of cases, device selectors, messages
+Parts alone
+    queue, queue_model      the queue, and a slow model of it
+    hints, changes          hints of plugins; what would change a decision
+    inbox, instruments, disk, zero_values    mailboxes, metrics, a failing disk, defaults of structs
+Schedulers and clusters in one process
+    pipeline                queue, cache, cycle, binding and preemption without an API server
+    daemon, virtual_cluster the whole scheduler, with an API server in memory that may fail
+    small_api, reviewer, leases    API servers in memory: any answer, reviews of rights, one lease
+    cluster, embedded       the embedded API server with controllers and kubelets; by HTTP, by calls
+    pressure, pod_lives, top, page, week, day    kubelets, views, and long stories
+Processes and servers
+    daemons, secured        clusters whose schedulers are processes; with RBAC
+    processes, forks, fork_server, whatif_workers, terminal, programs, kubectl, manifest_folders,
+    plain_diff, containerfile    processes of berth, and other programs
+    serving, thread_server, proxy, extender, certificates, rbac, rights    HTTP, TLS and rights
+Time and cost
+    clock, virtual_loop     virtual time for actors, and for what waits on sockets
+    paced_loop, paced_berth time that runs faster than real time
+    calls, call_counts, work, busy, measured    calls, instructions, lines reached
+The run of pytest
+    examples, left_out, waits_first, whole_run    examples to draw, tests left out, order, rights
+"""
