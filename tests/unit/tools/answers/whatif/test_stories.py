@@ -44,6 +44,7 @@ def asked(told: Replica, frame: Asked | StoryAsked) -> Answered:
     answers: list[Answered] = []
     told.take(frame, answers.append)
     (answered,) = answers
+    assert not answered.last, "the process answers the next question too"
     return answered
 
 
