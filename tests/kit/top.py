@@ -9,8 +9,8 @@ import anyio
 import pytest
 from textual.pilot import Pilot
 
+from berth.tools.answers.feed.story import Story
 from berth.tools.views.top.cluster_model import Event
-from berth.tools.views.top.story_lines import PodStory
 from berth.tools.views.top.view_source import LostError
 
 
@@ -21,7 +21,7 @@ class Filled:
 
     def __init__(self, *events: Event) -> None:
         self.fault = ""
-        self.stories: dict[str, PodStory] = {}
+        self.stories: dict[str, Story] = {}
         self._events = list(events)
         self._news = anyio.Event()
 
@@ -44,7 +44,7 @@ class Filled:
             self._news = anyio.Event()
             await self._news.wait()
 
-    async def story(self, key: str) -> PodStory | None:
+    async def story(self, key: str) -> Story | None:
         if self.fault:
             raise LostError(self.fault)
         return self.stories.get(key)

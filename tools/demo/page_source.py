@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import anyio
 import anyio.lowlevel
-from anyio import TASK_STATUS_IGNORED, CapacityLimiter, to_thread
-from anyio.abc import TaskStatus
+from anyio import CapacityLimiter, to_thread
 
 from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.client.rest import ApiError
-from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed
-from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.kinds import BY_KIND as WATCHED
-from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
 from berth.actors.wiring.glance import Glance
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..answers.feed.feed_source import Change, NodeGone, PodGone
-from ..answers.feed.rows import node_row, pod_row
+from ..answers.feed.rows import row_of_node, row_of_pod
 from ..answers.feed.story import Story, as_pending, story_of
+from ..answers.feed.watched_rows import put_rows
 from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..kubernetes.api.types.resources import BY_KIND
 
 Document = dict[str, Any]
-PAUSE_EVERY = 200  # objects of a list, between which others have their turn
 NODES, PODS = BY_KIND["v1", "Node"].path(), BY_KIND["v1", "Pod"].path()
 PRIORITY_CLASSES = ("scheduling.k8s.io/v1", "PriorityClass")
 
@@ -61,55 +56,11 @@ class EmbeddedSource:
         return await self._glance()
 
     async def follow(self, put: Callable[[Change], None]) -> None:
-        node, pod = Reader(Node).convert, Reader(Pod).convert
+        nodes = self._access.follow(NODES, dict).changes()
+        pods = self._access.follow(PODS, dict).changes()
         async with anyio.create_task_group() as group:
-            await group.start(
-                self._follow,
-                NODES,
-                lambda document: put(node_row(node(document))),
-                lambda document: put(NodeGone(_name(document))),
-            )
-            await self._follow(
-                PODS,
-                lambda document: put(pod_row(pod(document))),
-                lambda document: put(PodGone(_key(document))),
-            )
-
-    async def _follow(
-        self,
-        path: str,
-        put: Callable[[Document], None],
-        remove: Callable[[Document], None],
-        *,
-        task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
-    ) -> None:
-        """Puts the objects at a path, without those that cannot be read. Started means that all
-        are put as they were at the beginning.
-        """
-        held: dict[str, Document] = {}
-        started = False
-        async for change in self._access.follow(path, dict).changes():
-            match change:
-                case ObjectsListed(items):
-                    listed = {_key(item): item for item in items}
-                    for name in held.keys() - listed.keys():
-                        remove(held[name])
-                    held = listed
-                    for number, item in enumerate(items):
-                        if number % PAUSE_EVERY == 0:
-                            await anyio.lowlevel.checkpoint()
-                        with suppress(*UNREADABLE):
-                            put(item)
-                    if not started:
-                        task_status.started()
-                        started = True
-                case ObjectChanged(item):
-                    held[_key(item)] = item
-                    with suppress(*UNREADABLE):
-                        put(item)
-                case ObjectDeleted(item):
-                    held.pop(_key(item), None)
-                    remove(item)
+            await group.start(put_rows, nodes, _name, row_of_node, NodeGone, put)
+            await put_rows(pods, _key, row_of_pod, PodGone, put)
 
     async def story(self, namespace: str, name: str, *, decides: bool = True) -> Story | None:
         objects = await objects_of(self._access)

@@ -6,16 +6,19 @@ A row is an array on the wire, because a cluster has many; static/model.js names
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
 from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.kube.quantity import milli_value, value
+from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
 from berth.actors.scheduling.kube.requests import Amounts, pod_requests
 from berth.actors.scheduling.kube.times import seconds_of
 
 TEMPLATE_HASH = "pod-template-hash"
+_NODE, _POD = Reader(Node), Reader(Pod)
 
 
 class NodeRow(msgspec.Struct, frozen=True, array_like=True):
@@ -81,6 +84,22 @@ def pod_row(pod: Pod) -> PodRow:
         requests,
         "" if placed is None or scheduled else placed.message,
     )
+
+
+def row_of_node(document: Mapping[str, Any]) -> NodeRow | None:
+    """Returns the row of a node's document, None if the node cannot be read."""
+    try:
+        return node_row(_NODE.convert(document))
+    except UNREADABLE:
+        return None
+
+
+def row_of_pod(document: Mapping[str, Any]) -> PodRow | None:
+    """Returns the row of a pod's document, None if the pod cannot be read."""
+    try:
+        return pod_row(_POD.convert(document))
+    except UNREADABLE:
+        return None
 
 
 def workload_of(pod: Pod) -> str:

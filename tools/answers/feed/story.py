@@ -5,7 +5,7 @@ decision as `berth explain` makes it, with what would change it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from ..explain.subject import Subject
 
 Document = dict[str, Any]
 MOST_ATTEMPTS = 20
+Verdict_co = TypeVar("Verdict_co", covariant=True)
 NOTHING_RECORDED = AttemptsPage(0.0, None, ())
 
 
@@ -82,7 +83,7 @@ class StoryChange(msgspec.Struct, frozen=True):
     sentence: str
 
 
-class Story(msgspec.Struct, frozen=True, rename="camel"):
+class StoryOf(msgspec.Struct, Generic[Verdict_co], frozen=True, rename="camel"):
     """A pod. `sentence` says where a pending pod goes, or why it stays pending, as `berth explain`
     does, without the pod; "" for others. `attempts` are the latest, newest first.
 
@@ -100,12 +101,23 @@ class Story(msgspec.Struct, frozen=True, rename="camel"):
     labels: dict[str, str]
     conditions: list[StoryCondition]
     events: list[Happening] | None
-    decision: Decision | Failure | None = None
+    decision: Verdict_co | None = None
     problem: str = ""
     attempts: list[PastAttempt] = []
     changes: list[StoryChange] | None = None
     changes_problem: str = ""
     sentence: str = ""
+
+
+Story = StoryOf[Decision | Failure]
+
+
+def read_story(body: bytes) -> Story:
+    """Returns the story in JSON. Raises msgspec.ValidationError."""
+    try:
+        return msgspec.json.decode(body, type=StoryOf[Failure])
+    except msgspec.ValidationError:  # The decision is no failure.
+        return msgspec.json.decode(body, type=StoryOf[Decision])
 
 
 class AsPending(msgspec.Struct, frozen=True):

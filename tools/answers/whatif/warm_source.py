@@ -7,12 +7,12 @@ from collections.abc import Callable
 import msgspec
 
 from berth.actors.runtime.clock import Clock
-from berth.actors.scheduling.kube.core import Node, Pod
-from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.reading import Reader
 
 from ..feed.feed_source import Change
 from ..feed.poll import Look, follow
-from ..feed.rows import NodeRow, PodRow, node_row, pod_row
+from ..feed.rows import row_of_node, row_of_pod
 from ..feed.story import NOTHING_RECORDED, Story, undecided
 from .answer_process import AnswerProcess
 from .frames import StoryAsked
@@ -31,7 +31,6 @@ class WarmSource:
         self._warm = warm
         self._beside = beside
         self._clock = clock
-        self._node, self._pod = Reader(Node).convert, Reader(Pod).convert
 
     async def glance(self) -> None:
         return None
@@ -41,19 +40,7 @@ class WarmSource:
             objects = await self._warm.objects()
             return objects.get(NODES, {}), objects.get(PODS, {})
 
-        await follow(look, self._node_row, self._pod_row, put, self._clock)
-
-    def _node_row(self, document: Document) -> NodeRow | None:
-        try:
-            return node_row(self._node(document))
-        except UNREADABLE:
-            return None
-
-    def _pod_row(self, document: Document) -> PodRow | None:
-        try:
-            return pod_row(self._pod(document))
-        except UNREADABLE:
-            return None
+        await follow(look, row_of_node, row_of_pod, put, self._clock)
 
     async def story(
         self, namespace: str, name: str, *, decides: bool = True
@@ -64,4 +51,4 @@ class WarmSource:
         try:
             return await self._beside.story(StoryAsked(namespace, name, NOTHING_RECORDED, []))
         except RefusedError as refused:
-            return undecided(self._pod(pod), NOTHING_RECORDED, str(refused))
+            return undecided(Reader(Pod).convert(pod), NOTHING_RECORDED, str(refused))

@@ -16,8 +16,8 @@ from berth.actors.wiring.glance import Glance
 
 from ...answers.debug.debug_client import failures_in_words
 from ...answers.feed.feed import Frame
+from ...answers.feed.story import Story, read_story
 from .cluster_model import Began, Event
-from .story_lines import PodStory
 from .view_source import LostError
 
 SILENT_SECONDS = 30.0  # after which the connection counts as broken
@@ -47,7 +47,7 @@ class Page:
                         take(event)
         raise LostError(f"{self._url}: the server has ended the connection")
 
-    async def story(self, key: str) -> PodStory | None:
+    async def story(self, key: str) -> Story | None:
         namespace, _, name = key.partition("/")
         url = f"{self._url}/pods/{quote(namespace, safe='')}/{quote(name, safe='')}"
         timeout = aiohttp.ClientTimeout(total=STORY_SECONDS)
@@ -60,7 +60,7 @@ class Page:
                     return None
                 if response.status != HTTPStatus.OK:
                     raise LostError(f"{self._url}: {response.status} {response.reason}")
-                return msgspec.json.decode(await response.read(), type=PodStory)
+                return read_story(await response.read())
 
 
 @contextmanager

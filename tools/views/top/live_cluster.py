@@ -6,10 +6,10 @@ debug pages.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 import aiohttp
@@ -21,7 +21,6 @@ from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.client.access import Remote, remote
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
-from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed, WatchUpdate
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.exceptions import ungrouped
 from berth.actors.scheduling.decision.registry import RegistryError
@@ -42,16 +41,15 @@ from ...answers.debug.user_access import UserAccess, connection_of
 from ...answers.explain.cluster_source import CLASSES, SourceError, from_cluster
 from ...answers.explain.decider import Explainer
 from ...answers.feed.feed import FRAME_SECONDS, GLANCE_SECONDS, Board
-from ...answers.feed.feed_source import Change, NodeGone, PodGone
+from ...answers.feed.feed_source import NodeGone, PodGone
 from ...answers.feed.rows import node_row, pod_row
-from ...answers.feed.story import as_pending, story_of
+from ...answers.feed.story import Story, as_pending, story_of
+from ...answers.feed.watched_rows import put_rows
 from ...kubernetes.api.types.resources import BY_KIND
 from .cluster_model import Began, Event
 from .feed_client import lost_in_words
-from .story_lines import PodStory
 from .view_source import LostError
 
-T = TypeVar("T", Node, Pod)
 QPS, BURST = 20.0, 40
 NODES, PODS = BY_KIND["v1", "Node"].path(), BY_KIND["v1", "Pod"].path()
 
@@ -86,7 +84,7 @@ class Live:
                     await _watch(cluster, glance, take)
         raise AssertionError
 
-    async def story(self, key: str) -> PodStory | None:
+    async def story(self, key: str) -> Story | None:
         namespace, _, name = key.partition("/")
         with lost_in_words(self._target.server):
             try:
@@ -102,10 +100,7 @@ class Live:
             except (SourceError, ConnectionFailedError, ConfigError, RegistryError) as problem:
                 raise LostError(str(problem)) from None
         ask = partial(as_pending, pod, objects, self._configuration, self._gates)
-        story = await to_thread.run_sync(
-            story_of, pod, events, recorded, ask, limiter=self._telling
-        )
-        return msgspec.json.decode(msgspec.json.encode(story), type=PodStory)
+        return await to_thread.run_sync(story_of, pod, events, recorded, ask, limiter=self._telling)
 
     def _connection(self) -> Connection:
         connection = connection_of(self._target.kubeconfig, self._target.context)
@@ -144,10 +139,6 @@ async def _watch(cluster: Remote, glance: Callable[[], Any], take: Callable[[Eve
     take(Began())
     take(first)
 
-    async def follow(changes: AsyncIterator[Change]) -> None:
-        async for change in changes:
-            board.put(change)
-
     async def send_frames() -> None:
         while True:
             frame = board.take()
@@ -157,38 +148,13 @@ async def _watch(cluster: Remote, glance: Callable[[], Any], take: Callable[[Eve
 
     async with anyio.create_task_group() as group:
         nodes = cluster.follow(NODES, Node).changes({})
-        group.start_soon(follow, _changes(nodes, _node_name, node_row, NodeGone))
+        group.start_soon(put_rows, nodes, _node_name, node_row, NodeGone, board.put)
         pods = cluster.follow(PODS, Pod).changes({})
-        group.start_soon(follow, _changes(pods, key_of, pod_row, PodGone))
+        group.start_soon(put_rows, pods, key_of, pod_row, PodGone, board.put)
         group.start_soon(send_frames)
         while True:
             await anyio.sleep(GLANCE_SECONDS)
             take(await glance())
-
-
-async def _changes(
-    updates: AsyncIterator[WatchUpdate[T]],
-    name: Callable[[T], str],
-    row: Callable[[T], Change],
-    gone: Callable[[str], Change],
-) -> AsyncIterator[Change]:
-    """Yields the rows of objects, and the names of those that are gone."""
-    names: set[str] = set()
-    async for update in updates:
-        match update:
-            case ObjectsListed(items):
-                listed = set(map(name, items))
-                for each in names - listed:
-                    yield gone(each)
-                names = listed
-                for item in items:
-                    yield row(item)
-            case ObjectChanged(item):
-                names.add(name(item))
-                yield row(item)
-            case ObjectDeleted(item):
-                names.discard(name(item))
-                yield gone(name(item))
 
 
 def _node_name(node: Node) -> str:

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
 
-import msgspec
-
-from ...answers.explain.decision import NodeVerdict, Preemption
-from ...answers.feed.story import Happening, PastAttempt, StoryChange, StoryCondition
+from ...answers.explain.decision import Failure
+from ...answers.feed.story import PastAttempt, Story
 from .columns import Line, counted
 
 MOST_NODES = 200
@@ -19,40 +17,7 @@ _FRACTION = re.compile(r"\.\d+Z\Z")
 WHO = {"wait": "nobody has to do it", "owner": "the pod's owner", "admin": "an admin"}
 
 
-class Decided(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer about a decision: explain's Decision, or its Failure, which has the error."""
-
-    error: str = ""
-    prefilter: NodeVerdict | None = None
-    filter: dict[str, NodeVerdict] = {}
-    total: dict[str, int] = {}
-    best: list[str] = []
-    hosts: list[str] = []
-    message: str | None = None
-    preemption: Preemption | None = None
-    preemption_message: str | None = None
-
-
-class PodStory(msgspec.Struct, frozen=True, rename="camel"):
-    """A Story of the page."""
-
-    key: str
-    node: str
-    phase: str
-    scheduler: str
-    priority: int
-    created: str
-    conditions: list[StoryCondition] = []
-    events: list[Happening] = []
-    sentence: str = ""
-    decision: Decided | None = None
-    problem: str = ""
-    attempts: list[PastAttempt] = []
-    changes: list[StoryChange] | None = None
-    changes_problem: str = ""
-
-
-def lines_of(story: PodStory) -> Iterator[Line]:
+def lines_of(story: Story) -> Iterator[Line]:
     """Returns the lines of a story, which may be longer than the terminal is wide."""
     yield ((f"{story.node or 'no node'}, {story.phase or 'Pending'}, ", ""), _priority(story))
     for condition in () if story.sentence else story.conditions:
@@ -73,7 +38,7 @@ def lines_of(story: PodStory) -> Iterator[Line]:
     yield from _section("Events")
     if not story.events:
         yield (("No event.", "dim"),)
-    for happening in story.events:
+    for happening in story.events or ():
         kind = "warn" if happening.type == "Warning" else ""
         times = f" x {happening.count:,}" if happening.count > 1 else ""
         at = _FRACTION.sub("Z", happening.time)
@@ -84,7 +49,7 @@ def lines_of(story: PodStory) -> Iterator[Line]:
         yield ((f"{condition.type} {condition.status} since {condition.time} {why}", ""),)
 
 
-def _priority(story: PodStory) -> tuple[str, str]:
+def _priority(story: Story) -> tuple[str, str]:
     scheduler = story.scheduler or "no scheduler"
     return f"priority {story.priority:,}, {scheduler}, created {story.created}", "dim"
 
@@ -94,7 +59,7 @@ def _section(title: str) -> Iterator[Line]:
     yield ((title, "head"),)
 
 
-def _changes(story: PodStory) -> Iterator[Line]:
+def _changes(story: Story) -> Iterator[Line]:
     for change in story.changes or ():
         yield ((change.sentence, "good"), (f" ({WHO.get(change.who, change.who)})", "dim"))
     if story.changes_problem:
@@ -121,9 +86,9 @@ def _attempt(attempt: PastAttempt) -> Iterator[Line]:
         yield ((f"  {attempt.message}", ""),)
 
 
-def _decision(story: PodStory) -> Iterator[Line]:
+def _decision(story: Story) -> Iterator[Line]:
     decision = story.decision
-    if decision is None or decision.error:
+    if decision is None or isinstance(decision, Failure):
         yield ((story.problem if decision is None else decision.error, "warn"),)
         return
     if decision.total:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn, Protocol
 
+from ...answers.feed.story import Story
 from .cluster_model import Event
-from .story_lines import PodStory
 
 
 class LostError(Exception):
@@ -20,6 +20,6 @@ class ViewSource(Protocol):
         """
         ...
 
-    async def story(self, key: str) -> PodStory | None:
+    async def story(self, key: str) -> Story | None:
         """Returns the story of a pod; None if there is no such pod. Raises LostError."""
         ...

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 
 from ...answers.feed.rows import NodeRow, PodRow
+from ...answers.feed.story import Story
 from .cluster_model import ClusterModel
 from .columns import Cell, Line, ScreenColumn, bar, counted, sparkline, wrapped
-from .story_lines import PodStory, lines_of
+from .story_lines import lines_of
 
 ZONE = "topology.kubernetes.io/zone"
 USUAL = ("cpu", "memory", "pods", "ephemeral-storage")
@@ -263,7 +264,7 @@ class StoryOf(View):
     def __init__(self, key: str) -> None:
         self.key = key
         self.title = key
-        self.told: PodStory | None = None
+        self.told: Story | None = None
         self.problem = "Asking every plugin about every node."
 
     def rows(self, cluster: ClusterModel, text: str, now: float, width: int) -> Sequence[Line]:

@@ -14,8 +14,9 @@ from berth.config.load import from_mapping
 from berth.tools.answers.explain.decision import Decision
 from berth.tools.answers.feed.feed_source import Change, NodeGone, PodGone
 from berth.tools.answers.feed.rows import NodeRow, PodRow
+from berth.tools.answers.feed.watched_rows import PAUSE_EVERY
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.demo.page_source import NODES, PAUSE_EVERY, EmbeddedSource
+from berth.tools.demo.page_source import NODES, EmbeddedSource
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.page import QUIET, FilledSource

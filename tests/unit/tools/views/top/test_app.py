@@ -13,11 +13,10 @@ from textual.pilot import Pilot
 
 from berth.actors.wiring.glance import QueuedPod, Rejections
 from berth.tools.answers.feed.feed import Frame
-from berth.tools.answers.feed.story import StoryChange
+from berth.tools.answers.feed.story import Story, StoryChange
 from berth.tools.views.top import app
 from berth.tools.views.top.app import Top
 from berth.tools.views.top.cluster_model import Began, ClusterModel
-from berth.tools.views.top.story_lines import PodStory
 from tests.kit.page import QUIET, node_of, pod_of
 from tests.kit.top import Filled, screen_of, shows
 
@@ -37,8 +36,17 @@ def filled() -> Filled:
     watched = Filled(
         Began(), Frame(nodes=nodes, pods=[*pods, pod_of("shop/big", message=MESSAGE)]), GLANCE
     )
-    told = PodStory(
-        "shop/big", "", "Pending", "s", 0, "", changes=[StoryChange("owner", "Request less.")]
+    told = Story(
+        "shop/big",
+        "",
+        "Pending",
+        "s",
+        0,
+        "",
+        {},
+        [],
+        [],
+        changes=[StoryChange("owner", "Request less.")],
     )
     watched.stories["shop/big"] = told
     return watched
@@ -149,7 +157,7 @@ async def test_hostile_names_are_shown_as_they_are_at_any_size(size: tuple[int, 
     watched = Filled(
         Began(), Frame(nodes=[node], pods=[pod_of(HOSTILE, HOSTILE, message=HOSTILE)]), glance
     )
-    watched.stories[HOSTILE] = PodStory(HOSTILE, HOSTILE, HOSTILE, HOSTILE, 0, HOSTILE)
+    watched.stories[HOSTILE] = Story(HOSTILE, HOSTILE, HOSTILE, HOSTILE, 0, HOSTILE, {}, [], [])
     async with looking(watched, size) as pilot:
         await shows(pilot, lambda text: "cluster 1" in text)
         for keys in ("1", "enter", "enter", "2", "enter", "3", "enter", "4", "question_mark"):
@@ -204,7 +212,7 @@ async def test_a_story_is_told_again_when_its_pod_changes() -> None:
         await shows(pilot, lambda text: "leading" in text)
         await pilot.press("2", "enter")
         await shows(pilot, lambda text: "Request less." in text)
-        watched.stories["shop/big"] = PodStory("shop/big", "node-7", "Running", "s", 0, "")
+        watched.stories["shop/big"] = Story("shop/big", "node-7", "Running", "s", 0, "", {}, [], [])
         watched.put(Frame(pods=[pod_of("shop/big", "node-7")]))
         await shows(pilot, lambda text: "node-7, Running" in text)
         del watched.stories["shop/big"]

@@ -11,8 +11,9 @@ from berth.tools.answers.feed.story import (
     Story,
     StoryChange,
     StoryCondition,
+    read_story,
 )
-from berth.tools.views.top.story_lines import PodStory, lines_of
+from berth.tools.views.top.story_lines import lines_of
 
 MESSAGE = "0/2 nodes are available: 2 Insufficient cpu."
 PENDING = StoryCondition("PodScheduled", "False", "Unschedulable", MESSAGE, "2026-01-01T00:00:00Z")
@@ -24,7 +25,7 @@ FITS = NodeVerdict("Success", "", [])
 def told(**fields: object) -> list[str]:
     """Returns the lines about a story that has come over the wire."""
     sent = msgspec.json.encode(msgspec.structs.replace(STORY, **fields))
-    lines = lines_of(msgspec.json.decode(sent, type=PodStory))
+    lines = lines_of(read_story(sent))
     return ["".join(text for text, _ in line) for line in lines]
 
 
