@@ -15,8 +15,8 @@ import msgspec
 import pytest
 from playwright.async_api import Browser, expect
 
+from berth.tools.answers.whatif.answer_process import Answered
 from berth.tools.answers.whatif.conclusion import Kept, Pending, Result, Returned, WithoutPods
-from berth.tools.answers.whatif.frames import Answered
 from berth.tools.answers.whatif.fullness import Fullness, NodeChange
 from berth.tools.answers.whatif.placement import Deleted, Evicted, Lost, Placed
 from berth.tools.answers.whatif.whatif_endpoint import WhatIfs

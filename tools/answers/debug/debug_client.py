@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
-from typing import Any
 
 import aiohttp
 import anyio
@@ -16,7 +15,7 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.rest import in_words
 from berth.actors.scheduling.kube.meta import Status
 
-from ..terminal.options import context_option
+from ..terminal.options import context_option, struct_options
 from .leader_pod import NoLeaderError, forwarded
 from .user_access import DEFAULT_SERVER, Trust, UserAccess, connection_of
 
@@ -69,7 +68,9 @@ class DebugTarget(msgspec.Struct, frozen=True):
             )
 
 
-_OPTIONS = (
+target_options = struct_options(
+    DebugTarget,
+    "target",
     click.option(
         "--server",
         default=DEFAULT_SERVER,
@@ -106,13 +107,6 @@ _OPTIONS = (
         help="Do not verify the scheduler's certificate, which may be of its own making.",
     ),
 )
-
-
-def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of a DebugTarget to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 @contextmanager

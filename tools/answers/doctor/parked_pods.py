@@ -16,11 +16,10 @@ from berth.actors.scheduling.decision.failures import PluginError
 from berth.actors.scheduling.decision.outcome import Choice
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.sampling import every_node
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.cluster_source import ClusterQuestion, Document, SourceError
-from ..explain.decider import Attempt, Explainer, decided
+from ..explain.decider import Attempt, Explainer, decided, fitting
 from ..explain.decision import Decision, Failure
 from ..explain.eviction_story import eviction
 from ..explain.subject import standing
@@ -168,18 +167,14 @@ def _key(pod: Document) -> str:
 
 
 def _fitting_nodes(attempt: Attempt) -> tuple[str, ...]:
-    """Returns the nodes that the pod fits on. Without extenders, neither scores nor verdicts in
-    words are needed: they would take most of the time.
-    """
+    """Returns the nodes that the pod fits on, also by what extenders say."""
     if attempt.configuration.extenders:
         explained = decided(attempt)
         return _feasible(explained.decision) if isinstance(explained.outcome, Choice) else ()
     try:
-        plain = Plain(attempt.profile, attempt.info, attempt.snapshot)
-        rows = plain.order[every_node(plain)[0]]
+        return tuple(fitting(Plain(attempt.profile, attempt.info, attempt.snapshot)))
     except PluginError:
         return ()
-    return tuple(plain.snapshot.columns.names[row] for row in rows.tolist())
 
 
 def _feasible(decision: Decision | Failure) -> tuple[str, ...]:

@@ -14,8 +14,10 @@ import msgspec
 
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.scheduling.decision.outcome import Choice, Outcome
+from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.scheduling.decision.sampling import every_node
 from berth.actors.scheduling.framework.questions import run_without_extenders
 from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.kube.core import Pod
@@ -161,6 +163,14 @@ class Explainer:
         for item in () if before is None else decoded(before, self.kinds):
             self.handle.objects.drop(item)
         self.handle.objects.hold(items, more=True)
+
+
+def fitting(plain: Plain) -> list[str]:
+    """Returns the nodes that a pod fits on. No extender is asked, and there are neither scores nor
+    verdicts in words, which would take most of the time. Raises PluginError.
+    """
+    names = plain.snapshot.columns.names
+    return [names[row] for row in plain.order[every_node(plain)[0]].tolist()]
 
 
 def answer(question: ClusterQuestion) -> Explanation:

@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
+import msgspec
 
 from ..manifests.manifest_files import paths_of
 from ..manifests.manifests import Findings, ManifestError, Reading
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-master_option = click.option(
-    "--master", default="", metavar="URL", help="The cluster: a live one, by its API server's URL."
-)
 
 context_option = click.option(
     "--context", default="", metavar="NAME", help="The context of the kubeconfig."
@@ -26,6 +23,25 @@ context_option = click.option(
 config_option = click.option(
     "--config", "file", type=click.Path(), metavar="FILE", help="A KubeSchedulerConfiguration file."
 )
+
+
+def struct_options(
+    kind: type[msgspec.Struct], name: str, *options: Callable[[Any], Any]
+) -> Callable[[Function], Function]:
+    """Returns the options that give the fields of a struct. The command gets it by this name."""
+
+    def add(function: Function) -> Function:
+        @wraps(function)
+        def command(*args: Any, **given: Any) -> Any:
+            fields = {field: given.pop(field) for field in kind.__struct_fields__}
+            return function(*args, **{name: kind(**fields)}, **given)
+
+        with_options: Any = command
+        for option in reversed(options):
+            with_options = option(with_options)
+        return cast("Function", with_options)
+
+    return add
 
 
 class _Manifests(click.ParamType[list[Path]]):
@@ -81,24 +97,6 @@ def exit_with(reading: Reading) -> None:
     """Ends the command with exit code 1 if some objects of its files could not be used."""
     if reading.findings.problems:
         click.get_current_context().exit(1)
-
-
-def cluster_options(function: Function) -> Function:
-    """Adds the options `paths`, `kubeconfig`, `context` and `master`: a live cluster, files, or
-    both.
-    """
-    manifests = manifest_options(
-        "The cluster, or with --kubeconfig or --master what is added to it: manifests, "
-        "folders of them, or - for standard input; repeatable."
-    )
-    kubeconfig = click.option(
-        "--kubeconfig",
-        default="",
-        metavar="FILE",
-        help="The cluster: a live one, by its kubeconfig. Without -f, $KUBECONFIG or "
-        "~/.kube/config.",
-    )
-    return manifests(kubeconfig(context_option(master_option(function))))
 
 
 def top_option(rows: str) -> Callable[[Function], Function]:

@@ -24,7 +24,17 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 
 from ..feed.story import story_of
-from .frames import LENGTH, Answered, Asked, Changed, Configured, Frame, StoryAsked, Told, framed
+from .answer_process import (
+    LENGTH,
+    Answered,
+    Asked,
+    Changed,
+    Configured,
+    Frame,
+    StoryAsked,
+    Told,
+    framed,
+)
 from .memory import PROCESS, data_bytes
 from .question import TOO_MUCH, answered, question_of
 from .question_refusals import RefusedError

@@ -13,7 +13,7 @@ from berth.actors.client.rest import ApiError
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.cluster_source import paths_of
-from .frames import Answered
+from .answer_process import Answered
 from .question import Question, answer, question_of
 from .start_cluster import BESIDES
 from .tried_documents import Document, Documents

@@ -127,16 +127,21 @@ def _is_number(word: str, *, negative: bool) -> bool:
     return digits.isascii() and digits.isdigit()
 
 
-def from_file(path: Path) -> list[Written]:
-    """Returns the steps of a YAML list. Raises SourceError."""
+def document_in(path: Path) -> object:
+    """Returns the one document of a YAML file. Raises SourceError."""
     try:
         contents = [content for content in documents(path.read_bytes()) if content is not None]
     except (OSError, YamlError) as problem:
         raise SourceError(f"{path}: cannot be read: {problem}") from None
     if len(contents) != 1:
         raise SourceError(f"{path}: expected one document, found {len(contents)}")
+    return contents[0]
+
+
+def from_file(path: Path) -> list[Written]:
+    """Returns the steps of a YAML list. Raises SourceError."""
     try:
-        return msgspec.convert(contents[0], list[Written])
+        return msgspec.convert(document_in(path), list[Written])
     except msgspec.ValidationError as invalid:
         problem_at = path_first(invalid, Content)
         raise SourceError(f"{path}: expected a list of steps: {problem_at}") from None

@@ -25,13 +25,21 @@ from berth.actors.client.watch import (
     Reflector,
     WatchUpdate,
 )
-from berth.actors.runtime.clock import SystemClock
+from berth.actors.runtime.clock import Clock, SystemClock
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.telemetry.klog import printable
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.cluster_source import REQUIRED, SourceError, can_be_read, paths_of
 from ..explain.decider import Explainer
 from ..explain.document_cluster import decoded
+from ..feed.feed_source import Change
+from ..feed.poll import Look, follow
+from ..feed.rows import row_of_node, row_of_pod
+from ..feed.story import NOTHING_RECORDED, Story, undecided
+from .answer_process import AnswerProcess, StoryAsked
+from .question_refusals import RefusedError
 from .start_cluster import BESIDES
 
 Document = dict[str, Any]
@@ -39,6 +47,8 @@ Update = WatchUpdate[Document]
 MOST_UPDATES = 500  # that a thread reads at a time
 Kind = tuple[str, str]  # apiVersion and kind
 Changes = list[tuple[str, Document | None]]  # what takes the place of a name, None for nothing
+
+NODES, PODS = ("v1", "Node"), ("v1", "Pod")
 
 
 class WarmCluster:
@@ -165,6 +175,38 @@ class WarmCluster:
                 objects[name] = document
         if changes:
             self._copies.pop(kind, None)
+
+
+class WarmSource:
+    """The Source of a cluster without a scheduler. Stories have neither events nor attempts."""
+
+    schedules = False
+
+    def __init__(self, warm: WarmCluster, beside: AnswerProcess, clock: Clock) -> None:
+        self._warm = warm
+        self._beside = beside
+        self._clock = clock
+
+    async def glance(self) -> None:
+        return None
+
+    async def follow(self, put: Callable[[Change], None]) -> None:
+        async def look() -> Look[Document]:
+            objects = await self._warm.objects()
+            return objects.get(NODES, {}), objects.get(PODS, {})
+
+        await follow(look, row_of_node, row_of_pod, put, self._clock)
+
+    async def story(
+        self, namespace: str, name: str, *, decides: bool = True
+    ) -> Story | msgspec.Raw | None:
+        pod = (await self._warm.objects()).get(PODS, {}).get(f"{namespace}/{name}")
+        if pod is None:
+            return None
+        try:
+            return await self._beside.story(StoryAsked(namespace, name, NOTHING_RECORDED, []))
+        except RefusedError as refused:
+            return undecided(Reader(Pod).convert(pod), NOTHING_RECORDED, str(refused))
 
 
 def _name(document: Document) -> str:

@@ -26,8 +26,7 @@ from berth.actors.wiring.view import View
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..feed.offers import Weights
-from .answer_process import AnswerProcess, Objects
-from .frames import Answered
+from .answer_process import Answered, AnswerProcess, Objects
 from .question_refusals import Arrivals, RefusedError, Turns
 
 IDLE_SECONDS = 900.0

@@ -50,13 +50,7 @@ WIDE = 200
 def debug(
     ctx: click.Context,
     sections: tuple[str, ...],
-    server: str,
-    leader: bool,
-    lease: str,
-    kubeconfig: str | None,
-    context: str,
-    certificate_authority: str | None,
-    insecure: bool,
+    target: DebugTarget,
     pod: str | None,
     output: str,
 ) -> None:
@@ -78,12 +72,9 @@ def debug(
     key = pod if pod is None or "/" in pod else f"default/{pod}"
     names = sections or tuple(SECTIONS)
     paths = [f"/debug/{name}" for name in names] if key is None else [f"/debug/pods/{quote(key)}"]
-    target = DebugTarget(
-        server, leader, lease, kubeconfig, context, certificate_authority, insecure
-    )
     bodies = target.fetch(paths)
     differ = False
-    with failures_in_words(server):
+    with failures_in_words(target.server):
         if key is None:
             differ = _show(names, bodies, output)
         else:

@@ -69,13 +69,7 @@ MOST_OTHERS = 20  # rows
 def doctor(
     ctx: click.Context,
     pod: str | None,
-    server: str,
-    leader: bool,
-    lease: str,
-    kubeconfig: str | None,
-    context: str,
-    certificate_authority: str | None,
-    insecure: bool,
+    target: DebugTarget,
     file: str | None,
     feature_gates: tuple[str, ...],
     apart: float,
@@ -96,9 +90,6 @@ def doctor(
     """
     configure_logs(quiet=True)
     key = pod if pod is None or "/" in pod else f"default/{pod}"
-    target = DebugTarget(
-        server, leader, lease, kubeconfig, context, certificate_authority, insecure
-    )
     try:
         configuration = load_file(file) if file else from_mapping(None)
         explainer = Explainer(configuration, gates_from(feature_gates))

@@ -55,9 +55,10 @@ from ...answers.explain.volume_words import demands
 from ...answers.explain.words import listed, shown
 from ...answers.manifests.manifests import Reading
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
-from ...answers.terminal.options import cluster_options, config_option, exit_with, top_option
+from ...answers.terminal.options import config_option, exit_with, top_option
 from ...answers.terminal.sheet import Sheet
 from ...kubernetes.api.types.resources import Kind
+from .cluster_options import cluster_options
 
 
 @click.command()
@@ -89,9 +90,7 @@ def explain(
     name: str | None,
     paths: tuple[Path, ...],
     reading: Reading,
-    kubeconfig: str,
-    context: str,
-    master: str,
+    live: Live,
     pod: str | None,
     namespace: str,
     all_namespaces: bool,
@@ -136,7 +135,7 @@ def explain(
         configuration = load_file(file) if file else from_mapping(None)
         explainer = Explainer(configuration, gates)
         subject = Subject.parse(name or pod or "", namespace)
-        objects = _objects(paths, reading, Live(kubeconfig, context, master), explainer, subject)
+        objects = _objects(paths, reading, live, explainer, subject)
         if subject.name:
             subject = subject.settled(objects if paths else ())
             question = question_about(subject, objects, configuration)

@@ -27,19 +27,17 @@ from ...answers.manifests.manifests import Reading
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
 from ...answers.terminal.options import (
     config_option,
-    context_option,
     manifest_options,
-    master_option,
 )
 from ...answers.terminal.signal_end import signals_that_end
 from ...answers.whatif.answer_process import AnswerProcess
 from ...answers.whatif.question_refusals import RefusedError
-from ...answers.whatif.warm_cluster import Document, WarmCluster
-from ...answers.whatif.warm_source import WarmSource
+from ...answers.whatif.warm_cluster import Document, WarmCluster, WarmSource
 from ...answers.whatif.weights import weights_of
 from ...answers.whatif.whatif_endpoint import WhatIfs
 from ..page.page import ClusterPage
 from ..page.page_server import local_site
+from .cluster_options import live_options
 
 COLLECT = (100_000, 50, 100)
 NO_STEPS = b'{"steps": [], "nodes": "changed"}'
@@ -56,14 +54,9 @@ class Served(msgspec.Struct, frozen=True):
 
 @click.command()
 @manifest_options("The cluster: manifests, folders of them, or - for standard input; repeatable.")
-@click.option(
-    "--kubeconfig",
-    default="",
-    metavar="FILE",
-    help="The cluster: a live one, which is watched. Without -f, $KUBECONFIG or ~/.kube/config.",
+@live_options(
+    "The cluster: a live one, which is watched. Without -f, $KUBECONFIG or ~/.kube/config."
 )
-@context_option
-@master_option
 @config_option
 @feature_gates_option
 @click.option(
@@ -83,9 +76,7 @@ class Served(msgspec.Struct, frozen=True):
 def serve(
     paths: tuple[Path, ...],
     reading: Reading,
-    kubeconfig: str,
-    context: str,
-    master: str,
+    live: Live,
     file: str | None,
     feature_gates: tuple[str, ...],
     port: int,
@@ -103,7 +94,6 @@ def serve(
     """
     configure_logs(quiet=True)
     gc.set_threshold(*COLLECT)
-    live = Live(kubeconfig, context, master)
     if paths and live.is_named:
         raise click.UsageError("expected files or a live cluster, got both")
     try:

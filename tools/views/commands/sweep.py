@@ -16,7 +16,7 @@ from berth.actors.telemetry.logs import configure_logs
 
 from ...answers.explain.cluster_source import NO_ANSWER, Live
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
-from ...answers.terminal.options import context_option, master_option, top_option
+from ...answers.terminal.options import top_option
 from ...answers.terminal.sheet import Sheet
 from ...answers.whatif.sweep import process_pool, ray_pool
 from ...answers.whatif.sweep.cell import Failed, Outcome
@@ -25,6 +25,7 @@ from ...answers.whatif.sweep.definition import Definition, NamedFile, definition
 from ...answers.whatif.sweep.plan import Cell, digest_of, plan_of
 from ...answers.whatif.sweep.results_file import Header, Results, opened
 from ...answers.whatif.sweep.sweep_report import as_csv, as_json, show
+from .cluster_options import live_options
 
 INTERRUPTED = 130
 
@@ -44,14 +45,7 @@ class _Problem(click.ClickException):
     help="The cluster, or with --kubeconfig or --master what is added to it: manifests, or folders "
     "of them; repeatable.",
 )
-@click.option(
-    "--kubeconfig",
-    default="",
-    metavar="FILE",
-    help="The cluster: a live one, by its kubeconfig. Without a cluster, it is empty.",
-)
-@context_option
-@master_option
+@live_options("The cluster: a live one, by its kubeconfig. Without a cluster, it is empty.")
 @click.option(
     "--workload",
     multiple=True,
@@ -120,9 +114,7 @@ class _Problem(click.ClickException):
 def sweep(
     file: Path | None,
     paths: tuple[str, ...],
-    kubeconfig: str,
-    context: str,
-    master: str,
+    live: Live,
     workload: tuple[str, ...],
     types: tuple[str, ...],
     counts: str | None,
@@ -180,7 +172,7 @@ def sweep(
             cluster=[*definition.cluster, *paths],
             workload=[*definition.workload, *workload],
         )
-        plan = plan_of(definition, Live(kubeconfig, context, master), gates)
+        plan = plan_of(definition, live, gates)
         encoded, cells = plan.encoded(), plan.cells()
         with opened(results_file, Header(digest_of(encoded), len(cells))) as results:
             left = [cell for cell in cells if cell.number not in results.by_cell]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 
 import anyio
 import click
-import msgspec
 
 from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.decision.registry import RegistryError
@@ -40,7 +38,7 @@ def top(
     page: str | None,
     file: str | None,
     feature_gates: tuple[str, ...],
-    **target: str | bool | None,
+    target: DebugTarget,
 ) -> None:
     """Look at a cluster and its scheduler on this terminal, live.
 
@@ -76,15 +74,12 @@ async def _look(watched: ViewSource) -> str:
     return never_there
 
 
-def _live(
-    file: str | None, feature_gates: tuple[str, ...], target: Mapping[str, str | bool | None]
-) -> ViewSource:
+def _live(file: str | None, feature_gates: tuple[str, ...], target: DebugTarget) -> ViewSource:
     from ..top.live_cluster import Live
 
-    scheduler = msgspec.convert(target, DebugTarget)
-    scheduler.check()
+    target.check()
     configuration = load_file(file) if file else from_mapping(None)
-    return Live(scheduler, configuration, gates_from(feature_gates))
+    return Live(target, configuration, gates_from(feature_gates))
 
 
 def _page(url: str) -> ViewSource:

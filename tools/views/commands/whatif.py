@@ -22,7 +22,7 @@ from ...answers.explain.slow_answer import telling
 from ...answers.explain.words import listed, shown
 from ...answers.manifests.manifests import Reading
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
-from ...answers.terminal.options import cluster_options, config_option, exit_with, top_option
+from ...answers.terminal.options import config_option, exit_with, top_option
 from ...answers.terminal.sheet import Sheet
 from ...answers.whatif.conclusion import Result
 from ...answers.whatif.fullness import Fullness, NodeChange
@@ -30,6 +30,7 @@ from ...answers.whatif.start_cluster import cluster_of
 from ...answers.whatif.steps import StepError, from_file, sentence_of, steps_of
 from ...answers.whatif.trial import result_of
 from ...answers.whatif.tried_documents import Documents
+from .cluster_options import cluster_options
 
 
 class _Problem(click.ClickException):
@@ -88,9 +89,7 @@ def whatif(
     steps: tuple[str, ...],
     paths: tuple[Path, ...],
     reading: Reading,
-    kubeconfig: str,
-    context: str,
-    master: str,
+    live: Live,
     file_of_steps: Path | None,
     namespace: str,
     file: str | None,
@@ -127,7 +126,6 @@ def whatif(
         written = [*(from_file(file_of_steps) if file_of_steps else ()), *steps]
         parsed = steps_of(written)
         configuration = load_file(file) if file else from_mapping(None)
-        live = Live(kubeconfig, context, master)
         objects = cluster_of(paths, live, Explainer(configuration, gates).kinds, reading)
         documents = Documents(objects, configuration, gates)
         with telling():

@@ -53,7 +53,7 @@ def why(
     every: bool,
     file: str | None,
     output: str,
-    **target: str | bool | None,
+    target: DebugTarget,
 ) -> None:
     """Tell why a pod is on its node, or why it waits.
 
@@ -73,20 +73,19 @@ def why(
     key = pod if "/" in pod else f"{namespace}/{pod}"
     if key.count("/") != 1 or not all(key.split("/")):
         raise click.UsageError(f"expected [NAMESPACE/]NAME of a pod, got {pod!r}")
-    scheduler = msgspec.convert(target, DebugTarget)
-    page = _page(key, scheduler) if file is None else _page_of(key, file)
+    page = _page(key, target) if file is None else _page_of(key, file)
     chosen = page.attempts
     if limit is not None:
         chosen = _attempts_until(limit, chosen)
     if attempt is not None:
         chosen = tuple(each for each in chosen if each.number == attempt)
     if not page.attempts and file is None and at is None and attempt is None:
-        events = events_about(key, "" if page.pod is None else page.pod.uid, scheduler)
+        events = events_about(key, "" if page.pod is None else page.pod.uid, target)
         if page.pod is not None or events:
             _print_answer(page, lines_of_pod(key, page, events), output, events)
             return
     if not chosen:
-        near = near_pod(key, scheduler) if file is None and not page.attempts else ""
+        near = near_pod(key, target) if file is None and not page.attempts else ""
         raise NoAnswerError(_no_attempt(key, page, file) + near)
     shown, all_attempts = chosen if every else _last(chosen), page.attempts
     page = msgspec.structs.replace(page, attempts=shown)
@@ -97,7 +96,7 @@ def why(
             page, [*lines_of(page, shown), *(_lines_of_holds(page) if last else ())], output
         )
         return
-    events = events_about(key, uid, scheduler)
+    events = events_about(key, uid, target)
     _print_answer(page, [*lines_of(page, shown), *lines_of_end(page, events)], output, events)
 
 

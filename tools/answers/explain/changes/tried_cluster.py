@@ -14,7 +14,7 @@ import numpy as np
 from berth.actors.scheduling.decision.algorithm import schedule_pod
 from berth.actors.scheduling.decision.failures import PluginError
 from berth.actors.scheduling.decision.outcome import Outcome, Unfit
-from berth.actors.scheduling.decision.plain import NO_ROWS, Plain
+from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.sampling import every_node
 from berth.actors.scheduling.framework.post_filter import Nomination
 from berth.actors.scheduling.framework.questions import run_without_extenders
@@ -24,11 +24,10 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.scheduling.model.vectors import Ints
 from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
 
 from ..cluster_source import ClusterQuestion, SourceError
-from ..decider import Attempt, Explainer
+from ..decider import Attempt, Explainer, fitting
 from ..decision import First
 from .edit import Action, Document, Edit
 
@@ -139,8 +138,7 @@ class World:
 
     def nodes(self) -> list[str]:
         """Returns the nodes that the pod fits on now, sorted."""
-        names = self._snapshot.columns.names
-        return self._counted(names[row] for row in self._answer(_fitting, NO_ROWS).tolist())
+        return self._counted(self._answer(fitting, []))
 
     def helped_by_room(self) -> list[str]:
         """Returns the nodes that the pod may fit on if other pods leave, sorted."""
@@ -236,11 +234,6 @@ class World:
             del self._documents[place]
         else:
             self._documents[place] = document
-
-
-def _fitting(plain: Plain) -> Ints:
-    """Returns the rows of the nodes that a pod fits on."""
-    return np.asarray(plain.order[every_node(plain)[0]])
 
 
 def _helped_by_room(plain: Plain) -> list[str]:

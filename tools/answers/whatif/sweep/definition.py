@@ -8,10 +8,9 @@ from typing import Annotated
 
 import msgspec
 
-from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
-
 from ...explain.cluster_source import SourceError
 from ...manifests.manifests import SUFFIXES
+from ..steps import document_in
 
 DEFAULT = "default"
 MOST_NUMBERS = 100_000
@@ -59,13 +58,7 @@ class Definition(_Strict, frozen=True):
 def definition_of(path: Path) -> Definition:
     """Reads a sweep's file. The paths in it are relative to its folder. Raises SourceError."""
     try:
-        contents = [content for content in documents(path.read_bytes()) if content is not None]
-    except (OSError, YamlError) as problem:
-        raise SourceError(f"{path}: cannot be read: {problem}") from None
-    if len(contents) != 1:
-        raise SourceError(f"{path}: expected one document, found {len(contents)}")
-    try:
-        definition = msgspec.convert(contents[0], Definition)
+        definition = msgspec.convert(document_in(path), Definition)
     except msgspec.ValidationError as invalid:
         raise SourceError(f"{path}: {invalid}") from None
 
