@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 def first_of(problem: BaseException) -> BaseException:
-    """Returns the first exception inside a group and the groups in it; another one is itself."""
+    """Returns the first exception that is inside a group; one that is no group is returned."""
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     return problem

@@ -101,8 +101,8 @@ class FailedAttempt(ABC):
     @property
     @abstractmethod
     def seen_by(self) -> PodTemplate | None:
-        """The pod's template, for `supposing`, if no filter that concerns the pod looks at other
-        requests, ports and disks of other pods than those that the pod has itself; otherwise None.
+        """The pod's template, for `supposing`, if all filters that concern the pod compare only the
+        requests, ports and disks that it has itself with those of other pods; otherwise None.
         """
 
     @property

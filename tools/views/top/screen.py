@@ -1,4 +1,4 @@
-"""The view, with what its process logs."""
+"""The screen of `berth top`, on which the log of the process becomes news."""
 
 from __future__ import annotations
 

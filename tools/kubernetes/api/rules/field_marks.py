@@ -170,9 +170,9 @@ def _check(mark: str) -> Check:
         case "form":
             return FORMS[argument]
         case "max-bytes":
-            return partial(_short, int(argument))
+            return partial(_too_long_value, int(argument))
         case "max-items":
-            return partial(_few, int(argument))
+            return partial(_too_many_items, int(argument))
         case "unique":
             return partial(_unique, argument)
         case _:
@@ -191,11 +191,11 @@ def _at_least(low: int, path: str, value: Any) -> list[str]:
     return least(path, value, low)
 
 
-def _short(most: int, path: str, value: Any) -> list[str]:
+def _too_long_value(most: int, path: str, value: Any) -> list[str]:
     return [too_long(path, most)] if len(value.encode()) > most else []
 
 
-def _few(most: int, path: str, value: Any) -> list[str]:
+def _too_many_items(most: int, path: str, value: Any) -> list[str]:
     return [too_many(path, len(value), most)] if len(value) > most else []
 
 
