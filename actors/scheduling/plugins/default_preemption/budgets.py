@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -28,6 +28,7 @@ from ...model.vectors import any_true
 NO_BUDGETS: Ints = np.zeros(0, dtype=np.int64)
 NONE_EXCEEDED: Bools = np.zeros(0, dtype=np.bool_)
 MOST_KEPT = 1 << 20  # numbers of budgets that are kept for classes of pods
+MOST_WITNESSES = 1 << 14
 CLASS = 64  # numbers that take as much memory as a class without budgets
 MOST_WORN = 16  # numbers of budgets that were replaced, besides as many as there are budgets
 # The steps of reading a requirement, to which each of its values adds one; a budget adds as many as
@@ -171,8 +172,11 @@ class NamespaceBudgets:
         self._classes: dict[Distinguished, _Class] = {}
         self._kept = 0
         self._revision = 0  # increases with every change
+        # A budget that covers the pods of a class, which is enough while none allows a disruption.
+        self._witnesses: dict[Distinguished, int] = {}
         # What follows from the budgets.
         self._limits: tuple[Ints, Ints] | None = None
+        self._allows: bool | None = None
         self._exempting: dict[str, list[int]] | None = None
 
     def __len__(self) -> int:
@@ -253,6 +257,33 @@ class NamespaceBudgets:
         numbers = kept.covering.numbers
         return self._covering(numbers[~np.isin(numbers, exempting)]), steps
 
+    def protecting(self, info: PodInfo) -> tuple[Covering, int]:
+        """Returns the budgets that cover a pod, and the steps that it took to find them. It is one
+        of them while no budget of the namespace allows a disruption, so that none is counted.
+        """
+        if self._some_allow:
+            return self.covering(info)
+        alike = self._distinguished(info.pod.metadata.labels)
+        witness = self._witnesses.get(alike, -1)
+        exempt = info.pod.metadata.name in self._exempting_budgets
+        if witness < 0 or self._needed[witness] < 0 or exempt:
+            covering, steps = self.covering(info)
+            if len(covering.numbers):
+                if len(self._witnesses) >= MOST_WITNESSES:
+                    self._witnesses.clear()
+                self._witnesses[alike] = int(covering.numbers[-1])
+            return covering, steps
+        numbers = np.array([witness], dtype=np.int64)
+        return Covering(numbers, numbers, NO_BUDGETS, NO_BUDGETS), STEPS_PER_POD
+
+    @property
+    def _some_allow(self) -> bool:
+        """True if a budget allows a disruption."""
+        if self._allows is None:
+            allowed, needed = self.limits
+            self._allows = any_true((allowed > 0) & (needed >= 0))
+        return self._allows
+
     def _renew(self, kept: _Class, labels: Mapping[str, str]) -> None:
         """Matches the budgets that are new since the class was matched, and leaves out those that
         were replaced.
@@ -302,7 +333,7 @@ class NamespaceBudgets:
     def _forget(self) -> None:
         """Forgets what follows from the budgets."""
         self._revision += 1
-        self._limits = self._exempting = None
+        self._limits = self._allows = self._exempting = None
 
 
 class Budgets:
@@ -359,7 +390,7 @@ def violating(pods: Iterable[PodInfo], limits: Budgets) -> dict[str, list[str]]:
     The pods are removed in this order.
     """
     names: dict[str, list[str]] = {}
-    for info, budgets, covering, exceeded, _ in _removals(pods, limits):
+    for info, budgets, covering, exceeded, _ in _removals(pods, limits, NamespaceBudgets.covering):
         violated = np.concatenate((covering.forbidding, covering.counted[exceeded]))
         if len(violated):
             names[info.key] = [budgets.name(number) for number in sorted(violated.tolist())]
@@ -372,7 +403,8 @@ def violators(pods: Iterable[PodInfo], limits: Budgets) -> tuple[tuple[str, ...]
     """
     keys: list[str] = []
     steps = 0
-    for info, _, covering, exceeded, taken in _removals(pods, limits):
+    removals = _removals(pods, limits, NamespaceBudgets.protecting)
+    for info, _, covering, exceeded, taken in removals:
         steps += taken
         if len(covering.forbidding) or any_true(exceeded):
             keys.append(info.key)
@@ -380,7 +412,9 @@ def violators(pods: Iterable[PodInfo], limits: Budgets) -> tuple[tuple[str, ...]
 
 
 def _removals(
-    pods: Iterable[PodInfo], limits: Budgets
+    pods: Iterable[PodInfo],
+    limits: Budgets,
+    covering_of: Callable[[NamespaceBudgets, PodInfo], tuple[Covering, int]],
 ) -> Iterator[tuple[PodInfo, NamespaceBudgets, Covering, Bools, int]]:
     """Yields the pods of namespaces with budgets, with the budgets that cover each, which of the
     counted ones its removal exceeds, and the steps that it took.
@@ -391,7 +425,7 @@ def _removals(
         budgets = limits.of(namespace)
         if budgets is None:
             continue
-        covering, steps = budgets.covering(info)
+        covering, steps = covering_of(budgets, info)
         exceeded = NONE_EXCEEDED
         if len(covering.counted):
             counts = disrupted.get(namespace)

@@ -186,13 +186,14 @@ def selector(rng: Random) -> dict[str, object]:
 def test_budgets_that_come_change_and_go_cover_what_their_selectors_match() -> None:
     rng = Random(1)
     limits, present = Budgets(), dict[str, PodDisruptionBudget]()
-    for _ in range(300):
+    for number in range(300):
         name = f"b{rng.randrange(12)}"
         if rng.random() < 0.3:
             limits.remove(("ns", name))
             present.pop(name, None)
         else:
-            allowed, wanted = rng.randrange(3), selector(rng)
+            allowed = rng.randrange(3) if number % 100 < 50 else 0
+            wanted = selector(rng)
             if name in present and rng.random() < 0.5:
                 wanted = msgspec.to_builtins(present[name].spec.selector)
             present[name] = budget(name, "ns", allowed, wanted, exempt=(rng.choice("pq"),))
@@ -229,14 +230,26 @@ def test_only_new_budgets_are_matched_with_pods_that_were_matched_before() -> No
     """Thousands of budgets of a namespace may come and go while pods of others preempt."""
     limits = Budgets(budget(f"b{i}") for i in range(40 * BUDGETS_PER_STEP))
     victims = [pod(f"p{i}", {"app": "a"}) for i in range(10)]
+    limits.put(budget("b99", allowed=5))
     keys, steps = violators(victims, limits)
     assert (len(keys), steps) == (10, 10 * STEPS_PER_POD + 40)
     for number in range(BUDGETS_PER_STEP):
         limits.put(budget(f"c{number}"))
         limits.remove(("ns", f"b{number}"))
-    limits.put(budget("b99", allowed=5))
     keys, steps = violators(victims, limits)
     assert (len(keys), steps) == (10, 10 * STEPS_PER_POD + 1)
     assert "b0" not in violating(victims[:1], limits)["ns/p0"]
     assert "c0" in violating(victims[:1], limits)["ns/p0"]
     assert "b99" not in violating(victims[:1], limits)["ns/p0"]
+
+
+def test_pods_under_a_budget_that_stays_are_not_matched_again_while_none_allows_anything() -> None:
+    limits = Budgets(budget(f"b{i}", selector={}) for i in range(100 * BUDGETS_PER_STEP))
+    victims = [pod(f"p{i}", {"app": f"a{i}"}) for i in range(10)]
+    assert violators(victims, limits)[1] == 10 * STEPS_PER_POD + 100
+    for number in range(BUDGETS_PER_STEP):
+        limits.put(budget(f"c{number}", selector={}))
+        limits.remove(("ns", f"b{number}"))
+    assert violators(victims, limits) == (tuple(info.key for info in victims), 10 * STEPS_PER_POD)
+    limits.put(budget("d", selector={}, allowed=1))
+    assert violators(victims, limits)[1] == 10 * STEPS_PER_POD + 1
