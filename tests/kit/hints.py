@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.framework.events import Action, ClusterEvent, Hint, Resource
-from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.config.load import from_mapping
 from tests.kit.handle import NoApi
@@ -45,20 +43,4 @@ def wakes(
         registration.hint is None or registration.hint(pod, old, new) is Hint.QUEUE
         for registration in with_hints.hints()[plugin]
         if registration.event.matches(happened)
-    )
-
-
-def pod(name: str = "p", node: str = "", labels: dict[str, str] | None = None, **spec: Any) -> Pod:
-    """Returns a pod of the namespace `ns` whose uid is its name; `spec` is as in a manifest."""
-    metadata = {"namespace": "ns", "name": name, "uid": name, "labels": labels or {}}
-    return msgspec.convert({"metadata": metadata, "spec": {**spec, "nodeName": node}}, Pod)
-
-
-def node(name: str = "n", labels: dict[str, str] | None = None, **parts: Any) -> Node:
-    """Returns a node; `parts` may be taints and unschedulable (spec), allocatable and
-    declaredFeatures (status).
-    """
-    spec = {key: parts.pop(key) for key in ("taints", "unschedulable") if key in parts}
-    return msgspec.convert(
-        {"metadata": {"name": name, "labels": labels or {}}, "spec": spec, "status": parts}, Node
     )

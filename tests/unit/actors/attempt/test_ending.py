@@ -19,8 +19,8 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.options import LoggingOptions
 from berth.plugin import PodInfo
 from tests.kit.clock import VirtualClock
-from tests.kit.hints import pod
 from tests.kit.instruments import unread
+from tests.kit.structs import pod
 
 HEAD = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} [ \d]{7} ending\.py:\d+\] ")
 NO_FIT = "0/3 nodes are available: 3 Insufficient cpu."

@@ -27,7 +27,7 @@ from berth.plugin import (
     unresolvable,
     unschedulable,
 )
-from tests.kit.hints import pod
+from tests.kit.structs import pod
 
 PLUGIN = frozenset(("P",))
 

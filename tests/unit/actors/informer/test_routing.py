@@ -17,7 +17,7 @@ from berth.actors.messages.queue import (
 )
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.plugin import Action, ClusterEvent, Namespace, Node, Pod, ReplicaSet, Resource, Service
-from tests.kit.hints import node, pod
+from tests.kit.structs import node, pod
 
 OURS = frozenset(("default-scheduler",))
 
@@ -46,10 +46,10 @@ def names(messages: list[QueueMessage]) -> list[str]:
         (node(), node(labels={"a": ""}), "NodeUpdateNodeLabel"),
         (node(), node(allocatable={"cpu": "1"}), "NodeUpdateNodeAllocatable"),
         (node(unschedulable=True), node(), "NodeUpdateNodeTaint"),
-        (node(), node(declaredFeatures=["A"]), "NodeUpdateNodeDeclaredFeature"),
+        (node(), node(status={"declaredFeatures": ["A"]}), "NodeUpdateNodeDeclaredFeature"),
         (
-            node(conditions=[{"type": "Ready"}]),
-            node(conditions=[{"type": "Ready", "status": "True"}]),
+            node(status={"conditions": [{"type": "Ready"}]}),
+            node(status={"conditions": [{"type": "Ready", "status": "True"}]}),
             "NodeUpdateNodeCondition",
         ),
     ],
@@ -60,7 +60,7 @@ def test_nodes(old: Node | None, new: Node | None, name: str) -> None:
 
 def test_an_update_with_several_changes_is_as_many_events_in_kubernetes_order() -> None:
     old = node(unschedulable=True, taints=[{"key": "a"}])
-    new = node(labels={"a": ""}, declaredFeatures=["A"], allocatable={"cpu": "1"})
+    new = node(labels={"a": ""}, status={"declaredFeatures": ["A"]}, allocatable={"cpu": "1"})
     events = route_node(Change(old, new))[1]
     assert names(events) == [
         "NodeUpdateNodeTaint",  # the end of the cordon

@@ -19,8 +19,8 @@ from berth.actors.scheduling.framework.events import (
 )
 from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.model.pod_info import PodInfo
-from tests.kit.hints import pod
 from tests.kit.queue import POD_GONE, Harness, dump_of, make_pod
+from tests.kit.structs import pod
 
 RETAINTED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_TAINT)
 RELABELLED = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)

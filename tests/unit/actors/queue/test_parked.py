@@ -24,7 +24,7 @@ from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.plugin import Plugin
 from tests.kit.handle import NoApi
-from tests.kit.hints import pod
+from tests.kit.structs import pod
 
 ADDED, DELETED = ClusterEvent(Resource.NODE, Action.ADD), ClusterEvent(Resource.NODE, Action.DELETE)
 

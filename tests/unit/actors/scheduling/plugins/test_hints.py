@@ -11,7 +11,8 @@ import pytest
 from berth.actors.scheduling.framework.events import Action, Registration, Resource
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.plugins.image_locality import ImageLocality
-from tests.kit.hints import node, pod, profile, wakes
+from tests.kit.hints import profile, wakes
+from tests.kit.structs import node, pod
 
 DEFAULT = profile()
 woken = partial(wakes, DEFAULT)
@@ -145,7 +146,10 @@ def test_node_ports_nodes() -> None:
 
 def test_node_declared_features() -> None:
     assert woken("NodeDeclaredFeatures", NODE_ADD, pod(), None, node())
-    same, more = node(declaredFeatures=["A"]), node(declaredFeatures=["A", "B"])
+    same, more = (
+        node(status={"declaredFeatures": ["A"]}),
+        node(status={"declaredFeatures": ["A", "B"]}),
+    )
     assert woken("NodeDeclaredFeatures", NODE_FEATURE, pod(), same, more)
     assert not woken("NodeDeclaredFeatures", NODE_FEATURE, pod(), same, same)
     needy = pod("p", hostNetwork=True, hostUsers=False)

@@ -15,9 +15,9 @@ from berth.actors.scheduling.model.what_if import Supposition, supposing
 from berth.actors.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from berth.plugin import PodInfo
 from tests.kit.handle import NoApi
-from tests.kit.hints import node as a_node
 from tests.kit.hints import profile, wakes
 from tests.kit.storage import answered, as_pod, claim, cluster, node, of_claim, pod, rejected
+from tests.kit.structs import node as a_node
 
 PLUGIN = VolumeRestrictions({}, NoApi())
 DISK = "node(s) had no available disk"

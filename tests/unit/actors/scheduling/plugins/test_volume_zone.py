@@ -11,7 +11,6 @@ from berth.actors.scheduling.framework.status import SKIP, Code
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.plugins.volume_zone import VolumeZone
 from tests.kit.handle import NoApi
-from tests.kit.hints import node as a_node
 from tests.kit.hints import profile, wakes
 from tests.kit.storage import (
     answered,
@@ -25,6 +24,7 @@ from tests.kit.storage import (
     thing,
     volume,
 )
+from tests.kit.structs import node as a_node
 
 PLUGIN = VolumeZone({}, NoApi())
 REASON = "node(s) had no available volume zone"

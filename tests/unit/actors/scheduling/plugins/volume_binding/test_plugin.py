@@ -15,7 +15,6 @@ from berth.actors.scheduling.plugins.volume_binding.plugin import GATE, VolumeBi
 from berth.config.feature_gates import DEFAULTS
 from berth.plugin import ArgsError, CycleState, PodInfo
 from tests.kit.handle import NoApi
-from tests.kit.hints import node as a_node
 from tests.kit.hints import profile, wakes
 from tests.kit.storage import (
     answered,
@@ -29,6 +28,7 @@ from tests.kit.storage import (
     thing,
     volume,
 )
+from tests.kit.structs import node as a_node
 
 Document = dict[str, Any]
 PLUGIN = VolumeBinding({}, NoApi())
