@@ -21,6 +21,7 @@ from berth.config.tenure import tenure_seconds
 
 from ..scheduling.kube.coordination import Lease, LeaseSpec
 from ..scheduling.kube.meta import ObjectMeta
+from ..scheduling.kube.times import micro_time
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -101,16 +102,16 @@ class LeaderState:
         if self._written is None or not self.leading:
             return None
         spec = self._written.spec
-        acquired = spec.acquire_time or _stamp(wall)
+        acquired = spec.acquire_time or micro_time(wall)
         return self._lease(
-            self._written.metadata, acquired, _stamp(wall), spec.lease_transitions or 0
+            self._written.metadata, acquired, micro_time(wall), spec.lease_transitions or 0
         )
 
     def next_step(self, lease: Lease | None, now: float, wall: datetime) -> Write | Wait:
         """Returns the next step for the lease that was read; None if there is none. `now` is when
         the answer arrived.
         """
-        stamp, terms = _stamp(wall), self._terms
+        stamp, terms = micro_time(wall), self._terms
         if lease is None:
             return Write(
                 self._lease(
@@ -145,7 +146,7 @@ class LeaderState:
         """
         if lease.spec.holder_identity != self._terms.identity:
             return None
-        stamp = _stamp(wall)
+        stamp = micro_time(wall)
         spec = msgspec.structs.replace(
             lease.spec,
             holder_identity="",
@@ -166,7 +167,3 @@ class LeaderState:
         return Lease(
             api_version="coordination.k8s.io/v1", kind="Lease", metadata=metadata, spec=spec
         )
-
-
-def _stamp(wall: datetime) -> str:
-    return wall.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

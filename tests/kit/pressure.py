@@ -13,12 +13,12 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
+from berth.actors.scheduling.kube.times import rfc3339
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from berth.tools.kubernetes.kubelet.kubelet_writes import KubeletWrite, StatusPatch
 from berth.tools.kubernetes.kubelet.pressure.kubelet_settings import DEFAULTS, Settings
 from berth.tools.kubernetes.kubelet.pressure.node_pressure import NEVER, NodePressure
 from berth.tools.kubernetes.kubelet.usage_models import NO_SCENARIO, Scenario
-from berth.tools.kubernetes.objects.documents import stamp
 from berth.tools.kubernetes.objects.structs import Node, Pod, read
 from berth.tools.kubernetes.objects.writes import Create
 
@@ -83,11 +83,11 @@ class Kubelets:
         admitted, writes = kubelet.admit(self._pod(name), self.now)
         self._apply(node, writes)
         if admitted:
-            running = {"running": {"startedAt": stamp(self.now)}}
+            running = {"running": {"startedAt": rfc3339(self.now)}}
             statuses = [
                 {"name": c["name"], "state": running, "ready": True} for c in spec["containers"]
             ]
-            status = {"phase": "Running", "startTime": stamp(self.now)}
+            status = {"phase": "Running", "startTime": rfc3339(self.now)}
             self._update(name, {**status, "containerStatuses": statuses})
         return name
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ..answers.explain.pinned_pods import node_without_volume, unchosen
+from ..kubernetes.api.types.api_documents import key_of
 
 Document = dict[str, Any]
 # Kinds that are only looked up.
@@ -78,7 +79,7 @@ class Expectations:
         """
         for uid in undecided:
             pod = self._pods[uid]
-            name, node = _key(pod), pod["spec"].get("nodeName", "")
+            name, node = key_of(pod), pod["spec"].get("nodeName", "")
             yield Wait(f"pod {name} {self._state(pod, node)}", is_due(uid))
         for kind, document in self._short.values():
             yield self._workload_wait(kind, document, is_due)
@@ -126,7 +127,7 @@ class Expectations:
                 yield name, claims.get(name)
 
     def _workload_wait(self, kind: str, document: Document, is_due: IsDue) -> Wait:
-        status, key = document.get("status") or {}, _key(document)
+        status, key = document.get("status") or {}, key_of(document)
         asked, there = _asked(kind, document), _pods_of_status(kind, document)
         text = f"{kind} {key} has {there} of {asked} pods"
         if kind == "Job":
@@ -134,7 +135,7 @@ class Expectations:
             retries = bool(status.get("failed")) and not status.get("active")
             return Wait(text, retries or any(map(is_due, ours)))
         if kind == "StatefulSet":
-            pods = {_key(pod): uid for uid, pod in self._pods.items() if _is_owned(pod, document)}
+            pods = {key_of(pod): uid for uid, pod in self._pods.items() if _is_owned(pod, document)}
             first = (document["spec"].get("ordinals") or {}).get("start", 0)
             for ordinal in range(first, first + asked):
                 name = f"{key}-{ordinal}"
@@ -187,11 +188,6 @@ def _pods_of_status(kind: str, document: Document) -> int:
 
 def _phase(claim: Document) -> str:
     return str((claim.get("status") or {}).get("phase", "Pending"))
-
-
-def _key(document: Document) -> str:
-    metadata = document["metadata"]
-    return f"{metadata['namespace']}/{metadata['name']}"
 
 
 def _is_owned(pod: Document, owner: Document) -> bool:

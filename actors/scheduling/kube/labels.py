@@ -121,6 +121,11 @@ def from_label_selector(selector: LabelSelector | None) -> Selector:
     return Selector(tuple(requirements))
 
 
+def selector_or_nothing(selector: LabelSelector | None) -> Selector:
+    """Returns the selector; one that cannot be read selects nothing."""
+    return from_label_selector(selector if selector and is_readable(selector) else None)
+
+
 def is_readable(selector: LabelSelector) -> bool:
     """True if `from_label_selector` raises nothing."""
     return all(map(_is_readable, selector.match_expressions))

@@ -74,7 +74,8 @@ def test_flags_may_not_leave_the_lease_without_a_name(field: str, name: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("15s", 15), ("1m30s", 90), ("500ms", 0.5), ("1.5h", 5400), ("0", 0)]
+    ("text", "seconds"),
+    [("15s", 15), ("1m30s", 90), ("500ms", 0.5), ("1.5h", 5400), ("-2s", -2), ("0", 0)],
 )
 def test_durations(text: str, seconds: float) -> None:
     assert Duration.parse(text) == seconds

@@ -18,6 +18,7 @@ from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
 from berth.config.types import KubeSchedulerConfiguration
 
+from ...kubernetes.api.types.api_documents import key_of
 from ..explain.cluster_source import ClusterQuestion, Document, SourceError
 from ..explain.decider import Attempt, Explainer, decided, fitting
 from ..explain.decision import Decision, Failure
@@ -103,7 +104,7 @@ def examine(
     end = monotonic() + seconds
     nodes: dict[str, tuple[str, ...]] = {}
     left: list[str] = []
-    pods = {_key(document): document for document in objects if document.get("kind") == "Pod"}
+    pods = {key_of(document): document for document in objects if document.get("kind") == "Pod"}
     for key in keys:
         pod = pods.get(key)
         if pod is None or standing(pod) or eviction(pod, ()) or monotonic() > end:
@@ -159,11 +160,6 @@ def registered(profiles: Iterable[Profile]) -> dict[str, tuple[str, ...]]:
         for plugin, registrations in profile.hints().items():
             events.setdefault(plugin, set()).update(str(r.event) for r in registrations)
     return {plugin: tuple(sorted(names)) for plugin, names in events.items()}
-
-
-def _key(pod: Document) -> str:
-    metadata = pod["metadata"]
-    return f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
 
 
 def _fitting_nodes(attempt: Attempt) -> tuple[str, ...]:

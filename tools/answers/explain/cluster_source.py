@@ -36,7 +36,7 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ...kubernetes.api.rules.validation import invalid_message, problems
 from ...kubernetes.api.store import Store
-from ...kubernetes.api.types.api_documents import RefusedError
+from ...kubernetes.api.types.api_documents import Place, RefusedError, place_of
 from ...kubernetes.api.types.conversion import stored_form
 from ...kubernetes.api.types.defaults import defaulted
 from ...kubernetes.api.types.resources import BY_KIND, KINDS, Kind
@@ -64,7 +64,6 @@ from .pod_claims import TEMPLATES, with_claims
 from .subject import WORKLOADS, Subject, next_pod, standing
 
 Document = dict[str, Any]
-Place = tuple[str, str, str]  # kind, namespace and name
 # Kinds that admission looks up.
 CLASSES = (PRIORITY_CLASSES, RUNTIME_CLASSES, STORAGE_CLASSES, LIMIT_RANGES)
 # Those of them that no decision reads.
@@ -155,11 +154,11 @@ def from_manifests(
     except ManifestError as problem:
         raise SourceError(str(problem)) from None
     store, findings = classes_of(cluster), reading.findings
-    places = {_place(document) for document in cluster}
+    places = {place_of(document) for document in cluster}
     completed = completed_objects(manifests.objects, store, findings, places.__contains__)
-    objects = {_place(document): document for document in completed}
+    objects = {place_of(document): document for document in completed}
     tell(*findings.untold(), manifests.left_out_line)
-    kept = [document for document in cluster if _place(document) not in objects]
+    kept = [document for document in cluster if place_of(document) not in objects]
     documents = [*kept, *objects.values(), *manifests.others]
     if not any(document["kind"] == "Node" for document in documents):
         raise SourceError(
@@ -246,11 +245,6 @@ def _implied_namespaces(documents: Sequence[Document], store: Store) -> list[Doc
         for name in used
         if name and name not in known
     ]
-
-
-def _place(document: Document) -> Place:
-    metadata = document.get("metadata") or {}
-    return document["kind"], metadata.get("namespace") or "", metadata.get("name") or ""
 
 
 async def from_cluster(

@@ -8,12 +8,12 @@ from typing import Any
 
 from berth.actors.scheduling.kube.core import FINISHED, Node
 
+from ...kubernetes.api.types.api_documents import Place, controller_in, place_of
 from ...kubernetes.objects.structs import DaemonSet, read
 from ...kubernetes.workloads import daemon_set
 from .subject import WORKLOADS
 
 Document = dict[str, Any]
-Place = tuple[str, str, str]  # kind, namespace, name
 # The kind of workload that makes a controller of pods, whose name it begins with its own.
 _MAKERS = {"ReplicaSet": "Deployment", "Job": "CronJob"}
 _ENDS = ("Complete", "Failed")
@@ -37,13 +37,13 @@ class Podless:
         if document["kind"] == "Pod":
             self._pods.update(_controllers_of(document))
         elif document["kind"] in WORKLOADS and (number := _asks_for(document)):
-            self._asking[_place_of(document)] = number
+            self._asking[place_of(document)] = number
 
     def remove(self, document: Document) -> None:
         if document["kind"] == "Pod":
             self._pods.subtract(_controllers_of(document))
         elif document["kind"] in WORKLOADS:
-            self._asking.pop(_place_of(document), None)
+            self._asking.pop(place_of(document), None)
 
     def workloads(self) -> dict[Place, int]:
         """Returns the workloads without pods, and how many pods each asks for; 1 for a DaemonSet,
@@ -64,8 +64,7 @@ def _controllers_of(pod: Document) -> Iterator[Place]:
     metadata, status = pod["metadata"], pod.get("status") or {}
     if status.get("phase") in FINISHED:
         return
-    owners = metadata.get("ownerReferences") or ()
-    owner = next((owner for owner in owners if owner.get("controller")), None)
+    owner = controller_in(pod)
     if owner is not None:
         kind, namespace, name = owner["kind"], metadata.get("namespace") or "", owner["name"]
         yield kind, namespace, name
@@ -77,8 +76,7 @@ def _asks_for(workload: Document) -> int:
     """Returns the number of pods that a workload asks for."""
     kind, metadata = workload["kind"], workload["metadata"]
     spec, status = workload.get("spec") or {}, workload.get("status") or {}
-    owners = metadata.get("ownerReferences") or ()
-    made = any(owner.get("controller") and owner["kind"] == _MAKERS.get(kind) for owner in owners)
+    made = kind in _MAKERS and (controller_in(workload) or {}).get("kind") == _MAKERS[kind]
     if made or metadata.get("deletionTimestamp") or spec.get("suspend"):
         return 0
     if kind == "CronJob":
@@ -98,8 +96,3 @@ def _asks_for(workload: Document) -> int:
     return (
         0 if ended else int(min(parallelism, parallelism if completions is None else completions))
     )
-
-
-def _place_of(document: Document) -> Place:
-    metadata = document["metadata"]
-    return document["kind"], metadata.get("namespace") or "", metadata["name"]

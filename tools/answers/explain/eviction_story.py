@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from berth.actors.scheduling.kube.core import Node, Pod, Taint
-from berth.actors.scheduling.kube.labels import SelectorError, from_label_selector
+from berth.actors.scheduling.kube.labels import selector_or_nothing
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.kube.taints import tolerates
 
+from ...kubernetes.api.types.api_documents import controller_in
 from ...kubernetes.api.writes.evictions import EVICTION
 from .words import listed
 
@@ -80,10 +81,7 @@ def _budgets(pod: Document, documents: Iterable[Document]) -> Iterator[str]:
         if document["kind"] != "PodDisruptionBudget":
             continue
         budget, status = _BUDGET.convert(document), document.get("status") or {}
-        try:
-            selects = from_label_selector(budget.spec.selector).matches(mine.labels)
-        except SelectorError:
-            continue
+        selects = selector_or_nothing(budget.spec.selector).matches(mine.labels)
         if selects and budget.metadata.namespace == mine.namespace:
             yield (
                 f"the budget {budget.metadata.name} now has {status.get('currentHealthy', 0)} "
@@ -125,7 +123,7 @@ def _ended(status: Document) -> str:
 
 def _replacement(pod: Document, node: str, when: str, documents: Iterable[Document]) -> str:
     """Returns where the pods are that its controller has created since."""
-    owner = _controller(pod)
+    owner = controller_in(pod)
     if owner is None:
         return "has no replacement, because no controller owns it"
     named = f"{owner['kind']} {owner['name']}"
@@ -134,7 +132,7 @@ def _replacement(pod: Document, node: str, when: str, documents: Iterable[Docume
         other
         for other in documents
         if other["kind"] == "Pod"
-        and (_controller(other) or {}).get("uid") == owner["uid"]
+        and (controller_in(other) or {}).get("uid") == owner["uid"]
         and other["metadata"].get("uid") != pod["metadata"].get("uid")
         and (other["metadata"].get("creationTimestamp") or "") >= since
     ]
@@ -153,8 +151,3 @@ def _place(pod: Document, before: str) -> str:
     if not node:
         return "(without a node yet)"
     return f"(back on {node})" if node == before else f"(elsewhere, on {node})"
-
-
-def _controller(pod: Document) -> Document | None:
-    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), None)

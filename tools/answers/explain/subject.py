@@ -11,6 +11,7 @@ import msgspec
 from berth.actors.scheduling.kube.core import FINISHED
 from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 
+from ...kubernetes.api.types.api_documents import place_of
 from ...kubernetes.api.types.resources import KINDS
 from ...kubernetes.objects.documents import pod_from
 from ...kubernetes.objects.structs import TYPES as WORKLOAD_TYPES
@@ -62,9 +63,7 @@ class Subject(msgspec.Struct, frozen=True):
     def is_in(self, documents: Iterable[Document]) -> Document | None:
         """Returns the object of this kind and name; None if it is not in the cluster."""
         for document in documents:
-            metadata = document.get("metadata") or {}
-            place = document["kind"], metadata.get("namespace"), metadata.get("name")
-            if place == (self.kind, self.namespace, self.name):
+            if place_of(document) == (self.kind, self.namespace, self.name):
                 return document
         return None
 

@@ -9,10 +9,10 @@ from berth.actors.client.access import Calls
 from berth.actors.client.rest import CONTENT_TYPES, ApiError
 
 from ...kubernetes.api.types.resources import BY_KIND
+from ...kubernetes.api.writes.evictions import stays_in_drain
 
 NODES, PODS = BY_KIND["v1", "Node"], BY_KIND["v1", "Pod"].path()
 TOO_MANY_REQUESTS = 429  # A disruption budget holds the pod.
-STAYING = ("DaemonSet", "Node")  # owners whose pods a drain leaves
 VERBS = ("cordon", "uncordon", "drain", "delete")
 
 
@@ -37,7 +37,7 @@ async def _evict_all(access: Calls, node: str) -> str:
     listed = await access.call("GET", f"{PODS}?fieldSelector=spec.nodeName={quote(node)}", dict)
     evicted = held = 0
     for pod in listed["items"]:
-        if _stays(pod["metadata"]):
+        if stays_in_drain(pod):
             continue
         try:
             await _evict(access, pod["metadata"])
@@ -52,11 +52,6 @@ async def _evict_all(access: Calls, node: str) -> str:
         if held
         else sentence
     )
-
-
-def _stays(metadata: dict[str, Any]) -> bool:
-    owners = metadata.get("ownerReferences") or ()
-    return any(owner["kind"] in STAYING for owner in owners)
 
 
 async def _evict(access: Calls, metadata: dict[str, Any]) -> None:

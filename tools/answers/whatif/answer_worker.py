@@ -23,6 +23,7 @@ import msgspec
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 
+from ...kubernetes.api.types.api_documents import Place, place_of
 from ..feed.story import story_of
 from .answer_process import (
     LENGTH,
@@ -38,7 +39,7 @@ from .answer_process import (
 from .memory import PROCESS, data_bytes
 from .question import TOO_MUCH, answered, question_of
 from .question_refusals import RefusedError
-from .tried_documents import Document, Documents, Place, place_of
+from .tried_documents import Document, Documents
 
 COLLECT = (100_000, 50, 100)
 NICENESS = 10

@@ -14,11 +14,12 @@ from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.kube.devices import InFlightAllocation
 from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS
 
+from ...kubernetes.api.types.api_documents import Place
 from ...kubernetes.devices.device_claims import claim_names
 from ...kubernetes.objects.structs import Pod, read
 from ..explain.cluster_source import completed_object
 from ..explain.pod_claims import with_claims
-from .tried_documents import Document, Documents, Place
+from .tried_documents import Document, Documents
 
 KIND = "ResourceClaim"
 

@@ -18,7 +18,8 @@ from berth.actors.scheduling.kube.taints import tolerates_any
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
 
-from .tried_documents import Documents, Place, Rejected
+from ...kubernetes.api.types.api_documents import Place
+from .tried_documents import Documents, Rejected
 
 _OF_A_NODE = frozenset(
     (

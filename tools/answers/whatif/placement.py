@@ -21,13 +21,14 @@ from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.kube.devices import InFlightAllocation
 from berth.actors.scheduling.model.pod_info import PodInfo
 
+from ...kubernetes.api.types.api_documents import Place, controller_in, place_of
 from ...kubernetes.workloads.daemon_set import pinned
 from ..explain.cluster_source import SourceError
 from ..explain.pod_claims import lacks_claims
 from . import claim_changes, memory
 from .fullness import NodeChange, unchanged
 from .hopeless_pods import RejectedPods
-from .tried_documents import RUNNING, Document, Documents, Place, Settled, is_pending, place_of
+from .tried_documents import RUNNING, Document, Documents, Settled, is_pending
 
 MOST_PREEMPTIONS = 8  # of a pod in a step
 BETWEEN = 256  # checks of the time, of which one is of the memory too
@@ -162,7 +163,7 @@ class Placing:
         """
         if place in self._workloads:
             return self._workloads[place]
-        owner = controller_of(self._documents.at(place))
+        owner = controller_in(self._documents.at(place))
         return f"{owner['kind']} {place[1]}/{owner['name']}" if owner else f"{place[1]}/{place[2]}"
 
     def add(self, pod: Document, workload: str = "") -> Place:
@@ -200,7 +201,7 @@ class Placing:
         waited = place in self._waited
         self._remove(place)
         replacement = ""
-        owner = controller_of(pod)
+        owner = controller_in(pod)
         kind = owner["kind"] if owner else ""
         name, node = f"{place[1]}/{place[2]}", pod["spec"].get("nodeName", "")
         if kind in CONTROLLERS or (kind == "DaemonSet" and node_stays):
@@ -353,8 +354,3 @@ def _loss(owner: Document | None, reason: str) -> str:
         return f"{reason}, and nobody here knows whether its controller {controller} replaces it"
     refused = ": kubectl refuses that without --force" if " is drained" in reason else ""
     return f"{reason}, and no controller makes another one{refused}"
-
-
-def controller_of(pod: Document) -> Document | None:
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), None)

@@ -18,6 +18,8 @@ from berth.actors.scheduling.model.pod_template import PodTemplate
 from berth.config.load import ConfigError, from_mapping
 
 from ...kubernetes.api.store import Store
+from ...kubernetes.api.types.api_documents import Place, controller_in, place_of
+from ...kubernetes.api.writes.evictions import stays_in_drain
 from ..explain.asks.node_asks import asks_of
 from ..explain.cluster_source import SourceError, completed_objects
 from ..explain.decider import decided, held_there
@@ -37,10 +39,10 @@ from ..manifests.manifests import (
 )
 from .conclusion import Kept, LeftAlone, Pending, Result, Returned, WithoutPods, concluded, harm
 from .fullness import changed
-from .placement import Placing, controller_of
+from .placement import Placing
 from .steps import Content, Step, StepError, taint_of, tainted
 from .tried_budgets import budgets_against_eviction
-from .tried_documents import Document, Documents, Place
+from .tried_documents import Document, Documents
 from .weights import weighed
 from .workload_pods import KINDS, add_like, first_pod, reconcile, scaled
 
@@ -177,7 +179,7 @@ class _Trial:
         for place in self._pods_on(name):
             self.placing.check()
             pod = self.documents.at(place)
-            if (controller_of(pod) or {}).get("kind") not in ("DaemonSet", "Node"):
+            if not stays_in_drain(pod):
                 uids[place] = pod["metadata"].get("uid", "")
         return uids
 
@@ -199,7 +201,7 @@ class _Trial:
             case "delete", (name,):
                 subject = Subject.parse(name, self._namespace)
                 place = "Pod", subject.namespace, subject.name
-                if controller_of(self.documents.at(place)) is None:
+                if controller_in(self.documents.at(place)) is None:
                     self.placing.delete(place)
                 else:
                     self.placing.evict(place, "deleted", node_stays=True)
@@ -322,14 +324,13 @@ def apply(
         return documents.document(place[0], place[2], place[1]) is not None
 
     for full in completed_objects(manifests, store, findings, is_taken):
-        metadata = full["metadata"]
-        place = full["kind"], metadata.get("namespace") or "", metadata["name"]
+        place = place_of(full)
         before = documents.document(place[0], place[2], place[1])
         if before is not None and place[0] == "Pod":
             _refuse(f"Pod {place[1]}/{place[2]} exists already", findings)
             continue
         if before is not None:
-            full["metadata"] = {**metadata, "uid": before["metadata"].get("uid")}
+            full["metadata"] = {**full["metadata"], "uid": before["metadata"].get("uid")}
         if place[0] == "Pod":
             placing.add(full)
         else:

@@ -9,13 +9,15 @@ from typing import cast
 
 import msgspec
 
-from berth.actors.scheduling.kube.labels import SelectorError, from_label_selector
+from berth.actors.scheduling.kube.labels import selector_or_nothing
 
+from ...kubernetes.api.types.api_documents import Place
+from ...kubernetes.api.writes.evictions import lets_unhealthy_go
 from ...kubernetes.disruption.budgets import UncountableError, expectation
 from ...kubernetes.objects.properties import deleting, is_ready
 from ...kubernetes.objects.structs import TYPES, Pod, PodDisruptionBudget, Replicated, read
 from ..explain.cluster_source import SourceError
-from .tried_documents import Document, Documents, Place
+from .tried_documents import Document, Documents
 
 KIND = "PodDisruptionBudget"
 
@@ -44,10 +46,7 @@ def _read(document: Document) -> PodDisruptionBudget:
 
 
 def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    try:
-        return from_label_selector(budget.spec.selector).matches(pod.metadata.labels)
-    except SelectorError:
-        return False
+    return selector_or_nothing(budget.spec.selector).matches(pod.metadata.labels)
 
 
 def _allows_eviction(documents: Documents, document: Document, pod: Pod) -> bool:
@@ -64,7 +63,6 @@ def _allows_eviction(documents: Documents, document: Document, pod: Pod) -> bool
     except UncountableError:
         return False
     healthy = sum(is_ready(each) and not deleting(each) for each in pods)
-    always = document["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
-    if not is_ready(pod) and (always or healthy >= counts.desired > 0):
+    if not is_ready(pod) and lets_unhealthy_go(document, healthy, counts.desired):
         return True
     return counts.expected > 0 and healthy > counts.desired

@@ -18,6 +18,7 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.types import KubeSchedulerConfiguration
 
 from ...kubernetes.api.store import Store
+from ...kubernetes.api.types.api_documents import Place, place_of
 from ...kubernetes.objects.structs import Pod, read
 from ..explain.cluster_source import CLASSES, ClusterQuestion, SourceError, classes_of
 from ..explain.decider import Attempt, Explainer
@@ -30,7 +31,6 @@ from ..feed.story import AsPending, question_about_pod
 from .fullness import NodeChange
 
 Document = dict[str, Any]
-Place = tuple[str, str, str]  # kind, namespace, name
 RUNNING: Document = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
 
@@ -384,8 +384,3 @@ def _node_of(pod: Document) -> str:
 def is_pending(pod: Document) -> bool:
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     return not spec.get("nodeName") and status.get("phase") not in FINISHED
-
-
-def place_of(document: Document) -> Place:
-    metadata = document.get("metadata") or {}
-    return document["kind"], metadata.get("namespace") or "", metadata.get("name") or ""

@@ -13,6 +13,7 @@ from berth.actors.scheduling.kube.core import FINISHED
 from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 
 from ...kubernetes.api.store import Store
+from ...kubernetes.api.types.api_documents import Place, controller_in
 from ...kubernetes.api.types.resources import BY_KIND
 from ...kubernetes.api.writes.admission import CLAIMS
 from ...kubernetes.api.writes.evictions import PODS
@@ -41,8 +42,8 @@ from ...kubernetes.workloads.pod_ranking import by_age, by_usefulness
 from ..explain.changes.another_node import copy_of
 from ..explain.cluster_source import SourceError, completed_object
 from ..explain.subject import Subject, next_pod
-from .placement import Placing, controller_of
-from .tried_documents import Document, Documents, Place
+from .placement import Placing
+from .tried_documents import Document, Documents
 
 KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController")
 REPLICA_SETS = BY_KIND["apps/v1", "ReplicaSet"]
@@ -147,7 +148,7 @@ def add_like(
 
 def _runs_on(documents: Documents, pod: Document, node: Document) -> bool:
     """False for a pod of a DaemonSet that its controller would not create on a new node."""
-    owner = controller_of(pod) or {}
+    owner = controller_in(pod) or {}
     namespace = pod["metadata"].get("namespace") or ""
     document = documents.document(owner.get("kind", ""), owner.get("name", ""), namespace)
     if document is None or document["kind"] != "DaemonSet":
@@ -164,7 +165,7 @@ def _replica_set(documents: Documents, owner: Deployment, store: Store) -> Repli
     sets = [
         read(document, ReplicaSet)
         for _, document in documents.every("ReplicaSet")
-        if (controller_of(document) or {}).get("uid") == uid
+        if (controller_in(document) or {}).get("uid") == uid
     ]
     present = of_template(owner, sets)
     if present is not None:
@@ -187,12 +188,12 @@ def _pods_of(documents: Documents, workload: Document) -> list[Place]:
     """Returns the pods that a workload controls, itself or through its ReplicaSets."""
     owners = {workload["metadata"]["uid"]}
     for _, document in documents.every("ReplicaSet"):
-        if (controller_of(document) or {}).get("uid") in owners:
+        if (controller_in(document) or {}).get("uid") in owners:
             owners.add(document["metadata"]["uid"])
     return [
         place
         for place, pod in documents.every("Pod")
-        if (controller_of(pod) or {}).get("uid") in owners
+        if (controller_in(pod) or {}).get("uid") in owners
         and (pod.get("status") or {}).get("phase") not in FINISHED
         and not pod["metadata"].get("deletionTimestamp")
     ]

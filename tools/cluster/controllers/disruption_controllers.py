@@ -7,12 +7,12 @@ from datetime import datetime
 from functools import partial
 from typing import get_args
 
+from berth.actors.scheduling.kube.labels import selector_or_nothing
 from berth.actors.scheduling.kube.meta import HasMetadata
 
 from ...kubernetes.disruption import budgets as disruption
 from ...kubernetes.disruption.budget_index import anything_in, budget_labels, pod_labels
 from ...kubernetes.object_index import ObjectIndex
-from ...kubernetes.objects.label_selection import selector_from
 from ...kubernetes.objects.object_events import about
 from ...kubernetes.objects.properties import controller_of, replicas_of
 from ...kubernetes.objects.structs import TYPES, Pod, PodDisruptionBudget, ReplicaSet, Replicated
@@ -68,7 +68,7 @@ def _covering(cluster: ObjectIndex, pod: Pod) -> list[PodDisruptionBudget]:
         budget
         for label in (anything_in(pod.metadata.namespace), *pod_labels(pod))
         for budget in cluster.by(PodDisruptionBudget, "label", label)
-        if selector_from(budget.spec.selector).matches(pod.metadata.labels)
+        if selector_or_nothing(budget.spec.selector).matches(pod.metadata.labels)
     ]
 
 

@@ -25,6 +25,7 @@ from berth.actors.runtime.clock import Clock
 from berth.actors.scheduling.kube import core
 from berth.actors.scheduling.kube.devices import ResourceClaim
 from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.times import rfc3339
 
 from ...kubernetes.api.types.resources import KINDS
 from ...kubernetes.devices import preparation
@@ -38,7 +39,6 @@ from ...kubernetes.kubelet.pressure.kubelet_settings import settings_for
 from ...kubernetes.kubelet.readiness import Readiness
 from ...kubernetes.kubelet.stages.actions import RecordEvent
 from ...kubernetes.kubelet.stages.lives import uid_of
-from ...kubernetes.objects.documents import stamp
 from ...kubernetes.objects.structs import Document, Node, Pod, read
 from ...kubernetes.storage import volume_mounts
 from ..controllers.cluster_access import Changes, ClusterAccess, Heartbeat
@@ -114,7 +114,7 @@ class _Kubelets:
         self._reported: dict[str, str] = {}  # why a pod waits for devices, by uid
         self._reporting: set[str] = set()
         self._problems = AnnotationProblems()
-        began = stamp(clock.wall())
+        began = rfc3339(clock.wall())
         self._images = Images()
         self._reporting_images: set[str] = set()
         self.housekeeping = Housekeeping(self._writer.send, clock, group, setup)

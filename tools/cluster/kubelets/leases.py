@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from datetime import UTC, datetime
+from datetime import datetime
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,6 +19,7 @@ from berth.actors.client.rest import ApiError, ConnectionFailedError, IgnoredAns
 from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.kube.times import micro_time
 
 from ...kubernetes.objects.structs import Document
 from ..controllers.cluster_access import ClusterAccess
@@ -85,7 +86,7 @@ class Leases:
         return batch
 
     async def _renew(self, batch: list[tuple[str, str]]) -> None:
-        uids, time = dict(batch), _micro_time(self._clock.wall())
+        uids, time = dict(batch), micro_time(self._clock.wall())
         for name in await self._access.renew(NAMESPACE, list(uids), time):
             await self._create(name, uids[name])
 
@@ -116,10 +117,6 @@ def new_lease(name: str, uid: str, seconds: int, now: datetime) -> Document:
         "spec": {
             "holderIdentity": name,
             "leaseDurationSeconds": seconds,
-            "renewTime": _micro_time(now),
+            "renewTime": micro_time(now),
         },
     }
-
-
-def _micro_time(now: datetime) -> str:
-    return now.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from berth.actors.runtime.clock import Clock
+from berth.actors.scheduling.kube.times import rfc3339
 
 from ...kubernetes.kubelet.hollow_nodes import is_stopped
 from ...kubernetes.kubelet.pressure.quantities import binary_text, decimal_text
@@ -16,7 +17,6 @@ from ...kubernetes.kubelet.usage_samples import (
     scraped_at,
     usage_by_container,
 )
-from ...kubernetes.objects.documents import stamp
 from ...kubernetes.objects.structs import Document, Pod, read
 
 
@@ -53,7 +53,7 @@ class KubeletMetrics:
 
 
 def _window(at: datetime, seconds: int) -> Document:
-    return {"timestamp": stamp(at), "window": f"{seconds}s"}
+    return {"timestamp": rfc3339(at), "window": f"{seconds}s"}
 
 
 def _usage(cpu: int, memory: int) -> Document:

@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.kube.times import rfc3339
 
 from ...kubernetes.kubelet.container_events import Allowance
 from ...kubernetes.kubelet.stages.actions import (
@@ -25,7 +26,6 @@ from ...kubernetes.kubelet.stages.actions import (
 from ...kubernetes.kubelet.stages.go_builtins import Functions
 from ...kubernetes.kubelet.stages.lives import Due, Lives, uid_of
 from ...kubernetes.kubelet.stages.stage import Stage, StageError
-from ...kubernetes.objects.documents import stamp
 from ...kubernetes.objects.structs import Document
 from ..controllers.alarm import Alarm
 from .write_retries import PATCHES, Writer
@@ -197,7 +197,7 @@ def event_about(document: Document, event: RecordEvent, now: datetime) -> Docume
     about = {"apiVersion": "v1", "kind": "Pod" if namespace else "Node", "name": name}
     about |= {"namespace": namespace} if namespace else {}
     about |= {"fieldPath": event.field} if event.field else {}
-    time = stamp(now)
+    time = rfc3339(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",

@@ -17,10 +17,11 @@ import msgspec
 
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.kube.times import rfc3339
 from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
 
+from ...kubernetes.api.types.api_documents import key_of
 from ...kubernetes.kubelet.pressure.eviction_ranking import MIRROR, SOURCE
-from ...kubernetes.objects.documents import stamp
 from ...kubernetes.objects.structs import Document
 
 log = get_logger(__name__)
@@ -108,17 +109,13 @@ def reconcile(
     `present` are the pods of the node by namespace and name. A mirror pod that replaces another of
     its name is created once the other is gone.
     """
-    desired = {place_of(mirror): mirror for mirror in mirrors}
+    desired = {key_of(mirror): mirror for mirror in mirrors}
     wrong = [
         pod
         for place, pod in present.items()
         if place not in desired or _hash(pod) != _hash(desired[place])
     ]
     return [mirror for place, mirror in desired.items() if place not in present], wrong
-
-
-def place_of(pod: Document) -> str:
-    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
 def _hash(pod: Document) -> str:
@@ -158,12 +155,12 @@ class StaticPods:
     def put(self, pod: Document) -> None:
         """Takes a new version of a pod of a node."""
         if _hash(pod):
-            self._present[pod["spec"]["nodeName"]][place_of(pod)] = pod
+            self._present[pod["spec"]["nodeName"]][key_of(pod)] = pod
 
     def remove(self, pod: Document) -> None:
         """Forgets a deleted pod. Its mirror is created again unless its manifest is gone."""
         name = pod["spec"]["nodeName"]
-        if _hash(pod) and self._present[name].pop(place_of(pod), None) is not None:
+        if _hash(pod) and self._present[name].pop(key_of(pod), None) is not None:
             self._ran[_hash(pod)] = pod.get("status") or {}
             self._wake(name)
 
@@ -206,7 +203,7 @@ class StaticPods:
                 self._due |= set(names)
 
     async def _reconcile(self, place: StaticPodPlace) -> None:
-        seen = stamp(self._clock.wall())
+        seen = rfc3339(self._clock.wall())
         manifests = self._read.get(place.path, {})
         mirrors = [mirror_of(manifests[file], file, place, seen) for file in manifests]
         missing, wrong = reconcile(mirrors, self._present[place.node])

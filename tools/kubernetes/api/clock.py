@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from functools import lru_cache
 from time import time as seconds
+
+from berth.actors.scheduling.kube.times import time_of
 
 
 def now() -> str:
-    return text_of(int(seconds()))
-
-
-@lru_cache(maxsize=64)  # times of the last seconds are written most often
-def text_of(seconds: int) -> str:
-    """Returns seconds of the epoch in this form."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_of(int(seconds()))

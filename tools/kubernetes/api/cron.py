@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
+
+from berth.actors.scheduling.cel.times import GIGA, parse_duration
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
@@ -20,9 +21,6 @@ _NICKNAMES = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
-MOST_SECONDS = (2**63 - 1) / 1e9  # of an interval: nanoseconds in 64 bits
 YEARS = 5  # a schedule that has no time in so many years never has one
 
 
@@ -183,13 +181,10 @@ def parse(text: str) -> Schedule:
 
 
 def _duration(text: str) -> float:
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+    interval = parse_duration(text)
+    if interval is None:
         raise ValueError(f"failed to parse duration @every {text}")
-    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    if seconds > MOST_SECONDS:
-        raise ValueError(f"failed to parse duration @every {text}: it is longer than 292 years")
-    return max(float(int(seconds)), 1.0)
+    return max(float(interval.nanos // GIGA), 1.0)
 
 
 def _values(text: str, field: Field) -> Iterator[int]:

@@ -16,7 +16,7 @@ from itertools import islice
 import msgspec
 
 from .ledger import Ledger
-from .types.api_documents import Document, RefusedError, StoredObject
+from .types.api_documents import Document, RefusedError, StoredObject, names_of
 from .types.resources import Kind
 
 Key = tuple[str, str]
@@ -163,7 +163,7 @@ class Store:
 
     def create(self, kind: Kind, document: Document) -> StoredObject:
         """Adds an object. Raises RefusedError with 409 if the name is taken."""
-        key = _key(document)
+        key = names_of(document)
         if key in self._shelf(kind).objects:
             details = {"name": key[1], "group": kind.group, "kind": kind.plural}
             raise RefusedError(
@@ -177,7 +177,7 @@ class Store:
         Raises RefusedError: 404 if it does not exist, 409 if the document's resourceVersion is not
         the latest.
         """
-        namespace, name = _key(document)
+        namespace, name = names_of(document)
         before = self.stored(kind, namespace, name)
         latest = before.document["metadata"]["resourceVersion"]
         if (document["metadata"].get("resourceVersion") or latest) != latest:
@@ -301,7 +301,7 @@ class Store:
         return written
 
     def _keep(self, shelf: Shelf, stored: StoredObject) -> None:
-        key = _key(stored.document)
+        key = names_of(stored.document)
         if key not in shelf.objects:
             shelf.order = None
         shelf.objects[key] = stored
@@ -335,8 +335,3 @@ def _outdated(kind: Kind, name: str) -> RefusedError:
         f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been '
         "modified; please apply your changes to the latest version and try again",
     )
-
-
-def _key(document: Document) -> Key:
-    metadata = document["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]

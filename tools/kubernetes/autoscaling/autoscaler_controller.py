@@ -11,11 +11,12 @@ from datetime import datetime
 import msgspec
 
 from berth.actors.scheduling.kube.quantity import milli_value, nano_value
+from berth.actors.scheduling.kube.times import rfc3339
 
 from ..kubelet.pressure.quantities import binary_text, decimal_text
 from ..kubelet.usage_samples import Sample
 from ..objects.autoscalers import CustomSource, HorizontalPodAutoscaler, Metric, ResourceSource
-from ..objects.documents import stamp, status_of
+from ..objects.documents import status_of
 from ..objects.object_events import Reporter, about
 from ..objects.structs import Document, Pod
 from ..objects.writes import Create, Patch, Write, status_writes
@@ -306,7 +307,7 @@ class ScalingDecision:
             "lastTransitionTime": (
                 before["lastTransitionTime"]
                 if before is not None and before["status"] == status
-                else stamp(self._now)
+                else rfc3339(self._now)
             ),
         }
         if before is None:
@@ -325,7 +326,7 @@ class ScalingDecision:
             for type_, reason, message in self._events
             if type_ == "Normal" or (reason, message) not in self._reported
         ]
-        last = stamp(self._now) if rescaled else status.last_scale_time
+        last = rfc3339(self._now) if rescaled else status.last_scale_time
         document: Document = {
             "currentReplicas": current,
             "desiredReplicas": self._desired,

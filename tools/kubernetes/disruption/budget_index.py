@@ -9,9 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.labels import Requirement, Selector
+from berth.actors.scheduling.kube.labels import Requirement, Selector, selector_or_nothing
 
-from ..objects.label_selection import selector_from
 from ..objects.structs import PodDisruptionBudget
 
 
@@ -25,7 +24,7 @@ def anything_in(namespace: str) -> str:
 
 
 def budget_labels(budget: PodDisruptionBudget) -> list[str]:
-    return selector_labels(budget.metadata.namespace, selector_from(budget.spec.selector))
+    return selector_labels(budget.metadata.namespace, selector_or_nothing(budget.spec.selector))
 
 
 def selector_labels(namespace: str, selector: Selector) -> list[str]:

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from berth.actors.scheduling.kube.core import FINISHED
+from berth.actors.scheduling.kube.times import seconds_of, time_of
 
 from ..objects.structs import Document
-from ..objects.times import seconds_of, time_of
 
 INIT_SECONDS = "berth.dev/init-seconds"
 READY_SECONDS = "berth.dev/ready-seconds"

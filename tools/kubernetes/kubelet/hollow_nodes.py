@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from berth.actors.scheduling.kube.times import time_of
+
 from ..objects.structs import Document
-from ..objects.times import time_of
 from .stages.actions import Action, PatchObject, PostHeartbeat, RecordEvent
 from .stages.functions import NODE_CONDITIONS
 from .stages.go_builtins import Functions

@@ -7,9 +7,9 @@ from math import inf
 from typing import Any
 
 from berth.actors.scheduling.kube.core import FINISHED
+from berth.actors.scheduling.kube.times import seconds_of, time_of
 
 from ..objects.structs import Document
-from ..objects.times import seconds_of, time_of
 from .addresses import Addresses
 from .container_events import changed, starts, stops
 from .containers import (

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from berth.actors.scheduling.kube.core import Node, Taint
+from berth.actors.scheduling.kube.times import rfc3339
 
-from ..objects.documents import documents_of, stamp
+from ..objects.documents import documents_of
 from ..objects.properties import condition_of, holds
 from ..objects.structs import Document
 from ..objects.writes import Write, patch
@@ -99,7 +100,7 @@ def missing_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def new_taint(key: str, effect: str, now: datetime) -> Document:
-    return {"key": key, "effect": effect, "timeAdded": stamp(now)}
+    return {"key": key, "effect": effect, "timeAdded": rfc3339(now)}
 
 
 def without_failure(node: Node) -> list[Document]:

@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 from math import ceil
 
 from berth.actors.scheduling.kube.coordination import Lease
+from berth.actors.scheduling.kube.times import rfc3339
 
-from ..objects.documents import documents_of, stamp, status_of, with_condition
+from ..objects.documents import documents_of, status_of, with_condition
 from ..objects.object_events import Reporter, about
 from ..objects.properties import condition_of
 from ..objects.structs import Document, Node, NodeCondition, Pod
@@ -156,7 +157,7 @@ def unknown(node: Node, now: datetime) -> list[Document]:
                     reason="NodeStatusNeverUpdated",
                     message="Kubelet never posted node status.",
                     last_heartbeat_time=node.metadata.creation_timestamp,
-                    last_transition_time=stamp(now),
+                    last_transition_time=rfc3339(now),
                 )
                 for kind in _KUBELETS
                 if kind not in present
@@ -174,7 +175,7 @@ def _lost(condition: NodeCondition, now: datetime) -> NodeCondition:
         reason="NodeStatusUnknown",
         message="Kubelet stopped posting node status.",
         last_heartbeat_time=condition.last_heartbeat_time,
-        last_transition_time=stamp(now),
+        last_transition_time=rfc3339(now),
     )
 
 

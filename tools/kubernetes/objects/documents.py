@@ -11,18 +11,14 @@ import msgspec
 
 from berth.actors.scheduling.kube.core import PodCondition
 from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.times import rfc3339
 
-from ..api.clock import text_of
 from ..api.types.resources import KINDS
 from .structs import Condition, ContainerStatus, Document, HasStatus, Workload
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _HASH_LENGTH = 10
 _API_VERSIONS = {kind.kind: kind.api_version for kind in KINDS if kind.stored_as is None}
-
-
-def stamp(now: datetime) -> str:
-    return text_of(int(now.timestamp()))
 
 
 def documents_of(parts: Iterable[object]) -> list[Document]:
@@ -79,7 +75,7 @@ def with_condition(
     since = (
         before.get("lastTransitionTime")
         if before is not None and before["status"] == word
-        else stamp(now)
+        else rfc3339(now)
     )
     condition = {
         "type": kind,

@@ -14,7 +14,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from .documents import stamp
+from berth.actors.scheduling.kube.times import rfc3339
+
 from .structs import Document
 
 SIMILAR, WITHIN = 10, timedelta(minutes=10)
@@ -59,7 +60,7 @@ class Correlator:
         key: Hashable = (reason, about.get("fieldPath"), message)
         if self._is_one_of_many(reason, message, now):
             key, message = reason, COMBINED + message
-        name, first, count = self._seen.get(key, ("", stamp(now), 0))
+        name, first, count = self._seen.get(key, ("", rfc3339(now), 0))
         if not name:
             self._numbers += 1
             prefix, number = about["name"][:220], int(now.timestamp() * 1e6) * 1000 + self._numbers
@@ -68,7 +69,7 @@ class Correlator:
         if not self._may_write(place, now):
             return None
         metadata = {"namespace": event["metadata"]["namespace"], "name": name}
-        times = {"firstTimestamp": first, "lastTimestamp": stamp(now), "count": count + 1}
+        times = {"firstTimestamp": first, "lastTimestamp": rfc3339(now), "count": count + 1}
         return Occurrence({**event, "metadata": metadata, "message": message, **times}, count == 0)
 
     def _is_one_of_many(self, reason: Hashable, message: str, now: datetime) -> bool:

@@ -7,8 +7,9 @@ from datetime import datetime
 import msgspec
 
 from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.times import rfc3339
 
-from .documents import reference_to, stamp
+from .documents import reference_to
 from .structs import Document
 
 
@@ -35,7 +36,7 @@ def about(
     Events about objects without a namespace are in the namespace "default".
     """
     namespace, name = obj.metadata.namespace, obj.metadata.name
-    time = stamp(now)
+    time = rfc3339(now)
     return {
         "apiVersion": "v1",
         "kind": "Event",

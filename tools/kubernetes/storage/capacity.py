@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from berth.actors.scheduling.kube.annotations import PROVISIONED_BY
+from berth.actors.scheduling.kube.labels import selector_or_nothing
 from berth.actors.scheduling.kube.quantity import nano_value
 from berth.actors.scheduling.kube.storage import CSIDriver, CSIStorageCapacity, PersistentVolume
 from berth.actors.scheduling.kube.volumes import size_of
 
-from ..objects.label_selection import selector_from
 from ..objects.structs import Document
 from ..objects.writes import Write, patch
 from .topology import segment_in
@@ -51,7 +51,7 @@ def tracks_capacity(driver: CSIDriver | None) -> bool:
 
 def covers(capacity: CSIStorageCapacity, labels: Mapping[str, str]) -> bool:
     """True if the capacity applies to nodes with these labels."""
-    return selector_from(capacity.node_topology).matches(labels)
+    return selector_or_nothing(capacity.node_topology).matches(labels)
 
 
 def is_tracked(capacity: CSIStorageCapacity) -> bool:

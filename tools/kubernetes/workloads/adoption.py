@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from berth.actors.scheduling.kube.labels import (
     Selector,
     from_map,
+    selector_or_nothing,
 )
 from berth.actors.scheduling.kube.meta import HasMetadata
 
 from ..objects.documents import documents_of, labels_in, reference_to
-from ..objects.label_selection import selector_from
 from ..objects.properties import controller_of, deleting
 from ..objects.structs import Document, Job, ReplicationController, T, Workload
 from ..objects.writes import Write, patch
@@ -31,7 +31,7 @@ def selector_of(owner: Workload) -> Selector:
         return from_map(owner.spec.selector or labels_in(owner.spec.template))
     if isinstance(owner, Job) and owner.spec.selector is None:
         return from_map({"batch.kubernetes.io/controller-uid": owner.metadata.uid})
-    return selector_from(owner.spec.selector)
+    return selector_or_nothing(owner.spec.selector)
 
 
 def keeps(owner: Workload, labels: Mapping[str, str]) -> bool:

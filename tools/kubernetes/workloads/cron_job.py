@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from berth.actors.scheduling.kube.times import rfc3339
+
 from ..api.cron import Schedule, parse
-from ..objects.documents import reference_to, stamp, status_of
+from ..objects.documents import reference_to, status_of
 from ..objects.object_events import Reporter, about
 from ..objects.properties import controller_of, deleting, holds
 from ..objects.structs import CronJob, Document, Job, read
@@ -107,7 +109,7 @@ def _version(owner: CronJob, job: Job) -> str:
 def _scheduled(job: Job) -> str | None:
     """Returns the time, in UTC, that a job was created for."""
     text = job.metadata.annotations.get(SCHEDULED)
-    return stamp(datetime.fromisoformat(text)) if text else None
+    return rfc3339(datetime.fromisoformat(text)) if text else None
 
 
 def _run(
@@ -123,7 +125,7 @@ def _run(
         schedule, zone = parse(spec.schedule), ZoneInfo(spec.time_zone or "UTC")
     except (ValueError, ZoneInfoNotFoundError):
         return []
-    start = datetime.fromisoformat(last or owner.metadata.creation_timestamp or stamp(now))
+    start = datetime.fromisoformat(last or owner.metadata.creation_timestamp or rfc3339(now))
     deadline = spec.starting_deadline_seconds
     if deadline is not None and deadline < (now - start).total_seconds():
         start = now - timedelta(seconds=deadline)
@@ -138,7 +140,7 @@ def _run(
     again: list[Write] = (
         [Again((following - now).total_seconds() + PADDING)] if following is not None else []
     )
-    if due is None or stamp(due) == last:
+    if due is None or rfc3339(due) == last:
         return again
     job = _job(owner, due, zone)
     if exists(job["metadata"]["name"]):

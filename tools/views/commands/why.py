@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from textwrap import TextWrapper
 from urllib.parse import quote
 
@@ -13,6 +13,7 @@ import msgspec
 from berth.actors.attempt.attempts_page import AttemptsPage, PodNow, RecordedAttempt
 from berth.actors.attempt.flight_file import page_of_files
 from berth.actors.messages.queue import Place
+from berth.actors.scheduling.kube.times import time_of
 from berth.actors.telemetry.klog import printable
 
 from ...answers.debug.debug_client import (
@@ -143,18 +144,16 @@ def _time(text: str) -> float:
         ) from None
 
 
-def _date(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _no_attempt(key: str, page: AttemptsPage, file: str | None) -> str:
     nothing = f"{key}: no such attempt is recorded; "
     if file is not None:
-        return f"{nothing}{file} has attempts since {_date(page.started)}"
+        return f"{nothing}{file} has attempts since {time_of(page.started)}"
     since = (
-        "has made no attempt" if page.since is None else f"knows attempts since {_date(page.since)}"
+        "has made no attempt"
+        if page.since is None
+        else f"knows attempts since {time_of(page.since)}"
     )
-    return f"{nothing}this scheduler started at {_date(page.started)} and {since}"
+    return f"{nothing}this scheduler started at {time_of(page.started)} and {since}"
 
 
 def _print_answer(
@@ -175,7 +174,7 @@ def _print_answer(
 
 def lines_of_pod(key: str, page: AttemptsPage, events: Sequence[EventNow]) -> Iterator[str]:
     """Returns the lines about a pod without an attempt, which may be gone."""
-    yield f"{key}: this scheduler started at {_date(page.started)} and has made no attempt at it"
+    yield f"{key}: this scheduler started at {time_of(page.started)} and has made no attempt at it"
     if page.pod is None:
         yield "  there is no such pod now; there are events about one"
     else:
@@ -196,7 +195,7 @@ def _lines_of_holds(page: AttemptsPage) -> Iterator[str]:
     if page.pod is None or page.pod.node or step is None or step.queue != Place.GATED:
         return
     reasons = f": {step.message}" if step.message else ""
-    yield f"  {step.plugin} keeps it out of the queue since {_date(step.at)}{reasons}"
+    yield f"  {step.plugin} keeps it out of the queue since {time_of(step.at)}{reasons}"
 
 
 def lines_of_end(page: AttemptsPage, events: Sequence[EventNow]) -> Iterator[str]:
@@ -227,7 +226,7 @@ def _lines_of(pod: PodNow) -> Iterator[str]:
 def lines_of(page: AttemptsPage, attempts: Sequence[RecordedAttempt]) -> Iterator[str]:
     """Returns the lines about these attempts of a page."""
     for attempt in attempts:
-        yield f"{_date(attempt.at)}  attempt {attempt.number}: {conclusion(attempt)}"
+        yield f"{time_of(attempt.at)}  attempt {attempt.number}: {conclusion(attempt)}"
         if woken := woken_by(page, attempt):
             yield f"  woken by: {woken}"
         if attempt.result != "failed":

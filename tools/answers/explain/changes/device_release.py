@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ....kubernetes.api.types.api_documents import key_of
 from .change import ProposedChange, Who
 from .edit import Document, Edit, patch_of, removal
 from .kind_of_change import Way
@@ -41,9 +42,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
         if not claims or not world.fits():
             return
     for claim in _enough_claims(world, claims):
-        metadata = claim["metadata"]
-        name = f"{metadata['namespace']}/{metadata['name']}"
-        sentence = f"Free the devices of the claim {name}"
+        sentence = f"Free the devices of the claim {key_of(claim)}"
         yield ProposedChange("device", Who.ADMIN, 0.4, sentence, (_freed(claim),))
         return
 

@@ -26,6 +26,7 @@ from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
 
+from ....kubernetes.api.types.api_documents import Place, place_of
 from ..cluster_source import ClusterQuestion, SourceError
 from ..decider import Attempt, Explainer, fitting
 from ..decision import First
@@ -33,7 +34,6 @@ from .edit import Action, Document, Edit
 
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=HasMetadata)
-Place = tuple[str, str, str]
 UNREADABLE = (
     SourceError,
     msgspec.ValidationError,
@@ -62,9 +62,9 @@ class World:
         self._attempt = self._first = attempt
         self._cluster = attempt.cluster
         self._snapshot = attempt.snapshot  # brought up to date after each change
-        self._documents = {_place(document): document for document in question.objects}
+        self._documents = {place_of(document): document for document in question.objects}
         pod = {"apiVersion": "v1", "kind": "Pod", **question.pod}  # Scenarios may leave them out.
-        self._pod = _place(pod)
+        self._pod = place_of(pod)
         self._documents[self._pod] = pod
         self._preempted = outcome.nomination if isinstance(outcome, Unfit) else None
         self._easings: tuple[Edit, ...] = ()
@@ -261,8 +261,3 @@ def edited(edit: Edit, document: Document | None) -> Document | None:
             return edit.document
         case Action.DELETE:
             return None
-
-
-def _place(document: Document) -> Place:
-    metadata = document.get("metadata") or {}
-    return document["kind"], metadata.get("namespace") or "", metadata.get("name") or ""

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from berth.actors.scheduling.kube.times import rfc3339
+
 from ..rules.fields import invalid, unsupported
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
@@ -63,7 +65,7 @@ def issued_token(store: Store, account: Document, request: Document, now: dateti
         **request,
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
         "spec": {**spec, "audiences": audiences, "expirationSeconds": seconds},
-        "status": {"token": token, "expirationTimestamp": end.strftime("%Y-%m-%dT%H:%M:%SZ")},
+        "status": {"token": token, "expirationTimestamp": rfc3339(end)},
     }
 
 

@@ -13,14 +13,13 @@ from .fields import NOT_POSITIVE, Document, forbidden, invalid, one_of, required
 MOST_WINDOW_SECONDS = 3600
 MOST_PERIOD_SECONDS = 1800
 # The field of each type of metric, in the order in which they are checked.
-_SOURCES = {
+SOURCES = {
     "Object": "object",
     "External": "external",
     "Pods": "pods",
     "Resource": "resource",
     "ContainerResource": "containerResource",
 }
-_SUPPORTED = ("ContainerResource", "External", "Object", "Pods", "Resource")
 
 
 def autoscaler(spec: Document, before: Document | None) -> list[str]:
@@ -97,12 +96,12 @@ def _metric(path: str, metric: Document) -> list[str]:
     type_ = metric.get("type") or ""
     if not type_:
         problems.append(required(f"{path}.type", "must specify a metric source type"))
-    if type_ not in _SOURCES:
-        problems.append(unsupported(f"{path}.type", type_, _SUPPORTED))
-    present = [field for field in _SOURCES.values() if metric.get(field) is not None]
+    if type_ not in SOURCES:
+        problems.append(unsupported(f"{path}.type", type_, sorted(SOURCES)))
+    present = [field for field in SOURCES.values() if metric.get(field) is not None]
     if present:
         problems += _source(f"{path}.{present[0]}", present[0], metric[present[0]])
-    expected = _SOURCES.get(type_, "")
+    expected = SOURCES.get(type_, "")
     if expected and expected not in present:
         detail = "must populate information for the given metric source"
         problems.append(required(f"{path}.{expected}", detail))

@@ -13,6 +13,7 @@ from berth.actors.scheduling.kube import quantity
 from berth.actors.scheduling.kube.names import dns_label, qualified_name
 
 from .fields import (
+    IN_QUOTAS,
     Document,
     duplicate,
     forbidden,
@@ -23,26 +24,6 @@ from .fields import (
 )
 
 _CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
-_STANDARD = (
-    *_CONTAINER_RESOURCES,
-    "storage",
-    "requests.storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "services.nodeports",
-    "services.loadbalancers",
-)
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _IN_ENV = (
     "metadata.name",
@@ -290,7 +271,7 @@ def name_of_resource(path: str, name: str, *, own: bool = False) -> list[str]:
         return [invalid(path, name, message) for message in messages]
     if "/" not in name and not name.startswith("hugepages-"):
         details = ["must be a standard resource for containers"] * (not own)
-        if name not in _STANDARD:
+        if name not in IN_QUOTAS and name != "storage":
             details.insert(0, "must be a standard resource type or fully qualified")
         return [invalid(path, name, detail) for detail in details]
     if name.startswith("requests."):

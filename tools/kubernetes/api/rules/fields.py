@@ -11,13 +11,37 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from berth.actors.scheduling.kube import quantity
+from berth.actors.scheduling.kube.labels import selector_or_nothing
+from berth.actors.scheduling.kube.meta import LabelSelector
 from berth.actors.scheduling.kube.names import label_value, qualified_name
+from berth.actors.scheduling.kube.reading import Reader
 
 Document = dict[str, Any]
 NEGATIVE = "must be greater than or equal to 0"
 NOT_POSITIVE = "must be greater than zero"
 IMMUTABLE = "field is immutable"
 _ANNOTATION_BYTES = 256 << 10
+_SELECTOR = Reader(LabelSelector)
+# The resources that quotas count, and all that they limit.
+COUNTED = frozenset(
+    (
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    )
+)
+# Those that every container must specify if a quota limits them.
+COMPUTE = frozenset(
+    f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory")
+)
+SCRATCH = frozenset(f"{prefix}ephemeral-storage" for prefix in ("", "requests.", "limits."))
+IN_QUOTAS = COUNTED | COMPUTE | SCRATCH | {"requests.storage"}
 
 
 def shown(value: Any) -> str:
@@ -148,24 +172,11 @@ def selector_requirement(
     return problems
 
 
-def selects(selector: Document, pairs: Mapping[str, str]) -> bool:
-    """True if a well-formed label selector matches these labels."""
-    if any(pairs.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    for requirement in selector.get("matchExpressions") or ():
-        have, values = pairs.get(requirement.get("key", "")), requirement.get("values") or ()
-        match requirement.get("operator"):
-            case "In":
-                fits = have in values
-            case "NotIn":
-                fits = have not in values
-            case "Exists":
-                fits = have is not None
-            case _:
-                fits = have is None
-        if not fits:
-            return False
-    return True
+def selects(selector: Document | None, pairs: Mapping[str, str]) -> bool:
+    """True if a label selector matches these labels. One that is absent or malformed matches none,
+    an empty one all.
+    """
+    return selector is not None and selector_or_nothing(_SELECTOR.convert(selector)).matches(pairs)
 
 
 def quantities(path: str, amounts: Mapping[str, Any] | None) -> list[str]:

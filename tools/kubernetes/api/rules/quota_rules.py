@@ -8,35 +8,20 @@ from typing import Any
 from berth.actors.scheduling.kube.names import qualified_name
 from berth.actors.scheduling.kube.quantity import nano_value
 
-from .fields import IMMUTABLE, Document, invalid, required, resource_amount
+from .fields import (
+    COMPUTE,
+    COUNTED,
+    IMMUTABLE,
+    IN_QUOTAS,
+    Document,
+    invalid,
+    required,
+    resource_amount,
+)
 
-_COMPUTE = frozenset(
-    f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory")
-)
-_NUMBERS = frozenset(
-    (
-        "pods",
-        "resourcequotas",
-        "services",
-        "replicationcontrollers",
-        "secrets",
-        "configmaps",
-        "persistentvolumeclaims",
-        "services.nodeports",
-        "services.loadbalancers",
-    )
-)
 _STORAGE = "requests.storage"
-_STANDARD = (
-    _COMPUTE
-    | _NUMBERS
-    | {
-        _STORAGE,
-        *(f"{prefix}ephemeral-storage" for prefix in ("", "requests.", "limits.")),
-    }
-)
 _HUGE_PAGES = ("hugepages-", "requests.hugepages-")
-_OF_PODS = _COMPUTE | {"pods"}
+_OF_PODS = COMPUTE | {"pods"}
 # The standard amounts that a quota with a scope may limit.
 _SCOPES = {
     "Terminating": _OF_PODS,
@@ -112,12 +97,12 @@ def _amounts(path: str, amounts: Mapping[str, Any]) -> list[str]:
                 )
             names.append(invalid(at, name, "must be a standard resource for quota"))
         problems += names
-        problems += resource_amount(at, "pods" if name in _NUMBERS else name, amount)
+        problems += resource_amount(at, "pods" if name in COUNTED else name, amount)
     return problems
 
 
 def _is_standard(name: str) -> bool:
-    return name in _STANDARD or name.startswith(_HUGE_PAGES)
+    return name in IN_QUOTAS or name.startswith(_HUGE_PAGES)
 
 
 def _amounts_beyond_scope(path: str, value: Any, scope: str, hard: Mapping[str, Any]) -> list[str]:

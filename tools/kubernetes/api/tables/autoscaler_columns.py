@@ -6,18 +6,12 @@ from datetime import datetime
 
 from berth.actors.scheduling.kube.quantity import nano_value
 
+from ..rules.autoscaler_rules import SOURCES
 from ..types.amounts import Sum
 from ..types.api_documents import Document
 from .column import AGE, NAME, UNKNOWN, UNSET, Column, at, entries, field, integer, mapping, text
 
 MOST_TARGETS = 2
-_SOURCES = {
-    "Object": "object",
-    "External": "external",
-    "Pods": "pods",
-    "Resource": "resource",
-    "ContainerResource": "containerResource",
-}
 
 
 def _reference(document: Document, _: datetime) -> str:
@@ -38,7 +32,7 @@ def _targets(document: Document, _: datetime) -> str:
 
 
 def _target(metric: Document, status: Document) -> str:
-    source = _SOURCES.get(text(metric, "type"), "")
+    source = SOURCES.get(text(metric, "type"), "")
     if not source:
         return "<unknown type>"
     target, current = mapping(metric, source, "target"), mapping(status, source, "current")

@@ -7,7 +7,29 @@ from typing import Any
 import msgspec
 
 Document = dict[str, Any]
+Place = tuple[str, str, str]  # kind, namespace and name
 _ENCODER = msgspec.json.Encoder()
+
+
+def names_of(document: Document) -> tuple[str, str]:
+    """Returns the namespace and the name of an object; "" for one that it lacks."""
+    metadata = document.get("metadata") or {}
+    return metadata.get("namespace") or "", metadata.get("name") or ""
+
+
+def place_of(document: Document) -> Place:
+    return document["kind"], *names_of(document)
+
+
+def key_of(document: Document) -> str:
+    """Returns `namespace/name`, or the name alone for an object without a namespace."""
+    return "/".join(filter(None, names_of(document)))
+
+
+def controller_in(document: Document) -> Document | None:
+    """Returns the reference to the owner that controls an object; None if no owner does."""
+    owners = (document.get("metadata") or {}).get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 class RefusedError(Exception):

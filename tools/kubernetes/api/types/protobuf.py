@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from berth.actors.scheduling.kube.times import micro_time, rfc3339
+
 from .api_documents import Document, RefusedError
 from .resources import BY_KIND
 from .schema import TYPES, Field, Shape
@@ -194,9 +196,7 @@ def _time(octets: bytes, *, micro: bool) -> str:
         moment = _EPOCH + timedelta(seconds=_signed(seconds.integer, 64), microseconds=more)
     except OverflowError:
         raise _MalformedError("a time is outside of the years 1 to 9999") from None
-    return (
-        f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds' if micro else 'seconds')}Z"
-    )
+    return (micro_time if micro else rfc3339)(moment)
 
 
 def _flat(data: bytes, *wires: int) -> list[_Record]:

@@ -7,15 +7,11 @@ else happens in between, so two evictions cannot use the same one.
 
 from __future__ import annotations
 
-import msgspec
-
-from berth.actors.scheduling.kube.labels import SelectorError, from_label_selector
-from berth.actors.scheduling.kube.meta import LabelSelector
-
 from ..clock import now
 from ..requests.request_bodies import Eviction, converted
+from ..rules.fields import selects
 from ..store import Store
-from ..types.api_documents import Document, RefusedError
+from ..types.api_documents import Document, RefusedError, controller_in
 from ..types.resources import BY_KIND
 from .pod_conditions import with_condition
 
@@ -64,7 +60,9 @@ def take_permission(store: Store, pod: Document) -> str:
         )
         raise RefusedError(500, "InternalError", message)
     budget, policy = budgets[0], budgets[0]["spec"].get("unhealthyPodEvictionPolicy")
-    if not _ready(pod) and _lets_unhealthy_go(budget):
+    status = budget.get("status") or {}
+    healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+    if not _ready(pod) and lets_unhealthy_go(budget, healthy, desired):
         return (
             f"the budget {_counts(budget)}, and its policy {policy or 'IfHealthyBudget'} "
             "let a pod that was not ready go without a permission"
@@ -74,6 +72,11 @@ def take_permission(store: Store, pod: Document) -> str:
     store.update(BUDGETS, {**budget, "status": status})
     left = status["disruptionsAllowed"]
     return f"the budget {_counts(budget)}; its allowed disruptions fell from {left + 1} to {left}"
+
+
+def stays_in_drain(pod: Document) -> bool:
+    """True for a pod that a drain leaves, because it would come back to the node."""
+    return (controller_in(pod) or {}).get("kind") in ("DaemonSet", "Node")
 
 
 def mark_disrupted(store: Store, pod: Document, message: str) -> None:
@@ -111,18 +114,7 @@ def _goes_anyway(pod: Document) -> bool:
 def _budgets_of(store: Store, pod: Document) -> list[Document]:
     namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
     budgets = (stored.document for stored in store.list(BUDGETS, namespace))
-    return [budget for budget in budgets if _covers(budget, labels)]
-
-
-def _covers(budget: Document, labels: dict[str, str]) -> bool:
-    """True if the budget selects the labels. An empty selector selects all, a missing one none."""
-    selector = budget["spec"].get("selector")
-    if selector is None:
-        return False
-    try:
-        return from_label_selector(msgspec.convert(selector, LabelSelector)).matches(labels)
-    except SelectorError:
-        return False
+    return [budget for budget in budgets if selects(budget["spec"].get("selector"), labels)]
 
 
 def _ready(pod: Document) -> bool:
@@ -130,12 +122,10 @@ def _ready(pod: Document) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
-def _lets_unhealthy_go(budget: Document) -> bool:
+def lets_unhealthy_go(budget: Document, healthy: int, desired: int) -> bool:
     """True if a pod that is not ready may go without a permission."""
-    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
-        return True
-    status = budget.get("status") or {}
-    return bool(status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0)
+    always = budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+    return always or healthy >= desired > 0
 
 
 def _check_status(budget: Document) -> None:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from berth.actors.scheduling.kube.annotations import BETA_CLASS
 from berth.actors.scheduling.kube.quantity import nano_value
 
-from ..rules.fields import is_extended, selects
+from ..rules.fields import COMPUTE, SCRATCH, is_extended, selects
 from ..types.amounts import ONE, Sum, Sums, pod_sums, raise_to, sums_of
 from ..types.api_documents import Document
 from ..types.resources import BY_KIND, Kind
@@ -32,15 +32,8 @@ _ALIASES = {
         ("Secret", "secrets"),
     )
 }
-# The amounts that every container must specify if a quota limits them.
-SPECIFIED = frozenset(
-    f"{prefix}{name}" for prefix in ("", REQUESTS, "limits.") for name in ("cpu", "memory")
-)
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
-_OF_POD = SPECIFIED | {
-    "pods",
-    *(f"{prefix}ephemeral-storage" for prefix in ("", REQUESTS, "limits.")),
-}
+_OF_POD = COMPUTE | SCRATCH | {"pods"}
 _OF_SERVICE = ("services", "services.nodeports", "services.loadbalancers")
 _OF_CLAIM = ("persistentvolumeclaims", "requests.storage")
 _OF_STORAGE_CLASS = tuple(f".storageclass.storage.k8s.io/{name}" for name in _OF_CLAIM)
@@ -108,7 +101,7 @@ def unspecified(pod: Document, names: frozenset[str]) -> str:
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         resources = container.get("resources") or {}
         requests, limits = (resources.get(field) or {} for field in ("requests", "limits"))
-        for name in names & SPECIFIED - _named(sums_of(requests), sums_of(limits)).keys():
+        for name in names & COMPUTE - _named(sums_of(requests), sums_of(limits)).keys():
             missing.setdefault(name, set()).add(container["name"])
     return "; ".join(f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing))
 

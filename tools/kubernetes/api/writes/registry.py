@@ -20,7 +20,7 @@ from ..requests.selectors import Matches
 from ..rules.device_claim_rules import without_deallocated
 from ..rules.validation import status_problems
 from ..store import Store
-from ..types.api_documents import Document, RefusedError, StoredObject
+from ..types.api_documents import Document, RefusedError, StoredObject, names_of
 from ..types.conversion import served_form, stored_form
 from ..types.defaults import defaulted
 from ..types.resources import BY_KIND, KINDS, Kind
@@ -213,7 +213,7 @@ class Api:
         else:
             refuse(kind, after, status_problems(kind.type_name, after, before))
         after = defaulted(kind, after) if kind == NODES else after
-        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        namespace, name = names_of(after)
         self.admit("UPDATE", kind, namespace, name, after, before, "status")
         return self._replace(kind, after)
 
@@ -270,7 +270,7 @@ class Api:
     def _delete(self, kind: Kind, before: StoredObject, options: DeleteOptions) -> StoredObject:
         """Deletes an object without asking the admission policies."""
         metadata = before.document["metadata"]
-        namespace, name = _place(before)
+        namespace, name = names_of(before.document)
         check_deletion(kind, before.document, options)
         if kind == NAMESPACES:
             return self._end_namespace(before)
@@ -296,7 +296,7 @@ class Api:
         selected = [
             s for s in self.store.list(kind, namespace) if matches is None or matches(s.document)
         ]
-        return [self.delete(kind, *_place(stored), options) for stored in selected]
+        return [self.delete(kind, *names_of(stored.document), options) for stored in selected]
 
     def bind(self, namespace: str, name: str, binding: Document) -> None:
         """Binds the pod to a node."""
@@ -419,8 +419,3 @@ class Api:
 
 def _new_uid() -> str:
     return str(uuid.UUID(int=random.getrandbits(128), version=4))
-
-
-def _place(stored: StoredObject) -> tuple[str, str]:
-    metadata = stored.document["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]

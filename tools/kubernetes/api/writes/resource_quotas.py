@@ -8,16 +8,16 @@ status that a client writes keeps its limits, but gets the server's own sums, co
 from __future__ import annotations
 
 from ..ledger import FREE, Account, Charge, Ledger
+from ..rules.fields import COMPUTE
 from ..store import Store
 from ..types.amounts import NOTHING, Sums, sums_of
-from ..types.api_documents import Document, RefusedError, StoredObject
+from ..types.api_documents import Document, RefusedError, StoredObject, controller_in
 from ..types.resources import BY_KIND, KINDS, Kind
 from .admission import CLAIMS
 from .evictions import PODS
 from .quota_usage import (
     DEVICES,
     SERVICES,
-    SPECIFIED,
     counts,
     device_classes,
     extended_requests,
@@ -101,7 +101,7 @@ def _enter(
         if "deletionTimestamp" in metadata and not gone:
             ledger.ending.add(name)
     elif kind is DEVICES and gone:
-        uid = _controller(document).get("uid", "")
+        uid = (controller_in(document) or {}).get("uid", "")
         if ledger.claims.get(uid) == name:
             del ledger.claims[uid]
     charge = FREE if gone else _charge(store, ledger, kind, document)
@@ -172,7 +172,7 @@ def _is_checked(kind: Kind, document: Document, before: Document | None, subreso
 
 def _unspecified(ledger: Ledger, pod: Document, charge: Charge) -> str:
     for quota in sorted(charge.quotas):
-        missing = unspecified(pod, SPECIFIED & ledger.accounts[quota].hard.keys())
+        missing = unspecified(pod, COMPUTE & ledger.accounts[quota].hard.keys())
         if missing:
             return f"failed quota: {quota}: must specify {missing}"
     return ""
@@ -192,15 +192,10 @@ def _resource_of(store: Store, device_class: str) -> str:
     return str((document or {}).get("spec", {}).get("extendedResourceName") or "")
 
 
-def _controller(document: Document) -> Document:
-    owners = document["metadata"].get("ownerReferences") or ()
-    return next((owner for owner in owners if owner.get("controller")), {})
-
-
 def _charged_to_pod(store: Store, ledger: Ledger, claim: Document) -> Sums:
     """Returns the usage of the pod for whose extended resources the scheduler made a claim."""
     metadata = claim["metadata"]
-    owner = _controller(claim)
+    owner = controller_in(claim) or {}
     if (metadata.get("annotations") or {}).get(EXTENDED_CLAIM) != "true" or (
         owner.get("apiVersion"),
         owner.get("kind"),

@@ -18,8 +18,9 @@ import msgspec
 
 from berth.actors.scheduling.kube.core import ContainerImage, Node
 from berth.actors.scheduling.kube.meta import version_of
+from berth.actors.scheduling.kube.times import rfc3339
 
-from ...objects.documents import documents_of, stamp
+from ...objects.documents import documents_of
 from ...objects.object_events import Reporter, about
 from ...objects.properties import holds, is_finished
 from ...objects.structs import Document, Pod, PodStatus
@@ -222,11 +223,9 @@ class NodePressure:
                 self._wake(now)
             return True, writes
         self._refused.add(uid)
-        writes = [
-            self._event_about(pod, problem.reason, problem.message, now),
-            _patch_pod(pod, statuses.rejected_status(problem.reason, problem.message, stamp(now))),
-        ]
-        return False, writes
+        status = statuses.rejected_status(problem.reason, problem.message, rfc3339(now))
+        event = self._event_about(pod, problem.reason, problem.message, now)
+        return False, [event, _patch_pod(pod, status)]
 
     def _admit_resize(
         self, pod: Pod, allocation: Allocation, now: datetime
@@ -376,7 +375,7 @@ class NodePressure:
         self._room.remove(uid, now.timestamp())
         self._using.pop(uid, None)  # until the watch tells what its dead containers leave
         self._refused.add(uid)
-        status = statuses.failed_status(pod, reason, message, disruption, stamp(now))
+        status = statuses.failed_status(pod, reason, message, disruption, rfc3339(now))
         return [self._event_about(pod, reason, message, now, annotations), _patch_pod(pod, status)]
 
     def _report(self, now: datetime) -> list[KubeletWrite]:
@@ -389,7 +388,7 @@ class NodePressure:
         if not changed:
             return []
         conditions = [
-            statuses.node_condition(kind, holds=kind in holding, time=stamp(now))
+            statuses.node_condition(kind, holds=kind in holding, time=rfc3339(now))
             for kind in changed
         ]
         name = self._node.metadata.name
@@ -417,7 +416,7 @@ class NodePressure:
             if victim.of_node:
                 message = f"System OOM encountered, victim process: {name}, pid: 1"
                 writes.append(self._about_node("SystemOOM", message, now))
-            status = statuses.killed(pod.status, name, stamp(now))
+            status = statuses.killed(pod.status, name, rfc3339(now))
             if oom.restarts(pod, name):
                 wait = self._restarts.wait(uid, name, now.timestamp())
                 if wait:
@@ -425,7 +424,7 @@ class NodePressure:
                     message = statuses.back_off_message(pod, name)
                     writes.append(self._event_about(pod, "BackOff", message, now))
                 else:
-                    status = statuses.restarted(status, name, stamp(now))
+                    status = statuses.restarted(status, name, rfc3339(now))
             self._keep(pod, status)
             after[uid] = pod, status
             usage = usage_of(self._room.pods[uid], now, self._scenario)
@@ -462,7 +461,7 @@ class NodePressure:
         for uid, name in self._restarts.due(now.timestamp()):
             pod = self._room.pods.get(uid)
             if pod is not None and self._starts_again:
-                yield self._store(pod, statuses.restarted(pod.status, name, stamp(now)), now)
+                yield self._store(pod, statuses.restarted(pod.status, name, rfc3339(now)), now)
 
     def _keep(self, pod: Pod, status: PodStatus) -> None:
         uid = pod.metadata.uid
@@ -471,7 +470,7 @@ class NodePressure:
     def _store(self, pod: Pod, status: PodStatus, now: datetime) -> StatusPatch:
         """Stores a new status of a pod's containers, and returns the write of it."""
         self._keep(pod, status)
-        return _patch_pod(pod, statuses.containers_patch(status, stamp(now)))
+        return _patch_pod(pod, statuses.containers_patch(status, rfc3339(now)))
 
     # ----------------------------------------------------------------------------- planning
 

@@ -15,8 +15,8 @@ import msgspec
 
 from berth.actors.scheduling.kube.core import PodCondition, ResourceRequirements
 from berth.actors.scheduling.kube.meta import version_of
+from berth.actors.scheduling.kube.times import rfc3339
 
-from ...objects.documents import stamp
 from ...objects.object_events import Reporter, about
 from ...objects.structs import Document, Pod
 from ...objects.writes import Create
@@ -219,7 +219,7 @@ class Resizes:
             ]
         # It counts as done once the server shows it.
         self._progressing[uid] = seconds + ACTUATION_SECONDS
-        actuation = actuate(pod, allocation, stamp(now))
+        actuation = actuate(pod, allocation, rfc3339(now))
         writes: list[KubeletWrite] = []
         if uid not in self._completed:
             self._completed.add(uid)
@@ -258,7 +258,7 @@ def _conditioned(
     now: datetime,
 ) -> Document:
     """Returns a condition; its time of transition is that of the last change of its reason."""
-    time = stamp(now)
+    time = rfc3339(now)
     same_reason = before is not None and before.reason == reason
     since = before.last_transition_time if before is not None and same_reason else time
     return {

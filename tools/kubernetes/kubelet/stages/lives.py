@@ -15,8 +15,9 @@ from typing import Protocol
 
 import msgspec
 
+from berth.actors.scheduling.kube.times import seconds_of
+
 from ...objects.structs import Document
-from ...objects.times import seconds_of
 from .stage import Stage, selecting
 
 # Returns when a Python step is due on an object that is as it is since a time: another time,

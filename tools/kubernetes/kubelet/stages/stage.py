@@ -7,25 +7,24 @@ templates the part of Go's in `go_template`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from math import isfinite
 from typing import Any, Literal
 
 import msgspec
 
+from berth.actors.scheduling.kube.times import seconds_of
+from berth.config.types import Duration
+
 from ...objects.structs import Document
-from ...objects.times import seconds_of
 from . import functions
 from .go_nodes import TemplateError
 from .go_template import Template
 from .jq import JqError, Query, query
 
 API_VERSION = "kwok.x-k8s.io/v1alpha1"
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
-_UNITS["h"] = 3600.0
 
 
 class StageError(ValueError):
@@ -298,18 +297,6 @@ def _lowered(text: str) -> str:
     return text[0].lower() + text[1:]
 
 
-def duration(text: str) -> float | None:
-    """Returns the seconds of a duration such as 1m30s; None if the text is not one."""
-    sign = -1.0 if text.startswith("-") else 1.0
-    digits = text.lstrip("+-") if text[:1] in "+-" else text
-    if digits == "0":
-        return 0.0
-    parts = _DURATION.findall(digits)
-    if not parts or "".join(number + unit for number, unit in parts) != digits:
-        return None
-    return sign * sum(float(number) * _UNITS[unit] for number, unit in parts)
-
-
 def _seconds(
     expression: Query | None, document: Document, since: float, default: float | None
 ) -> float | None:
@@ -317,11 +304,10 @@ def _seconds(
         case ["", *_]:
             return None
         case [str(text), *_]:
-            try:
+            with suppress(ValueError):
                 return seconds_of(text) - since
-            except ValueError:
-                seconds = duration(text)
-                return default if seconds is None else seconds
+            with suppress(ValueError):
+                return Duration.parse(text)
     return default
 
 

@@ -7,7 +7,9 @@ from datetime import datetime
 
 import msgspec
 
-from ...objects.documents import documents_of, stamp
+from berth.actors.scheduling.kube.times import rfc3339
+
+from ...objects.documents import documents_of
 from ...objects.properties import condition_of, replicas_of, seconds_since
 from ...objects.structs import Condition, Deployment, DeploymentStatus, Document, ReplicaSet
 from ...objects.writes import Again, Write, status_writes
@@ -40,7 +42,7 @@ class Conditions:
         self.renew(kind, status, reason, message, since)
 
     def renew(self, kind: str, status: str, reason: str, message: str, since: str = "") -> None:
-        before, at = self.find(kind), since or stamp(self._now)
+        before, at = self.find(kind), since or rfc3339(self._now)
         same = before is not None and before.status == status
         self.remove(kind)
         self._conditions.append(

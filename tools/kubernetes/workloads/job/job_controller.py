@@ -13,7 +13,9 @@ from datetime import datetime
 
 import msgspec
 
-from ...objects.documents import labels_in, pod_from, stamp, status_of
+from berth.actors.scheduling.kube.times import rfc3339
+
+from ...objects.documents import labels_in, pod_from, status_of
 from ...objects.properties import (
     condition_of,
     controls,
@@ -208,7 +210,7 @@ class _Step:
         status: Document = {**status_of(job)}
         suspended = job.spec.suspend
         if not suspended:
-            status.setdefault("startTime", stamp(now))
+            status.setdefault("startTime", rfc3339(now))
         conditions: list[Document] = msgspec.to_builtins(list(job.status.conditions))
         end = self._end(status)
         writes: list[Write] = []
@@ -481,7 +483,7 @@ class _Step:
             return conditions
         else:
             if was.status == "True":
-                status["startTime"] = stamp(self.now)
+                status["startTime"] = rfc3339(self.now)
             what = (False, "JobResumed", "Job resumed")
         return _with_condition(conditions, "Suspended", *what, self.now)
 
@@ -495,7 +497,7 @@ class _Step:
         if over and not self.terminating:
             conditions = _with_condition(conditions, _ENDS[end.type], *text, self.now)
             if end.type == SUCCESS:
-                status["completionTime"] = stamp(self.now)
+                status["completionTime"] = rfc3339(self.now)
         return conditions
 
     def _deadline(self, status: Document, end: JobVerdict | None) -> list[Write]:
@@ -536,7 +538,7 @@ def _with_condition(
     said = {"type": kind, "status": word, "reason": reason, "message": message}
     if any(said.items() <= each.items() for each in conditions):
         return conditions
-    condition = {**said, "lastProbeTime": stamp(now), "lastTransitionTime": stamp(now)}
+    condition = {**said, "lastProbeTime": rfc3339(now), "lastTransitionTime": rfc3339(now)}
     if all(each["type"] != kind for each in conditions):
         return [*conditions, condition]
     return [condition if each["type"] == kind else each for each in conditions]

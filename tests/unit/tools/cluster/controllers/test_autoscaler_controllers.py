@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.times import rfc3339
 from berth.tools.cluster.controllers.autoscaler_controllers import Autoscalers
 from berth.tools.kubernetes.api.types.defaults import defaulted
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.kubelet.usage_models import NO_SCENARIO
 from berth.tools.kubernetes.object_index import ObjectIndex
 from berth.tools.kubernetes.objects.autoscalers import HorizontalPodAutoscaler
-from berth.tools.kubernetes.objects.documents import stamp
 from berth.tools.kubernetes.objects.structs import DaemonSet, Deployment, Node, Pod, read
 from berth.tools.kubernetes.objects.writes import Again, Create, Patch, Write
 from berth.tools.kubernetes.work_items import item_of
@@ -91,7 +91,7 @@ def pod(
     ready: bool = True,
     requests: dict[str, str] = REQUESTED,
 ) -> Pod:
-    started = stamp(at(-3600))
+    started = rfc3339(at(-3600))
     container = {"name": "c", "resources": {"requests": requests}}
     status = {
         "phase": "Running",
@@ -150,7 +150,7 @@ def test_it_scales_first_and_then_reports() -> None:
         "desiredReplicas": 3,
         "currentMetrics": [{"type": "Resource", "resource": {"name": "cpu", "current": current}}],
         "conditions": status(writes)["conditions"],
-        "lastScaleTime": stamp(at(15)),
+        "lastScaleTime": rfc3339(at(15)),
     }
 
 

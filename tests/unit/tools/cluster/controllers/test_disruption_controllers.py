@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.actors.scheduling.kube.labels import Selector
+from berth.actors.scheduling.kube.labels import Selector, selector_or_nothing
 from berth.actors.scheduling.kube.meta import HasMetadata, LabelSelector
 from berth.tools.cluster.controllers import disruption_controllers
 from berth.tools.cluster.controllers.controller_table import ControllerTable
 from berth.tools.kubernetes.object_index import ObjectChange, ObjectIndex
 from berth.tools.kubernetes.objects.documents import reference_to
-from berth.tools.kubernetes.objects.label_selection import selector_from
 from berth.tools.kubernetes.objects.structs import (
     Deployment,
     Document,
@@ -151,7 +150,7 @@ def test_the_index_leads_to_the_same_pairs_as_a_walk(
         for p in there
         for b in over
         if p.metadata.namespace == b.metadata.namespace
-        and selector_from(b.spec.selector).matches(p.metadata.labels)
+        and selector_or_nothing(b.spec.selector).matches(p.metadata.labels)
     }
     to_budgets = {
         (p.metadata.name, item.name)
@@ -163,7 +162,7 @@ def test_the_index_leads_to_the_same_pairs_as_a_walk(
         (p.metadata.name, b.metadata.name)
         for b in over
         for p in disruption_controllers.candidates(cluster, b)
-        if selector_from(b.spec.selector).matches(p.metadata.labels)
+        if selector_or_nothing(b.spec.selector).matches(p.metadata.labels)
     ]
     assert to_budgets == pairs
     assert sorted(to_pods) == sorted(pairs), "each pod once"
@@ -177,9 +176,9 @@ def test_a_change_looks_at_few_of_many_budgets_and_pods(monkeypatch: pytest.Monk
 
     def counted(selector: LabelSelector | None) -> Selector:
         read_selectors.append(selector)
-        return selector_from(selector)
+        return selector_or_nothing(selector)
 
-    monkeypatch.setattr(disruption_controllers, "selector_from", counted)
+    monkeypatch.setattr(disruption_controllers, "selector_or_nothing", counted)
     assert touched(cluster, None, pods[7]) == ["PodDisruptionBudget b7"]
     assert read_selectors == 2 * [budgets[7].spec.selector], "once for each controller"
     assert disruption_controllers.candidates(cluster, budgets[7]) == [pods[7]]

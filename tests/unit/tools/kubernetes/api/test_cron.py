@@ -90,8 +90,8 @@ def test_a_midnight_that_does_not_exist(
         ("x * * * *", "failed to parse int from x"),
         ("@never", "unrecognized descriptor: @never"),
         ("@every soon", "failed to parse duration"),
-        ("@every 99999999h", "it is longer than 292 years"),
-        ("@every " + "9" * 400 + "h", "it is longer than 292 years"),
+        ("@every 99999999h", "failed to parse duration"),
+        ("@every " + "9" * 400 + "h", "failed to parse duration"),
     ],
 )
 def test_what_is_no_schedule(schedule: str, problem: str) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.times import rfc3339
 from berth.tools.kubernetes.disruption import budgets
-from berth.tools.kubernetes.objects.documents import reference_to, stamp
+from berth.tools.kubernetes.objects.documents import reference_to
 from berth.tools.kubernetes.objects.structs import (
     Deployment,
     Document,
@@ -212,7 +213,7 @@ def test_a_controller_without_a_scale_forbids_disruptions(
                     "reason": "SyncFailed",
                     "message": problem,
                     "observedGeneration": 2,
-                    "lastTransitionTime": stamp(NOW),
+                    "lastTransitionTime": rfc3339(NOW),
                 }
             ],
         },
@@ -246,7 +247,7 @@ def test_a_budget_over_no_pods_says_so_once_and_allows_nothing() -> None:
 
 
 def test_pods_that_are_being_deleted_are_not_healthy_but_count_as_pods() -> None:
-    pods = [pod("a", deletionTimestamp=stamp(NOW)), pod("b"), pod("c")]
+    pods = [pod("a", deletionTimestamp=rfc3339(NOW)), pod("b"), pod("c")]
     told = status(decided(budget(minAvailable=1), pods))
     assert (told["expectedPods"], told["currentHealthy"], told["disruptionsAllowed"]) == (3, 2, 1)
 
@@ -256,8 +257,8 @@ def test_pods_that_are_being_deleted_are_not_healthy_but_count_as_pods() -> None
 
 def test_a_granted_eviction_counts_until_the_pod_is_gone_or_too_much_time_passed() -> None:
     earlier, later = NOW - timedelta(seconds=50), NOW - timedelta(seconds=20)
-    deleted = pod("d", deletionTimestamp=stamp(NOW))
-    granted = {"a": stamp(earlier), "b": stamp(later), "d": stamp(later), "gone": stamp(later)}
+    deleted = pod("d", deletionTimestamp=rfc3339(NOW))
+    granted = {"a": rfc3339(earlier), **dict.fromkeys(("b", "d", "gone"), rfc3339(later))}
     pods = [pod("a"), pod("b"), pod("c"), deleted]
     of = budget({"disruptedPods": granted}, minAvailable=1)
     writes = decided(of, pods)
@@ -276,7 +277,7 @@ def test_a_granted_eviction_counts_until_the_pod_is_gone_or_too_much_time_passed
 
 
 def target(seconds: float, **change: Any) -> Pod:
-    since = stamp(NOW - timedelta(seconds=seconds))
+    since = rfc3339(NOW - timedelta(seconds=seconds))
     told = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     document = {
         "metadata": metadata("p", **change.pop("metadata", {})),
@@ -296,7 +297,7 @@ def test_a_pod_that_stays_loses_its_disruption_target_after_two_minutes() -> Non
     assert (told["type"], told["status"], told["lastTransitionTime"]) == (
         "DisruptionTarget",
         "False",
-        stamp(NOW),
+        rfc3339(NOW),
     )
     assert not told["reason"]
 
@@ -308,7 +309,7 @@ def test_a_pod_that_stays_loses_its_disruption_target_after_two_minutes() -> Non
         {"reason": "TerminationByKubelet"},
         {"phase": "Failed"},
         {"phase": "Succeeded"},
-        {"metadata": {"deletionTimestamp": stamp(NOW)}},
+        {"metadata": {"deletionTimestamp": rfc3339(NOW)}},
         {"type": "Ready"},
     ],
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from berth.actors.scheduling.kube.times import time_of
 from berth.tools.kubernetes.kubelet.containers import (
     Backoffs,
     Exit,
@@ -16,7 +17,6 @@ from berth.tools.kubernetes.kubelet.containers import (
     stopped,
     waiting,
 )
-from berth.tools.kubernetes.objects.times import time_of
 
 Document = dict[str, Any]
 

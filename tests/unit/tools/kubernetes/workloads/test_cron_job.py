@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from berth.tools.kubernetes.objects.documents import reference_to, stamp
+from berth.actors.scheduling.kube.times import rfc3339
+from berth.tools.kubernetes.objects.documents import reference_to
 from berth.tools.kubernetes.objects.structs import CronJob, Document, Job, read
 from berth.tools.kubernetes.objects.writes import Again, Create, Delete, Look, Patch, Write
 from berth.tools.kubernetes.workloads.cron_job import SCHEDULED, reconcile
@@ -18,7 +19,7 @@ CREATED = datetime.fromisoformat("2026-01-01T10:17:30Z")
 
 def cron(status: Document | None = None, **spec: Any) -> CronJob:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"parallelism": 2}}
-    metadata = {"name": "c", "namespace": "n", "uid": "u", "creationTimestamp": stamp(CREATED)}
+    metadata = {"name": "c", "namespace": "n", "uid": "u", "creationTimestamp": rfc3339(CREATED)}
     whole = {"schedule": "0 * * * *", "jobTemplate": template, **spec}
     return read({"metadata": metadata, "spec": whole, "status": status or {}}, CronJob)
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from berth.tools.kubernetes.api.rules.fields import COMPUTE
 from berth.tools.kubernetes.api.types.amounts import Sums
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.quota_usage import (
-    SPECIFIED,
     counts,
     extended_requests,
     is_in_scope,
@@ -103,7 +103,7 @@ def test_each_container_must_specify_what_is_limited() -> None:
     spec = pod(container("a", requests={"cpu": "1"}), container("b"), initContainers=[container()])
     names = frozenset(("requests.cpu", "limits.memory", "pods"))
     expected = "limits.memory for: a,b,c; requests.cpu for: b,c"
-    assert unspecified(spec, names & SPECIFIED) == expected
+    assert unspecified(spec, names & COMPUTE) == expected
     spec["spec"]["resources"] = {"requests": {"cpu": "1"}}
     assert unspecified(spec, names) == ""
 

@@ -16,7 +16,6 @@ from berth.tools.kubernetes.kubelet.stages.stage import (
     StageError,
     StageEvent,
     StagePatch,
-    duration,
     read,
     selecting,
 )
@@ -110,14 +109,6 @@ def test_weights_come_from_the_object(annotation: str, weight: int | None) -> No
 )
 def test_delays(delay: Document, share: float, seconds: float) -> None:
     assert stage(delay=delay).delay(POD, 10.0, share) == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("1m30s", 90), ("1.5h", 5400), ("-2s", -2), ("0", 0), ("10", None), ("1x", None), ("", None)],
-)
-def test_durations(text: str, seconds: float | None) -> None:
-    assert duration(text) == seconds
 
 
 def test_steps_keep_their_order() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from berth.tools.kubernetes.objects.documents import stamp
+from berth.actors.scheduling.kube.times import rfc3339
 from berth.tools.kubernetes.objects.structs import Document
 from berth.tools.kubernetes.objects.writes import Again, Write
 from berth.tools.kubernetes.workloads.deployment.rollout import reconcile
@@ -19,7 +19,7 @@ COUNTS = {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2, "unavail
 
 def condition(reason: str, seconds: float = 0, word: str = "True") -> Document:
     """Returns the condition Progressing that was written so many seconds ago."""
-    then = stamp(NOW - timedelta(seconds=seconds))
+    then = rfc3339(NOW - timedelta(seconds=seconds))
     times = {"lastUpdateTime": then, "lastTransitionTime": then}
     return {"type": "Progressing", "status": word, "reason": reason, "message": "m", **times}
 
@@ -96,8 +96,8 @@ def test_a_pause_stops_the_deadline_and_its_end_starts_it_again() -> None:
     assert progressing(resumed) == ("Unknown", "DeploymentResumed", "Deployment is resumed")
     (written,) = (c for c in status(resumed)["conditions"] if c["type"] == "Progressing")
     assert (written["lastUpdateTime"], written["lastTransitionTime"]) == (
-        stamp(NOW),
-        stamp(NOW - timedelta(seconds=700)),
+        rfc3339(NOW),
+        rfc3339(NOW - timedelta(seconds=700)),
     )
     exceeded = stuck(condition("ProgressDeadlineExceeded", 700, "False"), paused=True)
     assert progressing(exceeded)[1] == "ProgressDeadlineExceeded", "a pause does not hide it"

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from berth.tools.kubernetes.objects.documents import stamp
+from berth.actors.scheduling.kube.times import rfc3339
 from berth.tools.kubernetes.objects.structs import Document
 from berth.tools.kubernetes.objects.writes import Create, Delete, Patch
 from berth.tools.kubernetes.workloads.job.job_controller import FAILURES, FINALIZER, INDEX
@@ -332,12 +332,12 @@ def test_conditions_say_when_they_were_looked_at() -> None:
     world.later(60)
     world.settle()
     (condition,) = world.status["conditions"]
-    assert condition["lastProbeTime"] == condition["lastTransitionTime"] == stamp(START)
+    assert condition["lastProbeTime"] == condition["lastTransitionTime"] == rfc3339(START)
     world.job["spec"]["suspend"] = False
     world.settle()
     (condition,) = world.status["conditions"]
     assert condition["status"] == "False"
-    assert condition["lastProbeTime"] == condition["lastTransitionTime"] == stamp(world.now)
+    assert condition["lastProbeTime"] == condition["lastTransitionTime"] == rfc3339(world.now)
 
 
 def test_containers_of_an_indexed_job_have_the_index_as_a_variable() -> None:

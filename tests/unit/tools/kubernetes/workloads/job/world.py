@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from berth.tools.kubernetes.objects.documents import stamp
+from berth.actors.scheduling.kube.times import rfc3339
 from berth.tools.kubernetes.objects.structs import Document, Job, Pod, read
 from berth.tools.kubernetes.objects.writes import Again, Create, Delete, Patch, Write
 from berth.tools.kubernetes.workloads.job import job_controller
@@ -85,7 +85,7 @@ class World:
         self, name: str, code: int = 0, phase: str = "", conditions: tuple[str, ...] = ()
     ) -> None:
         """Lets a pod end, with an exit code."""
-        terminated = {"exitCode": code, "finishedAt": stamp(self.now)}
+        terminated = {"exitCode": code, "finishedAt": rfc3339(self.now)}
         self.pods[name]["status"] = {
             "phase": phase or ("Failed" if code else "Succeeded"),
             "conditions": [{"type": each, "status": "True"} for each in conditions],
@@ -95,7 +95,7 @@ class World:
     def delete(self, name: str) -> None:
         """Begins to delete a pod; it goes once it has no finalizer."""
         pod = self.pods[name]
-        pod["metadata"].setdefault("deletionTimestamp", stamp(self.now))
+        pod["metadata"].setdefault("deletionTimestamp", rfc3339(self.now))
         if not pod["metadata"].get("finalizers"):
             del self.pods[name]
 
@@ -108,7 +108,7 @@ class World:
                     **document["metadata"],
                     "name": name,
                     "uid": f"uid-{name}",
-                    "creationTimestamp": stamp(self.now),
+                    "creationTimestamp": rfc3339(self.now),
                 }
                 self.pods[name] = {
                     "metadata": metadata,
