@@ -5,7 +5,7 @@ Times are in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import ceil
 
 import msgspec
@@ -189,29 +189,21 @@ def _at_rate(
 
 def _most(history: History, rules: Rules, current: int, now: float) -> int:
     """Returns the most replicas that the policies allow."""
-    if rules.select_policy == "Disabled":
-        return current
-    select: Callable[[list[int]], int] = min if rules.select_policy == "Min" else max
-    limits = []
-    for policy in rules.policies:
-        start = history.at_start(current, policy.period_seconds, now)
-        limits.append(
-            start + policy.value
-            if policy.type == "Pods"
-            else ceil(start * (1 + policy.value / 100))
-        )
-    return select(limits)
+    return _limit(history, rules, current, now, 1)
 
 
 def _least(history: History, rules: Rules, current: int, now: float) -> int:
     """Returns the least replicas that the policies allow."""
+    return _limit(history, rules, current, now, -1)
+
+
+def _limit(history: History, rules: Rules, current: int, now: float, sign: int) -> int:
     if rules.select_policy == "Disabled":
         return current
-    select: Callable[[list[int]], int] = max if rules.select_policy == "Min" else min
     limits = []
     for policy in rules.policies:
         start = history.at_start(current, policy.period_seconds, now)
-        limits.append(
-            start - policy.value if policy.type == "Pods" else int(start * (1 - policy.value / 100))
-        )
-    return select(limits)
+        share = start * (1 + sign * policy.value / 100)
+        rounded = ceil(share) if sign > 0 else int(share)
+        limits.append(start + sign * policy.value if policy.type == "Pods" else rounded)
+    return min(limits) if (rules.select_policy == "Min") == (sign > 0) else max(limits)

@@ -7,6 +7,8 @@ problem once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, qualified_name
@@ -38,6 +40,7 @@ from . import (
 from .field_marks import Marks, Rule
 from .fields import Document, annotation_rules, invalid, label_selector, labels, required
 
+KindRule = Callable[[Document, Document | None], list[str]]
 _LABEL_NAMES = ("Namespace", "Service")
 _PATH_NAMES = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 _FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
@@ -116,7 +119,8 @@ def problems(kind: str, document: Document, before: Document | None = None) -> l
         own += _pod_spec(document.get("spec") or {})
     else:
         own += _MARKS.problems(kind, "", _as_checked(kind, document, before), before)
-    return own + _of_kind(kind, document, before)
+    rule = _OF_KINDS.get(kind)
+    return own + rule(document, before) if rule is not None else own
 
 
 def _as_checked(kind: str, document: Document, before: Document | None) -> Document:
@@ -140,69 +144,8 @@ def resize_problems(document: Document, before: Document, qos: str) -> list[str]
 
 def status_problems(kind: str, document: Document, before: Document) -> list[str]:
     """Returns the problems of an update of an object's status; both documents are whole objects."""
-    match kind:
-        case "ResourceClaim":
-            return device_claim_rules.status(document, before)
-        case "v1alpha2.ResourceClaim":
-            return negotiation_rules.claim_status(document, before)
-        case "v1alpha2.PodSchedulingContext":
-            return negotiation_rules.context_status(document)
-        case "ResourceQuota":
-            return quota_rules.status(document.get("status") or {})
-        case "ValidatingAdmissionPolicy":
-            return policy_rules.status(document.get("status") or {})
-        case _:
-            return []
-
-
-def _of_kind(kind: str, document: Document, before: Document | None) -> list[str]:
-    spec: Document = document.get("spec") or {}
-    was: Document | None = None if before is None else before.get("spec") or {}
-    match kind:
-        case "Pod":
-            own = pod_updates.mirror_annotation(document, before)
-            own += pod_rules.pod_annotations("metadata.annotations", document["metadata"], spec)
-            return own + (
-                pod_rules.new_pod(spec) if was is None else pod_updates.pod_update(spec, was)
-            )
-        case "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "ReplicationController":
-            stateful = workload_rules.stateful_set(spec, was) if kind == "StatefulSet" else []
-            return workload_rules.workload(kind, spec) + stateful
-        case "Job":
-            own = workload_rules.own_selector(document, new=was is None)
-            return own + (
-                workload_rules.job_name(document)
-                if was is None
-                else workload_rules.job_update(spec, was)
-            )
-        case "PersistentVolumeClaim":
-            return [] if before is None else storage_rules.claim_update(document, before)
-        case "PersistentVolume":
-            return [] if was is None else storage_rules.volume_update(spec, was)
-        case "CSINode":
-            return [] if was is None else storage_rules.csi_node_update(spec, was)
-        case "ResourceClaim" | "ResourceClaimTemplate" | "ResourceSlice" | "DeviceClass":
-            return _of_device_kind(kind, spec, was)
-        case "v1alpha2.ResourceClaim":
-            return negotiation_rules.claim(spec, was)
-        case "v1alpha2.PodSchedulingContext":
-            return negotiation_rules.context(spec)
-        case "Service":
-            return [] if was is None else service_rules.service_update(spec, was)
-        case _:
-            return _of_flat_kind(kind, document, before)
-
-
-def _of_device_kind(kind: str, spec: Document, was: Document | None) -> list[str]:
-    match kind:
-        case "ResourceClaim":
-            return device_claim_rules.claim(spec, was)
-        case "ResourceClaimTemplate":
-            return device_claim_rules.template(spec, was)
-        case "ResourceSlice":
-            return device_rules.resource_slice(spec, was)
-        case _:
-            return device_rules.device_class(spec, was)
+    rule = _OF_STATUSES.get(kind)
+    return rule(document, before) if rule is not None else []
 
 
 @recalled
@@ -210,55 +153,101 @@ def _pod_spec(spec: Document) -> list[str]:
     return _MARKS.problems("PodSpec", "spec", spec) + pod_rules.only_of_pods(spec)
 
 
-def _of_flat_kind(kind: str, document: Document, before: Document | None) -> list[str]:
-    """Returns the problems of kinds that have no spec, or rules beyond their spec."""
-    match kind:
-        case "Node":
-            return cluster_rules.node(document, before)
-        case "CronJob":
-            return workload_rules.cron_job(document, before)
-        case "PriorityClass":
-            return cluster_rules.priority_class(document, before)
-        case "v1alpha2.ResourceClass":
-            return negotiation_rules.resource_class(document, before)
-        case "Event":
-            return cluster_rules.event(document, "reportingComponent")
-        case "events.Event":
-            return cluster_rules.event(
-                document, "reportingController"
-            ) + cluster_rules.strict_event(document, before)
-        case "ConfigMap":
-            return data_rules.config_map(document, before)
-        case "Secret":
-            return data_rules.secret(document, before)
-        case "v2.HorizontalPodAutoscaler" | "autoscaling.HorizontalPodAutoscaler":
-            return autoscaler_rules.autoscaler(
-                document.get("spec") or {}, (before or {}).get("spec")
-            )
-        case "LimitRange":
-            return limit_rules.limit_range(document.get("spec") or {})
-        case "ResourceQuota":
-            return quota_rules.quota(document, before)
-        case "ControllerRevision":
-            return workload_rules.revision(document, before)
-        case _:
-            return _of_access_kind(kind, document, before)
+def _pod(document: Document, before: Document | None) -> list[str]:
+    own = pod_updates.mirror_annotation(document, before)
+    own += pod_rules.pod_annotations(
+        "metadata.annotations", document["metadata"], document.get("spec") or {}
+    )
+    return own + _of_spec(_pod_or_its_update)(document, before)
 
 
-def _of_access_kind(kind: str, document: Document, before: Document | None) -> list[str]:
-    """Returns the problems of kinds that say who may do what."""
-    spec: Document = document.get("spec") or {}
-    match kind:
-        case "Role" | "ClusterRole":
-            return role_rules.role(kind, document)
-        case "RoleBinding" | "ClusterRoleBinding":
-            return role_rules.binding(kind, document, before)
-        case "ValidatingAdmissionPolicy":
-            return policy_rules.policy(document["metadata"].get("name") or "", spec)
-        case "ValidatingAdmissionPolicyBinding":
-            return policy_rules.binding(spec)
-        case _:
-            return []
+def _pod_or_its_update(spec: Document, was: Document | None) -> list[str]:
+    return pod_rules.new_pod(spec) if was is None else pod_updates.pod_update(spec, was)
+
+
+def _workload(kind: str) -> KindRule:
+    return _of_spec(lambda spec, _: workload_rules.workload(kind, spec))
+
+
+def _job(document: Document, before: Document | None) -> list[str]:
+    own = workload_rules.own_selector(document, new=before is None)
+    if before is None:
+        return own + workload_rules.job_name(document)
+    return own + _on_update(workload_rules.job_update)(document, before)
+
+
+def _events_event(document: Document, before: Document | None) -> list[str]:
+    own = cluster_rules.event(document, "reportingController")
+    return own + cluster_rules.strict_event(document, before)
+
+
+def _of_spec(rule: Callable[[Document, Document | None], list[str]]) -> KindRule:
+    """Returns the rule of an object with this rule for its spec and the earlier one."""
+    return lambda document, before: rule(
+        document.get("spec") or {}, None if before is None else before.get("spec") or {}
+    )
+
+
+def _on_update(rule: Callable[[Document, Document], list[str]]) -> KindRule:
+    """Returns the rule of an object with this rule for the update of its spec."""
+    return _of_spec(lambda spec, was: [] if was is None else rule(spec, was))
+
+
+# The rules of an object as a whole, and of its updates, beyond those of its types.
+_OF_KINDS: dict[str, KindRule] = {
+    "Pod": _pod,
+    **{
+        kind: _workload(kind)
+        for kind in ("Deployment", "ReplicaSet", "DaemonSet", "ReplicationController")
+    },
+    "StatefulSet": _of_spec(
+        lambda spec, was: (
+            workload_rules.workload("StatefulSet", spec) + workload_rules.stateful_set(spec, was)
+        )
+    ),
+    "Job": _job,
+    "CronJob": workload_rules.cron_job,
+    "ControllerRevision": workload_rules.revision,
+    "PersistentVolumeClaim": lambda document, before: (
+        [] if before is None else storage_rules.claim_update(document, before)
+    ),
+    "PersistentVolume": _on_update(storage_rules.volume_update),
+    "CSINode": _on_update(storage_rules.csi_node_update),
+    "ResourceClaim": _of_spec(device_claim_rules.claim),
+    "ResourceClaimTemplate": _of_spec(device_claim_rules.template),
+    "ResourceSlice": _of_spec(device_rules.resource_slice),
+    "DeviceClass": _of_spec(device_rules.device_class),
+    "v1alpha2.ResourceClaim": _of_spec(negotiation_rules.claim),
+    "v1alpha2.PodSchedulingContext": _of_spec(lambda spec, _: negotiation_rules.context(spec)),
+    "v1alpha2.ResourceClass": negotiation_rules.resource_class,
+    "Service": _on_update(service_rules.service_update),
+    "Node": cluster_rules.node,
+    "PriorityClass": cluster_rules.priority_class,
+    "Event": lambda document, _: cluster_rules.event(document, "reportingComponent"),
+    "events.Event": _events_event,
+    "ConfigMap": data_rules.config_map,
+    "Secret": data_rules.secret,
+    **dict.fromkeys(
+        ("v2.HorizontalPodAutoscaler", "autoscaling.HorizontalPodAutoscaler"),
+        _of_spec(autoscaler_rules.autoscaler),
+    ),
+    "LimitRange": _of_spec(lambda spec, _: limit_rules.limit_range(spec)),
+    "ResourceQuota": quota_rules.quota,
+    "Role": lambda document, _: role_rules.role("Role", document),
+    "ClusterRole": lambda document, _: role_rules.role("ClusterRole", document),
+    **{kind: partial(role_rules.binding, kind) for kind in ("RoleBinding", "ClusterRoleBinding")},
+    "ValidatingAdmissionPolicy": lambda document, _: policy_rules.policy(
+        document["metadata"].get("name") or "", document.get("spec") or {}
+    ),
+    "ValidatingAdmissionPolicyBinding": _of_spec(lambda spec, _: policy_rules.binding(spec)),
+}
+_OF_STATUSES: dict[str, Callable[[Document, Document], list[str]]] = {
+    "ResourceClaim": device_claim_rules.status,
+    "v1alpha2.ResourceClaim": negotiation_rules.claim_status,
+    "v1alpha2.PodSchedulingContext": lambda after, _: negotiation_rules.context_status(after),
+    "ResourceQuota": lambda after, _: quota_rules.status(after.get("status") or {}),
+    "ValidatingAdmissionPolicy": lambda after, _: policy_rules.status(after.get("status") or {}),
+}
 
 
 def _metadata(kind: str, metadata: Document, *, is_label: bool = False) -> list[str]:

@@ -6,6 +6,7 @@ Mirrors the admission plugin LimitRanger. Amounts are compared as integers of na
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import gt, lt
 from typing import Any
 
 from berth.actors.scheduling.kube.quantity import nano_value
@@ -128,32 +129,33 @@ def _each(
 
 def _below(kind: str, name: str, least: Any, requests: Amounts, limits: Amounts) -> str:
     rule = f"minimum {name} usage per {kind} is {least}"
-    if name not in requests:
-        return f"{rule}.  No request is specified"
-    if nano_value(requests[name]) < nano_value(least):
-        return f"{rule}, but request is {requests[name]}"
-    if name in limits and nano_value(limits[name]) < nano_value(least):
-        return f"{rule}, but limit is {limits[name]}"
-    return ""
+    return _beyond(rule, name, lt, least, ("request", requests), ("limit", limits))
 
 
 def _above(kind: str, name: str, most: Any, requests: Amounts, limits: Amounts) -> str:
     rule = f"maximum {name} usage per {kind} is {most}"
-    if name not in limits:
-        return f"{rule}.  No limit is specified"
-    if nano_value(limits[name]) > nano_value(most):
-        return f"{rule}, but limit is {limits[name]}"
-    if name in requests and nano_value(requests[name]) > nano_value(most):
-        return f"{rule}, but request is {requests[name]}"
-    return ""
+    return _beyond(rule, name, gt, most, ("limit", limits), ("request", requests))
 
 
 def _request_above(kind: str, name: str, most: Any, requests: Amounts, _: Amounts) -> str:
     rule = f"maximum {name} usage per {kind} is {most}"
-    if name not in requests:
-        return f"{rule}.  No request is specified"
-    if nano_value(requests[name]) > nano_value(most):
-        return f"{rule}, but request is {requests[name]}"
+    return _beyond(rule, name, gt, most, ("request", requests))
+
+
+def _beyond(
+    rule: str,
+    name: str,
+    is_beyond: Callable[[int, int], bool],
+    bound: Any,
+    *amounts: tuple[str, Amounts],
+) -> str:
+    """Says which amount is beyond a bound, or that the first of them is not specified."""
+    word, of_first = amounts[0]
+    if name not in of_first:
+        return f"{rule}.  No {word} is specified"
+    for word, of in amounts:
+        if name in of and is_beyond(nano_value(of[name]), nano_value(bound)):
+            return f"{rule}, but {word} is {of[name]}"
     return ""
 
 
