@@ -85,15 +85,6 @@ def priority_class(document: Document, before: Document | None) -> list[str]:
     return problems
 
 
-def lease(path: str, spec: Document) -> list[str]:
-    """Checks that the duration is positive."""
-    seconds = spec.get("leaseDurationSeconds")
-    place = f"{path}.leaseDurationSeconds"
-    if seconds is None or seconds > 0:
-        return []
-    return [invalid(place, seconds, "must be greater than 0")]
-
-
 def overhead(path: str, value: Document) -> list[str]:
     """Checks the overhead of a RuntimeClass."""
     return resources(path, {"limits": value.get("podFixed")})

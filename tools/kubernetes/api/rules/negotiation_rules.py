@@ -7,28 +7,16 @@ from typing import Any
 from berth.actors.scheduling.kube.names import dns_subdomain
 
 from .device_rules import each, set_of
-from .fields import Document, forbidden, invalid, one_of, required, unchanged
+from .fields import Document, forbidden, invalid, required, unchanged
 from .placement_rules import node_selector
-from .value_forms import driver_name
 
-MODES = ("Immediate", "WaitForFirstConsumer")
 MOST_NODES = 128
 MOST_RESERVED = 32
 
 
-def resource_class(document: Document, before: Document | None) -> list[str]:
-    name = document.get("driverName") or ""
-    problems = driver_name("driverName", name)
-    was = name if before is None else before.get("driverName") or ""
-    return problems + unchanged("driverName", name, was)
-
-
 def claim(spec: Document, before: Document | None) -> list[str]:
-    """Checks a ResourceClaim without its status."""
-    if before is not None:
-        return unchanged("spec", spec, before)
-    problems = _name("spec.resourceClassName", spec.get("resourceClassName") or "")
-    return problems + one_of("spec.allocationMode", spec.get("allocationMode"), MODES)
+    """Checks that a ResourceClaim keeps its spec."""
+    return [] if before is None else unchanged("spec", spec, before)
 
 
 def claim_status(document: Document, before: Document) -> list[str]:

@@ -264,13 +264,37 @@ def domain_path(path: str, value: str) -> list[str]:
     return problems
 
 
+def non_empty(path: str, value: str) -> list[str]:
+    """Checks a text that may be absent, but not empty."""
+    return [] if value else [required(path)]
+
+
+def positive(path: str, value: int) -> list[str]:
+    return [] if value > 0 else [invalid(path, value, "must be greater than 0")]
+
+
+def _with(*fields: str) -> Form:
+    """Returns the form of a reference that has these fields."""
+    return lambda path, value: [
+        required(f"{path}.{field}") for field in fields if not value.get(field)
+    ]
+
+
+def secret(path: str, reference: Document) -> list[str]:
+    """Checks the name and the namespace of a secret."""
+    name, namespace = reference.get("name"), reference.get("namespace")
+    problems = class_name(f"{path}.name", name) if name else [required(f"{path}.name")]
+    place = f"{path}.namespace"
+    return problems + (_messages(dns_label)(place, namespace) if namespace else [required(place)])
+
+
 _PORT_NAME = _messages(port_name_messages)
 FORMS: dict[str, Form] = {
     "absolute-path": absolute_path,
     "class-name": class_name,
+    "config-key": _messages(config_key_messages),
     "count": partial(int_or_percent, most=None),
     "count-or-share": int_or_percent,
-    "config-key": _messages(config_key_messages),
     "dns-label": _messages(dns_label),
     "dns-search": dns_search,
     "dns-subdomain": _messages(dns_subdomain),
@@ -283,16 +307,21 @@ FORMS: dict[str, Form] = {
     "iscsi-name": iscsi_name,
     "labels": labels,
     "local-path": local_path,
+    "named": _with("name"),
+    "named-in-full": _with("name", "namespace"),
     "namespace": namespace,
     "no-backsteps": no_backsteps,
+    "non-empty": non_empty,
     "own-options": own_options,
     "partition": disk_partition,
     "port": port,
     "port-name": _PORT_NAME,
+    "positive": positive,
     "provisioner": provisioner,
     "qualified-name": _messages(qualified_name),
     "quantity": positive_or_zero,
     "relative-path": relative_path,
+    "secret": secret,
     "sysctl": sysctl,
     "token-seconds": token_seconds,
     "weight": weight,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from berth.actors.scheduling.kube import quantity
-from berth.actors.scheduling.kube.names import dns_label, dns_subdomain
+from berth.actors.scheduling.kube.names import dns_subdomain
 
 from ..types.schema import TYPES
 from .container_rules import object_field, resource_field
@@ -90,11 +90,6 @@ def iscsi(path: str, value: Document) -> list[str]:
     return []
 
 
-def persistent_iscsi(path: str, value: Document) -> list[str]:
-    """Checks that there is a secret if either session asks for one, and its name."""
-    return iscsi(path, value) + _named_secret(path, value)
-
-
 def fibre_channel(path: str, value: Document) -> list[str]:
     """Checks that either names or ids are set, and a unit with names."""
     names, ids = value.get("targetWWNs"), value.get("wwids")
@@ -154,32 +149,6 @@ def azure_disk(path: str, value: Document) -> list[str]:
     return [] if uri.startswith(begins) else [unsupported(f"{path}.diskURI", uri, (form,))]
 
 
-def persistent_azure_file(path: str, value: Document) -> list[str]:
-    """Checks that the namespace of the secret, if there is one, is not empty."""
-    empty = value.get("secretNamespace") == ""
-    return [required(f"{path}.secretNamespace")] if empty else []
-
-
-def with_secret(path: str, value: Document) -> list[str]:
-    """Checks that the secret of a source, if it has one, is named."""
-    return _named_secret(path, value)
-
-
-def _named_secret(path: str, value: Document, *fields: str) -> list[str]:
-    secret = value.get("secretRef")
-    needed = ("name", *fields)
-    return (
-        []
-        if secret is None
-        else [required(f"{path}.secretRef.{field}") for field in needed if not secret.get(field)]
-    )
-
-
-def with_secret_of_namespace(path: str, value: Document) -> list[str]:
-    """Checks that the secret of a source, if it has one, has a name and a namespace."""
-    return _named_secret(path, value, "namespace")
-
-
 def csi(path: str, value: Document) -> list[str]:
     """Checks the name of the secret for publishing, if there is one."""
     secret = value.get("nodePublishSecretRef")
@@ -189,23 +158,6 @@ def csi(path: str, value: Document) -> list[str]:
     if not name:
         return [required(f"{path}.nodePublishSecretRef.name")]
     return [invalid(f"{path}.name", name, message) for message in dns_subdomain(name)]
-
-
-def persistent_csi(path: str, value: Document) -> list[str]:
-    """Checks the secrets of a driver, each of which has a name and a namespace."""
-    problems: list[str] = []
-    for field in TYPES["CSIPersistentVolumeSource"].fields or ():
-        secret = value.get(field)
-        if secret is None or not field.endswith("SecretRef") or field == "nodeStageSecretRef":
-            continue
-        for part, form in (("name", dns_subdomain), ("namespace", dns_label)):
-            place, text = f"{path}.{field}.{part}", secret.get(part) or ""
-            problems += (
-                [invalid(place, text, message) for message in form(text)]
-                if text
-                else [required(place)]
-            )
-    return problems
 
 
 def claim_template(path: str, value: Document) -> list[str]:
