@@ -19,7 +19,9 @@ MOST_BYTES = 3 << 20  # of a body
 MOST_LINE_BYTES = 4 << 10  # of the line with a chunk's size and its extensions
 MOST_COMMON_BYTES = 2 << 10  # of headers that are cached: a client mostly repeats them
 _LINE = re.compile(r"([A-Z]+) (/[!-~]*) HTTP/1\.([01])")
-_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
+# Names and values of the bytes that Go's net/http takes.
+_HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~\x80-\xff]*)")
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t -~\x80-\xff]*)?\r\n")
 
 
 class BadRequestError(Exception):
@@ -171,10 +173,10 @@ def _headers(text: str) -> Mapping[str, str]:
     """Returns the headers by lower-case name. Raises BadRequestError."""
     headers: dict[str, str] = {}
     for line in text.split("\r\n") if text else ():
-        name, colon, value = line.partition(":")
-        if not colon or not name or name != name.strip():
+        header = _HEADER.fullmatch(line)
+        if header is None:
             raise BadRequestError(400, f"expected a header, got {line[:80]!r}")
-        name, value = name.lower(), value.strip()
+        name, value = header[1].lower(), header[2].strip(" \t")
         if name in headers:
             if name == "content-length" and headers[name] != value:
                 raise BadRequestError(400, "Content-Length: expected one")

@@ -118,6 +118,8 @@ async def test_the_answer_to_head_has_no_body(port: int) -> None:
         (b"nonsense\r\n\r\n", 400),
         (b"GET / HTTP/2\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nno header\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n\x00Transfer-Encoding: chunked\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nUser-Agent: a\x00b\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
