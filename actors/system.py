@@ -47,10 +47,10 @@ from .recorder.actor import RecorderActor
 from .recorder.series import SeriesTracker
 from .recorder.state import RecorderState
 from .runtime.clock import BootClock, Clock
-from .runtime.logger import get_logger
 from .runtime.supervisor import Child, OnCrash, Stage, Supervisor
 from .scheduling.decision.observer import DecisionObserver, observed_by
 from .scheduling.decision.scheduler import Scheduler
+from .scheduling.framework.logger import get_logger
 from .server.actor import ServerActor
 from .server.metrics.page import warn_of_unknown
 from .telemetry.instruments import Instruments

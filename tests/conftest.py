@@ -9,9 +9,9 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-import structlog
 
 from berth.actors.process import collector
+from berth.actors.scheduling.framework.logger import use_output
 from tests.kit.certificates import Authority
 from tests.kit.examples import load_profile
 from tests.kit.left_out import LeftOut
@@ -32,8 +32,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(*COLLECT)
     load_profile()
-    # Its tracebacks without rich, which takes most of a second for each.
-    structlog.dev.ConsoleRenderer.get_active().exception_formatter = structlog.dev.plain_traceback
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for each command behind a `&`
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not config.option.collectonly:
@@ -65,7 +63,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(autouse=True)
 def no_settings_of_a_command() -> None:
     """Undoes what a command that ran in this process has set up: its log and its collector."""
-    structlog.reset_defaults()
+    use_output(None)
     if gc.get_threshold() != COLLECT:
         gc.set_threshold(*COLLECT)
         gc.callbacks[:] = [each for each in gc.callbacks if each is not collector._set_aside]

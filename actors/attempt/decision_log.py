@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..runtime.logger import Logger, get_logger
 from ..scheduling.decision.evaluation import Evaluation
 from ..scheduling.decision.observer import DecisionObserver
 from ..scheduling.decision.rules import PluginScores
+from ..scheduling.framework.logger import Logger, get_logger
 from ..scheduling.model.pod_info import PodInfo
 from ..scheduling.model.snapshot import NodeView
 

@@ -14,9 +14,9 @@ from ..mailboxes import Mailboxes
 from ..messages.binding import Placement
 from ..messages.queue import AttemptFailed, Failure, QueuedPod
 from ..runtime.clock import Clock
-from ..runtime.logger import get_logger
 from ..scheduling.decision.outcome import Outcome
 from ..scheduling.decision.scheduler import NO_NODES
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.framework.measuring import Record
 from ..scheduling.model.pod_info import PodInfo
 from ..telemetry.instruments import Instruments

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from ..runtime.clock import Clock
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from .attempts_page import AttemptsPage, RecordedAttempt, Rejection
 from .flights import KeptAttempt, Verdicts, rendered
 

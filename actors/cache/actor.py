@@ -24,8 +24,8 @@ from ..messages.comparison import Healed
 from ..messages.order import Answer
 from ..messages.queue import ClusterChanged
 from ..runtime.actor import Actor
-from ..runtime.logger import get_logger
 from ..scheduling.framework.events import ASSIGNED_POD_DELETE
+from ..scheduling.framework.logger import get_logger
 from .state import CacheState, Effect, Lend, OrderRefused, PodVanished, SnapshotRepaired
 
 log = get_logger(__name__)

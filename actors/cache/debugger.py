@@ -32,7 +32,7 @@ from ..messages.queue import ComparePending, CountQueued, ListQueued
 from ..process.signals import DUMP, each_signal
 from ..runtime.ask import ask
 from ..runtime.clock import Clock
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.kube.core import FINISHED, Node, Pod
 
 log = get_logger(__name__)

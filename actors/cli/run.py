@@ -30,9 +30,9 @@ from ..process.signals import until_signalled
 from ..process.version import KUBERNETES, described
 from ..process.watchdog import FLUSH_SECONDS, Watchdog
 from ..runtime.clock import SystemClock
-from ..runtime.logger import get_logger
 from ..scheduling.decision.registry import RegistryError
 from ..scheduling.decision.whereabouts import whereabouts
+from ..scheduling.framework.logger import get_logger
 from ..server.lookup import LookupFailedError
 from ..server.tls import ServingError
 from ..system import run_scheduler

@@ -15,7 +15,7 @@ import anyio
 import msgspec
 
 from ..runtime.clock import Clock
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 
 log = get_logger(__name__)
 REREAD_SECONDS = 60.0

@@ -18,7 +18,7 @@ from anyio.abc import TaskStatus
 from berth.config.types import LeaderElectionConfiguration
 
 from ..runtime.clock import Clock
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.kube.meta import HasMetadata
 from .access import Access, Calls, Source
 from .rest import ApiError, ConnectionFailedError

@@ -28,7 +28,7 @@ import msgspec
 
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.kube.core import Pod
 from ..scheduling.kube.meta import HasMetadata
 from ..scheduling.kube.meta import Status as ApiStatus

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from importlib.metadata import entry_points
 
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 
 log = get_logger(__name__)
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from berth.plugin import Plugin
 
 from ..process.packages import entries_of, installed_since
-from ..runtime.logger import get_logger
 from ..scheduling.decision.failures import CRASHES, let_pass, text_of
 from ..scheduling.decision.registry import OnDemand, RegistryError
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.plugins.in_tree import IN_TREE
 
 log = get_logger(__name__)

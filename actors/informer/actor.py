@@ -14,7 +14,7 @@ from ..client.access import Source
 from ..client.watch import KindUnlisted, ObjectChanged, ObjectDeleted, ObjectsListed, Unreadable
 from ..mailboxes import Mailboxes
 from ..messages.cache import KindListed
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.kube.meta import HasMetadata
 from ..scheduling.kube.reading import UnreadableObject
 from .routing import Routed

@@ -24,7 +24,7 @@ from ..mailboxes import Mailboxes
 from ..messages.recorder import EventType, RecordEvent
 from ..runtime.clock import Clock
 from ..runtime.exceptions import ungrouped
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.kube.meta import ObjectReference
 from ..telemetry.instruments import Instruments
 from .election import Election

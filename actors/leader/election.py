@@ -18,8 +18,8 @@ from ..client.tenure import NEVER, Tenure
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock
 from ..runtime.exceptions import ungrouped
-from ..runtime.logger import get_logger
 from ..runtime.race import race
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.kube.coordination import Lease
 from ..scheduling.kube.meta import ObjectMeta
 from .state import LeaderState, Terms, Wait, Write

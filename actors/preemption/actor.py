@@ -38,9 +38,9 @@ from ..runtime.ask import ask
 from ..runtime.backoff import Backoff, Rng
 from ..runtime.clock import Clock
 from ..runtime.lines import Lines
-from ..runtime.logger import get_logger
 from ..runtime.workers import Workers
 from ..scheduling.framework.interface import ApiHandle
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.framework.post_filter import Deletion, Patch
 from ..scheduling.framework.status import Status, error
 from ..scheduling.model.pod_info import PodInfo

@@ -17,7 +17,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from ..runtime.exceptions import ungrouped
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from .watchdog import ENDING, Watchdog
 
 log = get_logger(__name__)

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from .heartbeat import Heartbeat
 
 log = get_logger(__name__)

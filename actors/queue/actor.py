@@ -30,8 +30,8 @@ from ..messages.queue import (
 from ..messages.recorder import RecordEvent, SetNominatedNode, SetUnschedulable
 from ..runtime.actor import Actor
 from ..runtime.clock import Clock
-from ..runtime.logger import get_logger
 from ..scheduling.framework.events import ClusterEvent
+from ..scheduling.framework.logger import get_logger
 from ..telemetry.instruments import Instruments, Observe
 from .backoff import WINDOW_SECONDS
 from .effects import HandOut, PodForgotten, PodMoved, PodRestless

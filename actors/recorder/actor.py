@@ -19,8 +19,8 @@ from ..messages.recorder import FinishSeries, RecorderMessage, RefreshSeries
 from ..runtime.actor import Actor
 from ..runtime.backoff import Backoff, Rng
 from ..runtime.clock import Clock
-from ..runtime.logger import get_logger
 from ..runtime.workers import Workers
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.kube.core import Pod
 from .event import API, CORE_API, Event, in_core
 from .series import FINISH_SECONDS, REFRESH_SECONDS

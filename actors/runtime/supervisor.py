@@ -19,9 +19,9 @@ import anyio
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
+from ..scheduling.framework.logger import get_logger
 from .backoff import Backoff, Rng
 from .clock import Clock
-from .logger import get_logger
 from .race import race
 
 log = get_logger(__name__)

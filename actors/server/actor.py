@@ -35,9 +35,9 @@ from ..process.version import USER_AGENT
 from ..runtime.backoff import Rng
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.exceptions import ungrouped
-from ..runtime.logger import get_logger
 from ..runtime.other_loop import OtherLoop
 from ..runtime.own_thread import in_own_thread
+from ..scheduling.framework.logger import get_logger
 from ..telemetry.measures import Registry
 from .authentication import Authenticator
 from .authorization import Authorizer, OpenPaths

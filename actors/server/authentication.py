@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import msgspec
 from multidict import MultiMapping
 
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from .client_certificates import CertificateError, common_name, seconds_left, signed_by, user_of
 from .identity import ANONYMOUS, User, authenticated
 from .metrics.access import AccessMeasures

@@ -14,7 +14,7 @@ from berth.config.tenure import tenure_seconds
 from berth.config.types import LeaderElectionConfiguration
 
 from ..client.tenure import Tenure
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from ..telemetry.measures import Registry
 from .metrics.slis import HealthMeasures
 from .request import NOT_FOUND, Answer, Request, text

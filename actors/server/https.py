@@ -26,7 +26,7 @@ from aiohttp import web
 from multidict import CIMultiDict, MultiMapping
 
 from ..process import open_files
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from .request import MOST_BYTES, Answer, BodyTooLongError, Request, UnreadableBodyError, text
 from .tls import ServingContexts
 

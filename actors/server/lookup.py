@@ -16,7 +16,7 @@ from berth.config.options import Authentication
 from ..client.access import Calls
 from ..client.rest import ApiError, ConnectionFailedError
 from ..runtime.clock import Clock
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.kube.meta import Object
 from .authentication import Authorities, ProxyHeaders
 from .client_certificates import read_bundle

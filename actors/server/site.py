@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from .authentication import Authenticator
 from .authorization import Authorizer, Decision
 from .identity import ANONYMOUS, User

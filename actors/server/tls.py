@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 from berth.config.options import SecureServing
 
 from ..client.tls import CIPHERS, show_certificate
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from .go_names import cipher_suites, version
 from .regular_file import content, stamp
 from .self_signed import keep_pair, make_pair

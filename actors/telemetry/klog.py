@@ -8,7 +8,7 @@ the quoted message, and `key=value` pairs. A string of several lines is shown as
 error has no `v`, and a warning has `severity`, which Kubernetes lacks. The names of pods,
 `namespace/name`, become objects in JSON. The field `error` is shown as `err`: in warnings and
 errors as the first pair of text and the last of JSON. The field `because` is shown as `event`,
-which is structlog's name for the message.
+which names the message here.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from pathlib import Path
 from types import FrameType
 
 import msgspec
-from structlog.typing import EventDict
 
-from ..runtime import logger
+from ..scheduling.framework import logger
+from ..scheduling.framework.logger import Fields
 
-# klog's letters for structlog's levels.
+# klog's letters for the levels.
 SEVERITIES = {"info": "I", "warning": "W", "error": "E", "critical": "F"}
 _COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
-# Fields to which structlog or berth gives another name.
+# Fields to which berth gives another name.
 RENAMED = {"error": "err", "because": "event"}
 # Fields with the key of a namespaced object.
 OBJECTS = frozenset({"pod", "preemptor", "victim"})
@@ -40,7 +40,8 @@ _ESCAPES = {
     **dict(zip(range(7, 14), (f"\\{letter}" for letter in "abtnvfr"), strict=True)),
 }
 _NO_HTML = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
-_BETWEEN = ("structlog.", logger.__name__)  # the modules between the code that logs and this module
+# The modules between the code that logs and this one.
+_BETWEEN = (logger.__name__, f"{__name__.rpartition('.')[0]}.logs")
 _frame = sys._getframe  # noqa: SLF001 - the only way to one frame without the whole stack
 _encoder = msgspec.json.Encoder(enc_hook=str, order=None)
 
@@ -111,14 +112,14 @@ class UnquotedText(str):
 
 
 class TextLines:
-    """A renderer of lines of text for structlog. The text of the time is made once a second."""
+    """A renderer of lines of text. The text of the time is made once a second."""
 
     def __init__(self, process: int, *, colours: bool) -> None:
         self._process = f"{process % 10_000_000:>7}"
         self._colours = _COLOURS if colours else {}
         self._second, self._clock = -1, ""
 
-    def __call__(self, _logger: object, level: str, fields: EventDict) -> str:
+    def __call__(self, level: str, fields: Fields) -> str:
         second, micros = divmod(time.time_ns() // 1000, 1_000_000)
         if second != self._second:
             self._clock = time.strftime("%m%d %H:%M:%S", time.localtime(second))
@@ -136,8 +137,8 @@ class TextLines:
         return f"{colour}{text}\x1b[0m" if colour else text
 
 
-def render_json(_logger: object, level: str, fields: EventDict) -> str:
-    """Renders a line of JSON for structlog."""
+def render_json(level: str, fields: Fields) -> str:
+    """Returns a line of JSON."""
     caller, _ = _caller()
     line = {"ts": time.time_ns() / 1e6, "caller": caller, "msg": fields.pop("event")}
     verbosity = fields.pop("v", 0)
@@ -155,7 +156,7 @@ def render_json(_logger: object, level: str, fields: EventDict) -> str:
 def _caller() -> tuple[str, str]:
     """Returns `folder/file:line` of the code that logs, and the same without the folder."""
     frame: FrameType | None = _frame(2)
-    while frame is not None and frame.f_globals["__name__"].startswith(_BETWEEN):
+    while frame is not None and frame.f_globals["__name__"] in _BETWEEN:
         frame = frame.f_back
     assert frame is not None
     return _place(frame.f_code.co_filename, frame.f_lineno)

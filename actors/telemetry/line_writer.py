@@ -10,7 +10,7 @@ import os
 import select
 import threading
 
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 
 log = get_logger(__name__)
 

@@ -1,7 +1,7 @@
 """Logs: one line for each fact, on standard error, in Kubernetes' formats (klog.py).
 
-This module sets structlog up: which lines each module shows, how lines are rendered and where they
-are written. Modules log with `get_logger` of runtime/logger.py.
+Modules log with `get_logger` of framework/logger.py. This module says which of their lines are
+shown, how they are rendered and where they are written.
 
 A module has the verbosity of the process, or a higher one that `--vmodule` gives it: a
 pattern with a slash is compared with the end of the module's path, such as `queue/actor`, any other
@@ -30,17 +30,14 @@ import traceback
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import partial
 from typing import TextIO
 
 import msgspec
-import structlog
-from structlog.processors import ExceptionRenderer
-from structlog.typing import EventDict, ExcInfo
 
 from berth.config.options import LoggingOptions
 
-from ..runtime.logger import Logger
+from ..scheduling.framework.logger import Fields, output, use_output
 from .klog import TextLines, render_json
 from .line_writer import LineWriter
 from .problems import latest_problems
@@ -60,16 +57,17 @@ class Repeats:
         self._shown_at: dict[Hashable, float] = {}
         self._left_out: dict[Hashable, int] = {}
 
-    def __call__(self, _logger: object, _level: str, fields: EventDict) -> EventDict:
-        """Drops a line if a line of its kind, the field `repeats`, was shown lately."""
+    def shows(self, fields: Fields) -> bool:
+        """False if a line of this kind, the field `repeats`, was shown lately. Notes in the line
+        how many were left out.
+        """
         kind = fields.pop("repeats", None)
-        if kind is not None:
-            left_out = self.admit(kind, time.monotonic())
-            if left_out is None:
-                raise structlog.DropEvent
-            if left_out:
-                fields["left_out"] = left_out
-        return fields
+        if kind is None:
+            return True
+        left_out = self.admit(kind, time.monotonic())
+        if left_out:
+            fields["left_out"] = left_out
+        return left_out is not None
 
     def admit(self, kind: Hashable, now: float) -> int | None:
         """Returns how many lines of a kind were left out since the last one that was shown; None to
@@ -105,12 +103,47 @@ class Streams(msgspec.Struct):
         return self.error
 
 
-class _Process:
-    """The verbosity of the process, and the streams of all modules that have logged."""
+class LogOutput:
+    """The output of the process: the streams of each module that has logged, and how a line is
+    rendered. `raised` gives the verbosity that --vmodule asks for a module.
+    """
 
-    def __init__(self) -> None:
-        self.verbosity = 0
-        self.streams: list[Streams] = []
+    def __init__(
+        self,
+        verbosity: int,
+        raised: Callable[[str], int],
+        render: Callable[[str, Fields], str],
+        writes: tuple[Write, Write, Write],
+    ) -> None:
+        self._verbosity = verbosity
+        self._raised = raised
+        self._render = render
+        self._writes = writes  # of information, warnings and errors
+        self._streams: dict[str, Streams] = {}
+        self._repeats = Repeats()
+
+    def level_of(self, module: str) -> Streams:
+        streams = self._streams.get(module)
+        if streams is None:
+            raised = self._raised(module)
+            shown = max(self._verbosity, raised)
+            streams = self._streams[module] = Streams(module, shown, raised, *self._writes)
+        return streams
+
+    def tell(self, module: str, level: str, fields: Fields) -> None:
+        if not self._repeats.shows(fields):
+            return
+        failure = fields.pop("exc_info", None)
+        if failure:
+            fields["exception"] = _trace(failure)
+        latest_problems.add(module, level, fields)
+        write: Write = getattr(self.level_of(module), level)
+        write(self._render(level, fields))
+
+    def set_verbosity(self, verbosity: int) -> None:
+        self._verbosity = verbosity
+        for streams in self._streams.values():
+            streams.verbosity = max(verbosity, streams.raised)
 
 
 def _write(stream: TextIO | None, line: str) -> None:
@@ -125,8 +158,10 @@ def _write(stream: TextIO | None, line: str) -> None:
         stream.flush()
 
 
-def _trace(exc_info: ExcInfo) -> str:
-    return "".join(traceback.format_exception(*exc_info, limit=-MOST_FRAMES)).rstrip()
+def _trace(failure: BaseException | bool) -> str:
+    """Returns the traceback of an exception; of the one that is being handled for True."""
+    exception = failure if isinstance(failure, BaseException) else sys.exception()
+    return "".join(traceback.format_exception(exception, limit=-MOST_FRAMES)).rstrip()
 
 
 def _fits(pattern: str, module: str) -> bool:
@@ -136,7 +171,6 @@ def _fits(pattern: str, module: str) -> bool:
     return fnmatchcase("/".join(parts[-length:]), pattern.removesuffix(".py"))
 
 
-_process = _Process()
 _writers: dict[TextIO | None, LineWriter] = {}  # the threads of this process, by stream
 
 
@@ -155,35 +189,19 @@ def configure_logs(
     verbosity = QUIET if quiet else options.verbosity
     patterns = () if quiet else options.vmodule
 
-    _process.verbosity = verbosity
-    _process.streams.clear()
-
-    @cache
-    def streams(module: str = "") -> Streams:
-        raised = next((level for pattern, level in patterns if _fits(pattern, module)), QUIET)
-        shown = max(_process.verbosity, raised)
-        made = Streams(module, shown, raised, write_info, write_warning, write_error)
-        _process.streams.append(made)
-        return made
+    def raised(module: str) -> int:
+        return next((level for pattern, level in patterns if _fits(pattern, module)), QUIET)
 
     colours = errors is not None and errors.isatty()
-    structlog.configure(
-        processors=[
-            Repeats(),
-            ExceptionRenderer(_trace),
-            latest_problems,
-            render_json if is_json else TextLines(os.getpid(), colours=colours),
-        ],
-        wrapper_class=Logger,
-        logger_factory=streams,
-    )
+    render = render_json if is_json else TextLines(os.getpid(), colours=colours)
+    use_output(LogOutput(verbosity, raised, render, (write_info, write_warning, write_error)))
 
 
 def set_verbosity(verbosity: int) -> None:
     """Gives the process another verbosity while it runs."""
-    _process.verbosity = verbosity
-    for streams in _process.streams:
-        streams.verbosity = max(verbosity, streams.raised)
+    lines = output()
+    if isinstance(lines, LogOutput):
+        lines.set_verbosity(verbosity)
 
 
 def _writer(stream: TextIO | None, *, aside: bool) -> Write:

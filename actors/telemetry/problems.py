@@ -9,8 +9,8 @@ from collections import deque
 from time import time
 
 import msgspec
-from structlog.typing import EventDict
 
+from ..scheduling.framework.logger import Fields
 from .klog import RENAMED, pair, printable
 
 MOST_KEPT = 20
@@ -27,23 +27,23 @@ class LoggedProblem(msgspec.Struct, frozen=True):
 
 
 class LatestProblems:
-    """A processor of structlog that keeps the last MOST_KEPT problems. Any thread may call it."""
+    """The last MOST_KEPT problems. Any thread may add one."""
 
     def __init__(self) -> None:
         self._lines: deque[LoggedProblem] = deque(maxlen=MOST_KEPT)
 
-    def __call__(self, logger: object, level: str, fields: EventDict) -> EventDict:
-        if level != "info" and not getattr(logger, "module", "").startswith(OTHERS):
+    def add(self, module: str, level: str, fields: Fields) -> None:
+        """Keeps a line of this module if it tells of a problem."""
+        if level != "info" and not module.startswith(OTHERS):
             severity = "warning" if level == "warning" else "error"
             self._lines.append(LoggedProblem(time(), severity, _text(fields)))
-        return fields
 
     def lines(self) -> tuple[LoggedProblem, ...]:
         """Returns the problems, oldest first."""
         return tuple(self._lines)
 
 
-def _text(fields: EventDict) -> str:
+def _text(fields: Fields) -> str:
     message = fields["event"]
     pairs = (
         pair(RENAMED.get(name, name), value)

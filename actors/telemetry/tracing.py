@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from ..runtime.clock import Clock
-from ..runtime.logger import get_logger
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.framework.measuring import POINTS
 from ..scheduling.framework.status import Code
 from ..scheduling.model.pod_info import PodInfo

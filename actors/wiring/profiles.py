@@ -16,11 +16,11 @@ from ..binding.state import PodsInBinding
 from ..configuration.plugin_packages import every_plugin
 from ..messages.queue import ProfileRules
 from ..queue.queues import QueueRules
-from ..runtime.logger import get_logger
 from ..scheduling.decision.completion import completed
 from ..scheduling.decision.profile import Profile
 from ..scheduling.decision.registry import RegistryError, build_profiles
 from ..scheduling.framework.interface import ApiHandle, Handle, Objects
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.framework.measuring import NO_MEASURES, UNMEASURED, PluginMeasures, Record
 from ..telemetry.instruments import Instruments
 

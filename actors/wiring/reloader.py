@@ -20,8 +20,8 @@ from ..configuration.file import ConfigurationFile, warnings_of
 from ..configuration.plugin_packages import changed_since
 from ..process.signals import RELOAD, each_signal
 from ..runtime.clock import Clock
-from ..runtime.logger import get_logger
 from ..scheduling.decision.registry import RegistryError
+from ..scheduling.framework.logger import get_logger
 from .swap import SwapResult
 
 log = get_logger(__name__)

@@ -18,8 +18,8 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ..attempt.attempts_page import AttemptsPage
 from ..configuration.page_packages import every_page
-from ..runtime.logger import get_logger
 from ..runtime.other_loop import OtherLoop
+from ..scheduling.framework.logger import get_logger
 from ..scheduling.kube.kinds import WatchedKind
 from ..scheduling.kube.meta import HasMetadata
 from ..server.actor import MakePage

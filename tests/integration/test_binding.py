@@ -10,7 +10,6 @@ from typing import ClassVar
 import anyio
 import msgspec
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.binding.writes import MOST, MOST_OF_NAMESPACE
 from berth.actors.messages.binding import StopBinding
@@ -41,6 +40,7 @@ from berth.plugin import (
     unschedulable,
 )
 from tests.kit.instruments import Reader
+from tests.kit.logs import capture_logs
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.queue import place_of
 from tests.kit.structs import pod

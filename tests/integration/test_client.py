@@ -22,7 +22,6 @@ import msgspec
 import pytest
 import yaml
 from aiohttp import web
-from structlog.testing import capture_logs
 
 from berth.actors.client.access import Calls, remote
 from berth.actors.client.credentials import KubeconfigError
@@ -42,6 +41,7 @@ from berth.actors.runtime.own_thread import in_own_thread
 from berth.plugin import Pod
 from tests.kit.certificates import Authority
 from tests.kit.clock import VirtualClock
+from tests.kit.logs import capture_logs
 from tests.kit.virtual_loop import in_virtual_time
 
 V1 = "client.authentication.k8s.io/v1"

@@ -10,7 +10,6 @@ from typing import Any
 
 import anyio
 import pytest
-import structlog
 import yaml
 from click.testing import CliRunner, Result
 
@@ -27,6 +26,7 @@ from tests.kit.extender import (
     internal_error,
     small_extender,
 )
+from tests.kit.logs import capture_logs
 from tests.kit.messages import NO_VICTIMS, no_room
 from tests.kit.virtual_loop import in_virtual_time
 
@@ -274,7 +274,7 @@ async def test_a_filter_that_fails_fails_the_attempt(failure: str) -> None:
 
 @in_virtual_time
 async def test_the_body_of_a_refusal_is_logged_and_not_shown_to_users() -> None:
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         async with (
             small_extender({"filter": internal_error}) as extender,
             extended(entry(extender, "filter")) as running,
@@ -303,7 +303,7 @@ async def test_an_attempt_that_failed_is_tried_again() -> None:
 @in_virtual_time
 async def test_an_ignorable_filter_that_fails_is_skipped_and_asked_last(failure: str) -> None:
     answer, problem = FILTER_FAILURES[failure]
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         async with (
             small_extender({"filter": answer}) as bad,
             small_extender({"filter": keep("b")}) as good,

@@ -8,7 +8,6 @@ import asyncio
 from typing import ClassVar
 
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.messages.recorder import RecordEvent, SetUnschedulable
 from berth.plugin import (
@@ -24,6 +23,7 @@ from berth.plugin import (
     PreEnqueuePlugin,
     Status,
 )
+from tests.kit.logs import capture_logs
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.structs import node, pod
 

@@ -16,7 +16,6 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-import structlog
 
 from berth.actors.client.rest import ANSWER_SECONDS, Client
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
@@ -40,6 +39,7 @@ from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit import documents
 from tests.kit.cluster import cluster, configured
+from tests.kit.logs import capture_logs
 from tests.kit.virtual_loop import in_virtual_time
 
 NODES, PODS = 40, 300
@@ -212,7 +212,7 @@ async def test_every_pod_that_fits_is_bound_once_despite_failures(
     store = Store()
     Api(store).seed()
     faults = Faults(Server(store))
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         async with cluster(faults.answer) as running, anyio.create_task_group() as group:
             await running.schedule(configuration)
             churn = Churn(running.client)

@@ -6,10 +6,10 @@ from typing import Any
 
 import aiohttp
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.scheduling.kube.kinds import NODES, PODS
 from tests.kit.daemon import daemon
+from tests.kit.logs import capture_logs
 from tests.kit.serving import open_to_all, url_of
 
 NULLS: dict[str, Any] = {"status.images": [{"names": None, "sizeBytes": 5}], "spec.taints": None}

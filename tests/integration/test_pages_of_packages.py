@@ -8,9 +8,9 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from structlog.testing import capture_logs
 
 from tests.kit.daemon import daemon
+from tests.kit.logs import capture_logs
 from tests.kit.processes import install
 from tests.kit.serving import open_to_all, url_of
 

@@ -11,7 +11,6 @@ import anyio
 import anyio.lowlevel
 import msgspec
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.mailboxes import Mailboxes
@@ -31,6 +30,7 @@ from berth.actors.scheduling.kube.meta import ObjectReference
 from berth.plugin import Pod
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.kubernetes.api.store import Store
+from tests.kit.logs import capture_logs
 
 Document = dict[str, Any]
 T = TypeVar("T")

@@ -8,7 +8,6 @@ from typing import Any
 import aiohttp
 import numpy as np
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.client.rest import ApiError
 from berth.actors.scheduling.decision.registry import build_profiles
@@ -33,6 +32,7 @@ from berth.plugin import (
 from tests.kit.clock import VirtualClock
 from tests.kit.daemon import Daemon, daemon
 from tests.kit.handle import NoApi
+from tests.kit.logs import capture_logs
 from tests.kit.serving import open_to_all, url_of
 
 BUDGETS, NAMESPACES, SERVICES = (

@@ -12,7 +12,6 @@ from random import Random
 from typing import Any
 
 import pytest
-import structlog
 import yaml
 
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
@@ -33,6 +32,7 @@ from berth.plugin import (
     Status,
     unresolvable,
 )
+from tests.kit.logs import capture_logs
 from tests.kit.virtual_cluster import VirtualCluster, node, pod, virtual_cluster
 
 NOWHERE = {
@@ -92,7 +92,7 @@ def plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def lines() -> Iterator[list[Any]]:
-    with structlog.testing.capture_logs() as captured:
+    with capture_logs() as captured:
         yield captured
 
 

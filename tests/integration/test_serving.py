@@ -17,7 +17,6 @@ import aiohttp
 import anyio
 import msgspec
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.rest import ApiError
@@ -29,6 +28,7 @@ from berth.tools.cluster.apiserver.http import Response, listen
 from berth.tools.kubernetes.api.requests.request import HttpRequest
 from tests.kit.certificates import Authority
 from tests.kit.daemon import daemon
+from tests.kit.logs import capture_logs
 from tests.kit.processes import free_port
 from tests.kit.reviewer import Reviewer
 from tests.kit.serving import open_to_all, url_of

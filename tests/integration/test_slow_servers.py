@@ -17,7 +17,6 @@ import anyio.lowlevel
 import pytest
 from aiohttp import web
 from anyio.abc import SocketAttribute, SocketStream
-from structlog.testing import capture_logs
 
 from berth.actors.client.rest import Client, Connection, ConnectionFailedError
 from berth.actors.client.silence import CHECK_SECONDS, SILENCE_SECONDS
@@ -28,6 +27,7 @@ from berth.actors.runtime.clock import SystemClock
 from berth.plugin import Pod
 from tests.integration.test_client import WatchServer, connection, pod_line, served
 from tests.kit.certificates import Authority
+from tests.kit.logs import capture_logs
 from tests.kit.proxy import proxy
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.options import LoggingOptions
 from berth.plugin import Code, CycleState, PermitPlugin, PodInfo, Status
 from tests.kit.daemon import daemon
+from tests.kit.logs import capture_logs
 
 Line = Mapping[str, Any]
 

@@ -12,7 +12,6 @@ import anyio
 import msgspec
 import pytest
 from aiohttp import web
-from structlog.testing import capture_logs
 
 from berth.actors.client.reflector_state import Streaming
 from berth.actors.client.rest import Client, Connection
@@ -27,6 +26,7 @@ from berth.actors.client.watch import (
 from berth.actors.runtime.clock import Clock
 from berth.plugin import Pod
 from tests.integration.test_client import HastyClock, pod_line, served
+from tests.kit.logs import capture_logs
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 STREAM = {

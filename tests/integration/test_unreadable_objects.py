@@ -6,7 +6,6 @@ from random import Random
 from typing import Any
 
 import anyio
-from structlog.testing import capture_logs
 
 from berth.actors.client.rest import Client, Connection
 from berth.actors.runtime.clock import SystemClock
@@ -15,6 +14,7 @@ from berth.tools.cluster.controllers.cluster_access import OverHttp
 from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
+from tests.kit.logs import capture_logs
 
 Document = dict[str, Any]
 REPLICA_SETS, PODS = BY_KIND["apps/v1", "ReplicaSet"], BY_KIND["v1", "Pod"]

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import NodeAdded, NodeUpdated
@@ -45,6 +44,7 @@ from berth.plugin import (
 )
 from tests.kit.examples import examples
 from tests.kit.handle import NoApi
+from tests.kit.logs import capture_logs
 
 BROKEN, SHUT = "broken", "shut"
 

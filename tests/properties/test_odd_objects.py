@@ -18,7 +18,6 @@ import anyio
 import anyio.lowlevel
 from hypothesis import given
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from berth.actors.process.signals import DUMP
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind
@@ -27,6 +26,7 @@ from tests.kit.clock import VirtualClock
 from tests.kit.daemon import Daemon, Document, daemon, node, pod
 from tests.kit.devices import claim, device_class, request, resource_slice
 from tests.kit.examples import examples
+from tests.kit.logs import capture_logs
 from tests.kit.odd import broken, document
 
 OPTIONS = Options(max_unschedulable=20.0)

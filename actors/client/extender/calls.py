@@ -27,7 +27,7 @@ from berth.config.types import (
     ExtenderTLSConfig,
 )
 
-from ...runtime.logger import get_logger
+from ...scheduling.framework.logger import get_logger
 from ...scheduling.framework.questions import (
     EXTENDER,
     Answer,

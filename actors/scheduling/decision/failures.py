@@ -10,14 +10,14 @@ log lines are marked as repeats of each other, so that the log need not show the
 from __future__ import annotations
 
 import msgspec
-import structlog
 
 from ..framework.interface import Plugin
+from ..framework.logger import get_logger
 from ..framework.status import Status, UserMessageError, error
 from ..model.cluster_objects import UnlistedError
 from .answers import WrongAnswerError
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 # A plugin may raise anything. A task that was cancelled elsewhere, or an extension that panics,
 # raises a BaseException that is not an Exception. `let_pass` raises exceptions again that do not

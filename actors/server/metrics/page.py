@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...runtime.logger import get_logger
+from ...scheduling.framework.logger import get_logger
 from ...telemetry.measures import Registry
 from .about import register_about
 from .exposition import exposed, together

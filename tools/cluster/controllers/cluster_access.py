@@ -13,7 +13,7 @@ from berth.actors.client.rest import ApiError, Client, ConnectionFailedError, Ig
 from berth.actors.client.watch import ObjectChanged, Reflector, WatchUpdate
 from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.framework.logger import get_logger
 from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.meta import HasMetadata
 

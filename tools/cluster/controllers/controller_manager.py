@@ -26,7 +26,7 @@ from berth.actors.runtime.backoff import (
     Rng,
 )
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.framework.logger import get_logger
 
 from ...kubernetes.api.types.resources import KINDS
 from ...kubernetes.kubelet.usage_models import NO_SCENARIO, Scenario

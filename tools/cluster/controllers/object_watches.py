@@ -13,7 +13,7 @@ from berth.actors.client.watch import (
     Unreadable,
     WatchUpdate,
 )
-from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.framework.logger import get_logger
 from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.meta import HasMetadata, key
 

@@ -21,7 +21,7 @@ from berth.actors.runtime.backoff import (
     Rng,
 )
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.framework.logger import get_logger
 from berth.actors.scheduling.kube.devices import ResourceSlice
 
 from ...kubernetes.api.types.resources import BY_KIND

@@ -19,7 +19,7 @@ from berth.actors.runtime.backoff import (
     Rng,
 )
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.framework.logger import get_logger
 from berth.actors.scheduling.kube.meta import HasMetadata, key
 
 from ...kubernetes.devices.claim_release import ClaimRelease

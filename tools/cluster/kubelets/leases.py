@@ -18,7 +18,7 @@ from anyio.abc import TaskGroup
 from berth.actors.client.rest import ApiError, ConnectionFailedError, IgnoredAnswer
 from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.framework.logger import get_logger
 from berth.actors.scheduling.kube.times import micro_time
 
 from ...kubernetes.objects.structs import Document

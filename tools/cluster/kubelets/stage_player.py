@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.framework.logger import get_logger
 from berth.actors.scheduling.kube.times import rfc3339
 
 from ...kubernetes.kubelet.container_events import Allowance

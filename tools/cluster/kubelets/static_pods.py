@@ -16,7 +16,7 @@ import anyio
 import msgspec
 
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.framework.logger import get_logger
 from berth.actors.scheduling.kube.times import rfc3339
 from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
 

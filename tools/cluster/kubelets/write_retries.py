@@ -8,7 +8,7 @@ import anyio
 
 from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.framework.logger import get_logger
 
 from ...kubernetes.objects.structs import Document
 from ..controllers.cluster_access import ClusterAccess

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.attempt.ending import Attempts
 from berth.actors.mailboxes import Mailboxes
@@ -20,6 +19,7 @@ from berth.config.options import LoggingOptions
 from berth.plugin import PodInfo
 from tests.kit.clock import VirtualClock
 from tests.kit.instruments import unread
+from tests.kit.logs import capture_logs
 from tests.kit.structs import pod
 
 HEAD = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} [ \d]{7} ending\.py:\d+\] ")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.attempt.flight_file import FILES, MOST_BYTES, FlightFile, page_of_files
 from berth.actors.attempt.flights import KeptAttempt
 from tests.kit.clock import VirtualClock
+from tests.kit.logs import capture_logs
 
 LINE_BYTES = 400  # of a short attempt, at most
 

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 import anyio
 import msgspec
 import pytest
-import structlog
 
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.cache.actor import CacheActor
@@ -30,6 +29,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from tests.kit import structs
 from tests.kit.clock import VirtualClock
 from tests.kit.instruments import unread
+from tests.kit.logs import capture_logs
 from tests.kit.queue import place_of
 
 
@@ -95,7 +95,7 @@ async def room() -> AsyncIterator[Room]:
 
 
 async def test_a_difference_in_two_comparisons_is_healed_and_counted() -> None:
-    with structlog.testing.capture_logs() as logs:
+    with capture_logs() as logs:
         async with room() as running:
             running.put(node("n"), node("missed"), pod("p", "n"), pod("missed", "n"))
             for fact in (

@@ -8,12 +8,12 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.client.access import Calls
 from berth.actors.client.rights import Refusals, Right, Rights, in_words
 from berth.config.types import LeaderElectionConfiguration
 from tests.kit.clock import VirtualClock
+from tests.kit.logs import capture_logs
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.configuration.page_packages import ENTRY_POINT_GROUP, every_page
+from tests.kit.logs import capture_logs
 from tests.kit.processes import install
 
 SOURCE = "def make(view): ..."

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from tests.kit.handle import NoApi
+from tests.kit.logs import capture_logs
 from tests.kit.processes import install
 
 SOUND = """

@@ -11,7 +11,6 @@ from typing import TypeVar
 import anyio
 import anyio.lowlevel
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.client.access import Calls, Source
 from berth.actors.client.tenure import Tenure
@@ -24,6 +23,7 @@ from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 from tests.kit.instruments import Reader, unread
 from tests.kit.leases import Leases
+from tests.kit.logs import capture_logs
 
 Kept = TypeVar("Kept", bound=HasMetadata)
 TERMS = Terms("me", "ns", "l", 15, 10, 2)

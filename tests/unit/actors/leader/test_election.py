@@ -8,7 +8,6 @@ from random import Random
 
 import anyio
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.client.tenure import Tenure
 from berth.actors.leader.election import MIN_PAUSE_SECONDS, Election
@@ -16,6 +15,7 @@ from berth.actors.leader.state import Terms
 from berth.actors.scheduling.kube.coordination import Lease, LeaseSpec
 from tests.kit.clock import VirtualClock
 from tests.kit.leases import Leases
+from tests.kit.logs import capture_logs
 
 DURATION, DEADLINE, RETRY = 15.0, 10.0, 2.0
 

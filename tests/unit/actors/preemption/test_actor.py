@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import anyio
 import msgspec
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.attempt.ending import Attempts
 from berth.actors.binding.actor import BindingActor
@@ -44,6 +43,7 @@ from berth.tools.cluster.apiserver.app import serve
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 from tests.kit.instruments import unread
+from tests.kit.logs import capture_logs
 from tests.kit.queue import place_of, rejected
 
 Document = dict[str, Any]

@@ -6,10 +6,10 @@ import threading
 
 import anyio
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.process.heartbeat import BEAT_SECONDS, Heartbeat
 from berth.actors.process.watchdog import Watchdog
+from tests.kit.logs import capture_logs
 
 
 class Time:

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import anyio
 import msgspec
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.client.rest import ApiError, UnreadableAnswerError
 from berth.actors.mailboxes import Mailboxes
@@ -18,6 +17,7 @@ from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.core import Pod
 from tests.kit.clock import VirtualClock
+from tests.kit.logs import capture_logs
 
 T = TypeVar("T")
 CONFLICT = ApiError(409, "Conflict", "the object has been modified")

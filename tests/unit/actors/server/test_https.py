@@ -16,7 +16,6 @@ from random import Random
 import anyio
 import pytest
 from cryptography import x509
-from structlog.testing import capture_logs
 
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.server import https
@@ -33,6 +32,7 @@ from berth.actors.server.tls import ServingContexts, ServingError
 from berth.actors.telemetry.measures import Registry
 from berth.config.options import Authentication, NamedCertificate, SecureServing
 from tests.kit.certificates import Authority
+from tests.kit.logs import capture_logs
 from tests.kit.reviewer import Reviewer
 
 CLIENT = "extendedKeyUsage=clientAuth"

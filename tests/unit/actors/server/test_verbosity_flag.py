@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import structlog
 
-from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.framework.logger import get_logger, use_output
 from berth.actors.server.request import Answer, Request
 from berth.actors.server.zpages import verbosity_flag
 from berth.actors.telemetry.logs import configure_logs, set_verbosity
@@ -15,10 +14,9 @@ from berth.actors.telemetry.logs import configure_logs, set_verbosity
 
 @pytest.fixture(autouse=True)
 def logs() -> Iterator[None]:
-    before = structlog.get_config()
     configure_logs()
     yield
-    structlog.configure(**before)
+    use_output(None)
 
 
 async def put(value: bytes, method: str = "PUT") -> Answer:

@@ -68,7 +68,7 @@ def test_values_are_formatted_as_klog_formats_them(value: object, expected: str)
 
 
 def line(level: str, **fields: Any) -> dict[str, Any]:
-    shown: dict[str, Any] = json.loads(render_json(None, level, {**fields, "v": 3, "event": "m"}))
+    shown: dict[str, Any] = json.loads(render_json(level, {**fields, "v": 3, "event": "m"}))
     del shown["ts"], shown["caller"]
     return shown
 

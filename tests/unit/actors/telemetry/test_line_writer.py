@@ -9,9 +9,9 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.telemetry.line_writer import MOST_BYTES, LineWriter
+from tests.kit.logs import capture_logs
 
 LINE = "x" * 9_999
 CAPACITY = 1 << 16  # of a pipe

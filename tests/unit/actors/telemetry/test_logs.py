@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
-from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.framework.logger import get_logger
 from berth.actors.telemetry.logs import MOST_REPEATED, Repeats, configure_logs
 from berth.config.options import LoggingOptions
+from tests.kit.logs import capture_logs
 
 HEAD = re.compile(r"([IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} [ \d]{7} test_logs\.py:\d+\] ")
 EMPTY: dict[str, str] = {}
@@ -32,7 +32,7 @@ def test_captured_lines_are_not_shown(
     options: LoggingOptions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configure_logs(options)
-    with structlog.testing.capture_logs() as captured:
+    with capture_logs() as captured:
         get_logger(__name__).at(2, "bound", pod="default/web")
         get_logger(__name__).error("failed", error="refused")
     assert capsys.readouterr().err == ""
@@ -108,13 +108,6 @@ def test_a_logger_carries_its_context(capsys: pytest.CaptureFixture[str]) -> Non
     log.at(3, "left out")
     (line,) = capsys.readouterr().err.splitlines()
     assert text_of(line) == 'I "bound" pod="default/web" attempt=2 node="n"'
-
-
-def test_loggers_of_structlog_write_the_same_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    configure_logs(TEXT)
-    structlog.get_logger("berth.x").error("plugin failed", error="E")
-    (line,) = capsys.readouterr().err.splitlines()
-    assert text_of(line) == 'E "plugin failed" err="E"'
 
 
 def fail(where: str, form: str, times: int) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from berth.actors.runtime.logger import get_logger
+from berth.actors.scheduling.framework.logger import get_logger
 from berth.actors.telemetry.logs import configure_logs
 from berth.actors.telemetry.problems import MOST_CHARACTERS, MOST_KEPT, latest_problems
 

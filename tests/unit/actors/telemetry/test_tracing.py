@@ -12,13 +12,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
-from structlog.testing import capture_logs
 
 from berth.actors.telemetry.instruments import Instruments
 from berth.actors.telemetry.measures import Registry
 from berth.actors.telemetry.tracing import Tracing, tracing_from
 from tests.kit.daemon import Daemon, daemon
 from tests.kit.instruments import Reader
+from tests.kit.logs import capture_logs
 from tests.kit.processes import free_port
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"

@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 
 import anyio
-import structlog
 
 from berth.actors.configuration.file import ConfigurationFile
 from berth.actors.runtime.clock import SystemClock
@@ -17,6 +16,7 @@ from berth.actors.wiring.swap import SwapResult
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from tests.golden.configurations import HEAD
+from tests.kit.logs import capture_logs
 
 
 class HastyClock(SystemClock):
@@ -86,7 +86,7 @@ async def test_a_pipe_is_not_read_again(tmp_path: Path) -> None:
 
     file, clock = ConfigurationFile(path), HastyClock()
     file.parse(HEAD.encode())
-    with structlog.testing.capture_logs() as lines:
+    with capture_logs() as lines:
         async with anyio.create_task_group() as group:
             await group.start(Reloader(file, swap, clock).run)
             with anyio.fail_after(5):
@@ -105,7 +105,7 @@ async def test_a_signal_without_a_file_is_answered_in_the_log() -> None:
     async def swap(_: KubeSchedulerConfiguration) -> SwapResult:
         raise AssertionError("there is nothing to swap")
 
-    with structlog.testing.capture_logs() as lines:
+    with capture_logs() as lines:
         reloader = Reloader(None, swap, SystemClock())
         async with anyio.create_task_group() as group:
             await group.start(reloader.run)

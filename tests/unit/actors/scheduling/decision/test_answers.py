@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Unfit
 from berth.actors.scheduling.decision.profile import Profile
@@ -63,6 +62,7 @@ from berth.plugin import (
     unschedulable,
 )
 from tests.kit.handle import NoApi
+from tests.kit.logs import capture_logs
 from tests.kit.snapshots import snapshot_of
 
 ANY = object()

@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 
 import msgspec
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.scheduling.decision.outcome import DecisionFailure, Outcome
 from berth.actors.scheduling.decision.profile import Profile
@@ -53,6 +52,7 @@ from berth.plugin import (
     unschedulable,
 )
 from tests.kit.handle import NoApi
+from tests.kit.logs import capture_logs
 from tests.kit.snapshots import snapshot_of
 
 RAISED: list[BaseException] = [OSError("disk full")]

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure
 from berth.actors.scheduling.decision.registry import build_profiles
@@ -44,6 +43,7 @@ from berth.plugin import (
 )
 from tests.kit.documents import thing
 from tests.kit.handle import NoApi
+from tests.kit.logs import capture_logs
 from tests.kit.snapshots import snapshot_of
 
 Write = Callable[..., Any]

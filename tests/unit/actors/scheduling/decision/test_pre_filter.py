@@ -12,7 +12,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from structlog.testing import capture_logs
 
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
@@ -43,6 +42,7 @@ from berth.plugin import (
 from berth.tools.answers.explain.decision import Decision, Failure, decide
 from tests.kit.examples import examples
 from tests.kit.handle import NoApi
+from tests.kit.logs import capture_logs
 from tests.kit.snapshots import snapshot_of
 
 Answer = Status | PreFilterResult | None  # None raises

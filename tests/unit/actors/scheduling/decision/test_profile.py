@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from structlog.testing import capture_logs
 
 from berth.actors.scheduling.decision.outcome import Unfit
 from berth.actors.scheduling.decision.plain import Plain
@@ -50,6 +49,7 @@ from berth.plugin import (
 )
 from tests.kit.documents import thing
 from tests.kit.handle import NoApi
+from tests.kit.logs import capture_logs
 from tests.kit.snapshots import snapshot_of
 
 NODE = {

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from structlog.testing import capture_logs
-
 from berth.actors.server.metrics.page import MetricsPage, warn_of_unknown
 from berth.actors.telemetry.measures import Registry
 from berth.config.feature_gates import DEFAULTS
+from tests.kit.logs import capture_logs
 
 
 async def test_a_disabled_family_is_not_shown_and_is_counted() -> None:
