@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
+from threading import Thread
+from time import sleep
 from typing import Any, BinaryIO, NoReturn
 
 import msgspec
@@ -165,6 +167,20 @@ def main(source: BinaryIO, out: BinaryIO) -> None:
         _give_up(send)
 
 
+def end_with_parent() -> None:
+    """Ends this process soon after the one that started it, also while a plugin loops: then nobody
+    reads the end of the input.
+    """
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            sleep(1.0)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
 def _give_up(send: Callable[[Answered], None]) -> NoReturn:
     """Tells that there is too little memory, and ends the process at once: nothing is put in order,
     for which there is no memory either.
@@ -176,6 +192,7 @@ def _give_up(send: Callable[[Answered], None]) -> NoReturn:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     configure_logs(quiet=True)
     gc.set_threshold(*COLLECT)
     os.nice(NICENESS)
