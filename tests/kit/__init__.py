@@ -24,6 +24,7 @@ Time and cost
     clock, virtual_loop     virtual time for actors, and for what waits on sockets
     paced_loop, paced_berth time that runs faster than real time
     calls, call_counts, work, busy, measured    calls, instructions, lines reached
+    logs                           the lines that the code under test logs
 The run of pytest
     examples, left_out, waits_first, whole_run    examples to draw, tests left out, order, rights
 """
