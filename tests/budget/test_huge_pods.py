@@ -250,7 +250,7 @@ def test_a_term_of_a_pending_pod_costs_few_calls(name: str) -> None:
     counter = CallCounter()
     with counter:
         scheduler.schedule(PROFILE, PodInfo(huge(1, HUGE[name])), cache.snapshot())
-    assert counter.calls < 28 * TERMS
+    assert counter.calls < 25 * TERMS
 
 
 def calls_of_preemption(spec: Document) -> int:

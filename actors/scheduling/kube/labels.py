@@ -7,10 +7,11 @@ from functools import cached_property
 
 import msgspec
 
-from .meta import LabelSelector, LabelSelectorRequirement, own
+from .meta import LabelSelector, own
 
 _MATCH_LABELS = own(LabelSelector, "match_labels")
-OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+# The operators, and whether they take values.
+OPERATORS = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
 MAX_TRIED = 16  # up to this many requirements and values, each is tried
 
 
@@ -113,7 +114,8 @@ def from_label_selector(selector: LabelSelector | None) -> Selector:
     requirements = [*from_map(labels).requirements] if labels else []
     for number, expression in enumerate(selector.match_expressions):
         operator, values = expression.operator, expression.values
-        if not _is_readable(expression):
+        # As in `is_readable`, without a call for each of what may be thousands of expressions.
+        if operator not in OPERATORS or OPERATORS[operator] is (not values):
             raise SelectorError(_problem(f"matchExpressions[{number}]", operator))
         if len(values) > 1:
             values = tuple(sorted(set(values)))
@@ -128,12 +130,10 @@ def selector_or_nothing(selector: LabelSelector | None) -> Selector:
 
 def is_readable(selector: LabelSelector) -> bool:
     """True if `from_label_selector` raises nothing."""
-    return all(map(_is_readable, selector.match_expressions))
-
-
-def _is_readable(expression: LabelSelectorRequirement) -> bool:
-    operator = expression.operator
-    return operator in OPERATORS and (operator in ("In", "NotIn")) == bool(expression.values)
+    return all(
+        each.operator in OPERATORS and OPERATORS[each.operator] is not (not each.values)
+        for each in selector.match_expressions
+    )
 
 
 def _problem(where: str, operator: str) -> str:
