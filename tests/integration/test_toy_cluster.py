@@ -47,6 +47,19 @@ spec: {maxUnavailable: 1, selector: {matchLabels: {app: NAME}}}
 """
 
 
+VOLUME = """
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: v}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], hostPath: {path: /d}}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: c}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"""
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     folder = tmp_path_factory.mktemp("demo")
@@ -232,6 +245,13 @@ def test_an_impossible_request_is_refused_in_one_line(demo: Kubectl) -> None:
         assert why in complaint
         assert len(complaint.splitlines()) == 1
     demo("delete", "pod", "quiet", "--now")
+
+
+def test_a_server_without_controllers_protects_nothing_for_ever(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, "apiserver")
+    daemon.kubectl("create", "-f", "-", stdin=VOLUME)
+    daemon.kubectl("delete", "pv/v", "pvc/c", "--timeout=10s")  # which waits until they are gone
+    assert daemon.end() == 0
 
 
 def test_objects_survive_the_killing_of_the_server(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ async def _run(
 ) -> None:
     with ExitStack() as stack:
         store = Store() if data is None else stack.enter_context(_opened(data)).store
+        store.protects = False  # No controller runs here that would ever end the protection.
         async with serve(port, store=store, allowed_hosts=allowed_hosts) as url:
             if kubeconfig_out is not None:
                 await anyio.Path(kubeconfig_out).write_text(kubeconfig(url))

@@ -67,13 +67,15 @@ class Store:
     """The objects of all kinds. Calls `journal` with the kind and the event of every write, before
     anything changes.
 
-    A write fails if the journal raises.
+    A write fails if the journal raises. While `protects`, new claims and volumes get the finalizer
+    that a controller takes away once nothing uses them.
     """
 
     def __init__(
         self, history: int = HISTORY, journal: Callable[[Kind, StoreEvent], None] | None = None
     ) -> None:
         self.revision = 1
+        self.protects = True
         # What quotas count, by namespace, where there are any; None until it is counted.
         self.ledgers: dict[str, Ledger | None] = {}
         self._history = history
@@ -87,7 +89,7 @@ class Store:
         Writing to it does not change this one.
         """
         other = Store(0)
-        other.revision = self.revision
+        other.revision, other.protects = self.revision, self.protects
         other.ledgers = dict.fromkeys(self.ledgers)
         for kind, shelf in self._shelves.items():
             there = other._shelf(kind)

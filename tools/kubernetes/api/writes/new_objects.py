@@ -17,8 +17,13 @@ UID_LABEL = "batch.kubernetes.io/controller-uid"
 FINALIZER = "kubernetes"  # of a namespace: it waits for what is in it
 
 
-def prepared(kind: Kind, document: Document) -> Document:
-    """Returns a new object as its kind prepares it."""
+def prepared(kind: Kind, document: Document, *, protects: bool) -> Document:
+    """Returns a new object as its kind prepares it. Claims and volumes get the finalizer that
+    protects them only if `protects`.
+    """
+    finalizer = _FINALIZERS.get(kind, "") if protects else ""
+    if finalizer:
+        return _protected(document, finalizer)
     prepare = _PREPARATIONS.get(kind)
     return document if prepare is None else prepare(document)
 
@@ -50,20 +55,18 @@ def _waiting(namespace: Document) -> Document:
     return {**namespace, "spec": {**spec, "finalizers": [*{**dict.fromkeys(have), FINALIZER: 0}]}}
 
 
-def _protected(finalizer: str) -> Callable[[Document], Document]:
-    """Returns a function that gives a new object a finalizer: it stays as long as it is used."""
-
-    def protected(document: Document) -> Document:
-        metadata = document["metadata"]
-        finalizers = {**dict.fromkeys(metadata.get("finalizers") or ()), finalizer: None}
-        return {**document, "metadata": {**metadata, "finalizers": [*finalizers]}}
-
-    return protected
+def _protected(document: Document, finalizer: str) -> Document:
+    """Returns a new object that stays as long as it is used."""
+    metadata = document["metadata"]
+    finalizers = {**dict.fromkeys(metadata.get("finalizers") or ()), finalizer: None}
+    return {**document, "metadata": {**metadata, "finalizers": [*finalizers]}}
 
 
 _PREPARATIONS: dict[Kind, Callable[[Document], Document]] = {
     JOBS: _selecting,
     NAMESPACES: _waiting,
-    CLAIMS: _protected("kubernetes.io/pvc-protection"),
-    BY_KIND["v1", "PersistentVolume"]: _protected("kubernetes.io/pv-protection"),
+}
+_FINALIZERS = {
+    CLAIMS: "kubernetes.io/pvc-protection",
+    BY_KIND["v1", "PersistentVolume"]: "kubernetes.io/pv-protection",
 }

@@ -155,7 +155,7 @@ class Api:
             metadata["generation"] = 1
         if kind.status and kind != NODES:
             created.pop("status", None)
-        created = prepared(kind, created)
+        created = prepared(kind, created, protects=self.store.protects)
         created = defaulted(kind.stored_as or kind, stored_form(kind, created))
         attempt = AdmissionAttributes(self.store, self._caller, self.warnings, kind, created, None)
         return settle(self.store, kind, self.store.create(kind, admitted(attempt)))
