@@ -40,6 +40,7 @@ LONGEST_MESSAGE = 4000
 FEW_KEYS = 8
 MOST_WORDS = 64 << 10  # bytes of the reasons of a column; the others are only counted
 SCORED = 1 << 14  # nodes whose scores are kept until the best of them are found
+MOST_UNNAMED = 1 << 14  # attempts whose best nodes are named at once, in about ten milliseconds
 NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 
 
@@ -268,6 +269,8 @@ class FlightRecorder(DecisionObserver):
             self._snapshot = self._evaluation = self._filtered = None
         self._attempts.append(attempt)
         self._unnamed += 1
+        if self._unnamed >= MOST_UNNAMED:
+            self._name()
         self._size += attempt.size
         if self._size > self._most:
             self._keep_within_bounds()

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from berth.actors.attempt import flights
 from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.attempt.flights import FlightRecorder
 from berth.actors.messages.cache import NodeDeleted
@@ -20,6 +21,7 @@ from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from berth.tools.bench.decision import make_cache, make_node, make_pod
+from tests.kit.calls import CallCounter
 from tests.kit.clock import VirtualClock
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), ReadOnlyHandle())["default-scheduler"]
@@ -143,6 +145,31 @@ def test_the_best_nodes_are_found_later() -> None:
     for key, (best, tied) in expected.items():
         (attempt,) = recorder.page(key).attempts
         assert ([score.score for score in attempt.best], attempt.tied) == (best, tied)
+
+
+def test_a_change_of_the_nodes_names_no_more_attempts_than_its_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(flights, "MOST_UNNAMED", 10)
+    calls = []
+    for attempts in (9, 99):
+        recorder, cache, counter = (
+            FlightRecorder(1 << 20, VirtualClock()),
+            make_cache(7),
+            CallCounter(),
+        )
+        scheduler = Scheduler(Random(1), observer=recorder)
+        for number in range(attempts):
+            info = PodInfo(make_pod(number, {}))
+            outcome = scheduler.schedule(PROFILE, info, cache.snapshot())
+            recorder.add(QueuedPod(info, 1, 0.0), outcome, 0.0, 1.0)
+        cache.handle(NodeDeleted(make_node(3)))
+        snapshot = cache.snapshot()
+        rows = totals = np.arange(6)
+        with counter:
+            recorder.compared(rows, totals, 5, rows[5:], snapshot)
+        calls.append(counter.calls)
+    assert calls[0] == calls[1] > 9
 
 
 def test_long_reasons_count_as_what_they_are() -> None:
