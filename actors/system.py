@@ -40,7 +40,7 @@ from .leader.state import Terms
 from .mailboxes import Mailboxes
 from .preemption.actor import PreemptionActor
 from .process.heartbeat import Heartbeat
-from .process.version import BERTH, KUBERNETES
+from .process.version import BERTH
 from .queue.actor import QueueActor
 from .queue.state import QueueState
 from .recorder.actor import RecorderActor
@@ -274,7 +274,7 @@ class Daemon:
         log.info(
             "starting",
             version=BERTH,
-            kubernetes=KUBERNETES,
+            kubernetes=self._options.version.release,
             server=self._access.server,
             profiles=",".join(self._profiles.by_name),
             **lease,

@@ -1,21 +1,24 @@
-"""The feature gates of kube-scheduler 1.36: names, stages, defaults and rules.
+"""The feature gates of kube-scheduler in each version: names, stages, defaults and rules.
 
 Mirrors k8s.io/component-base/featuregate. AllAlpha and AllBeta set the gates of their stage that
-the user does not set one by one.
+the user does not set one by one. The values also have the changes of change_table.py, which follow
+from the version alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
 
 import msgspec
 
+from .change_table import TABLE as CHANGES
 from .gate_table import DEPENDENCIES, TABLE
+from .versions import COMPONENT, CURRENT, VERSIONS, Version
 
 ALPHA, BETA, GA, DEPRECATED = "ALPHA", "BETA", "GA", "DEPRECATED"
 ALL_OF_STAGE = {"AllAlpha": ALPHA, "AllBeta": BETA}
-COMPONENT = "kube"
 BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
@@ -38,27 +41,69 @@ class FeatureGateError(ValueError):
     """The gates cannot be set in this way; the message names them."""
 
 
-def _all_gates() -> Iterator[Gate]:
+@cache
+def gates_of(version: Version) -> Mapping[str, Gate]:
+    """Returns the gates of a version, by name."""
+    return {gate.name: gate for gate, removed in _known_gates(version) if not removed}
+
+
+def _known_gates(version: Version) -> Iterator[tuple[Gate, bool]]:
+    """Yields each gate that the version or one before it has, and whether it is removed. A gate
+    that is removed keeps its last value.
+    """
     for line in TABLE.strip().splitlines():
-        name, stage, default, *locked = line.split()
-        yield Gate(name, stage, default == "true", bool(locked), DEPENDENCIES.get(name, ()))
+        name, specs = line.split(maxsplit=1)
+        known = [spec.split() for spec in specs.split(";")]
+        known = [words for words in known if _minor(words[0]) <= version.minor]
+        if removed := bool(known) and known[-1][1] == "removed":
+            known.pop()
+        if known:
+            _, stage, default, *locked = known[-1]
+            needs = DEPENDENCIES.get(name, ())
+            yield Gate(name, stage, default == "true", bool(locked), needs), removed
 
 
-GATES: Mapping[str, Gate] = {gate.name: gate for gate in _all_gates()}
-DEFAULTS: Mapping[str, bool] = {gate.name: gate.default for gate in GATES.values()}
+def _minor(version: str) -> int:
+    return int(version.removeprefix("1."))
+
+
+@cache
+def changes_of(version: Version) -> Mapping[str, bool]:
+    """Returns each change that a version made without a gate, with whether this version has it."""
+    lines = (line.split() for line in CHANGES.strip().splitlines())
+    return {name: _minor(since) <= version.minor for name, since, _ in lines}
+
+
+@cache
+def defaults_of(version: Version) -> Mapping[str, bool]:
+    """Returns the values if nothing is set. Removed gates are among them, with their last value."""
+    gates = {gate.name: gate.default for gate, _ in _known_gates(version)}
+    return {**gates, **changes_of(version)}
+
+
+GATES: Mapping[str, Gate] = gates_of(CURRENT)
+DEFAULTS: Mapping[str, bool] = defaults_of(CURRENT)
 
 # The gates that kube-scheduler knows and that berth does not implement.
 NOT_IMPLEMENTED: tuple[str, ...] = (
     "ClientsAllowCBOR",
     "ClientsPreferCBOR",
+    "CompositePodGroup",
     "CoordinatedLeaderElection",
+    "DRADerivedAttributes",
+    "DRADeviceCompatibilityGroups",
     "DRADeviceTaintRules",
+    "DRAFractionalCapacityRange",
     "DRAListTypeAttributes",
     "DRANodeAllocatableResources",
+    "DRAOptionalNodeOperations",
     "DRAWorkloadResourceClaims",
     "GangScheduling",
     "GenericWorkload",
+    "InPlacePodVerticalScalingSchedulerPreemption",
     "NativeHistograms",
+    "PodGroupPreemptionPolicy",
+    "SchedulerPreQueueingHints",
     "TopologyAwareWorkloadScheduling",
     "WorkloadAwarePreemption",
 )
@@ -90,37 +135,38 @@ def parse_gates(text: str) -> dict[str, bool]:
     return settings
 
 
-def with_defaults(settings: Mapping[str, bool]) -> dict[str, bool]:
-    """Returns every gate with its value. Raises FeatureGateError, with all problems, if a gate is
-    unknown or locked to another value, or is on while a gate that it needs is off.
+def with_defaults(settings: Mapping[str, bool], version: Version = CURRENT) -> dict[str, bool]:
+    """Returns every gate and every change of a version with its value. Raises FeatureGateError,
+    with all problems, if a gate is unknown or locked to another value, or is on while a gate that
+    it needs is off.
     """
-    problems = [*_unsettable(settings)]
+    gates = gates_of(version)
+    problems = [*_unsettable(settings, version)]
     if not problems:
-        values = {**DEFAULTS, **_gates_of_stages(settings), **settings}
-        problems = [*_unmet(values)]
+        values = {**defaults_of(version), **_gates_of_stages(settings, gates), **settings}
+        problems = [*_unmet(values, gates)]
     if problems:
         raise FeatureGateError(f"feature gates: {'; '.join(problems)}")
     return values
 
 
-def _gates_of_stages(settings: Mapping[str, bool]) -> dict[str, bool]:
+def _gates_of_stages(settings: Mapping[str, bool], gates: Mapping[str, Gate]) -> dict[str, bool]:
     """Returns the gates that AllAlpha and AllBeta set."""
     return {
         gate.name: settings[switch]
         for switch, stage in ALL_OF_STAGE.items()
         if switch in settings
-        for gate in GATES.values()
+        for gate in gates.values()
         if gate.stage == stage and gate.name not in ALL_OF_STAGE
     }
 
 
-def _unsettable(settings: Mapping[str, bool]) -> Iterator[str]:
+def _unsettable(settings: Mapping[str, bool], version: Version) -> Iterator[str]:
+    gates = gates_of(version)
     for name, value in settings.items():
-        gate = GATES.get(name)
+        gate = gates.get(name)
         if gate is None:
-            near = get_close_matches(name, GATES, 1)
-            hint = f", did you mean {near[0]}?" if near else ""
-            yield f"unrecognized feature gate: {name}{hint}"
+            yield f"unrecognized feature gate: {name}{_hint(name, gates)}"
         elif gate.locked and value != gate.default:
             yield (
                 f"cannot set feature gate {name} to {_text(value)}, feature is locked to "
@@ -128,8 +174,16 @@ def _unsettable(settings: Mapping[str, bool]) -> Iterator[str]:
             )
 
 
-def _unmet(values: Mapping[str, bool]) -> Iterator[str]:
-    for gate in GATES.values():
+def _hint(name: str, gates: Mapping[str, Gate]) -> str:
+    """Returns the versions that have the gate, or a name like it, after a comma."""
+    if having := [version.text for version in VERSIONS.values() if name in gates_of(version)]:
+        return f", a gate of Kubernetes {' and '.join(having)}"
+    near = get_close_matches(name, gates, 1)
+    return f", did you mean {near[0]}?" if near else ""
+
+
+def _unmet(values: Mapping[str, bool], gates: Mapping[str, Gate]) -> Iterator[str]:
+    for gate in gates.values():
         off = [name for name in gate.needs if not values[name]]
         if values[gate.name] and off:
             yield (
@@ -142,19 +196,19 @@ def _text(value: bool) -> str:
     return str(value).lower()
 
 
-def gate_warnings(settings: Mapping[str, bool]) -> list[str]:
+def gate_warnings(settings: Mapping[str, bool], version: Version = CURRENT) -> list[str]:
     """Returns a line for each gate that is set although it is GA or deprecated, and a line for the
     gates that are on and that berth does not implement. `settings` is what `with_defaults`
     accepted.
     """
-    ending = {GA: "GA", DEPRECATED: "deprecated"}
+    ending, gates = {GA: "GA", DEPRECATED: "deprecated"}, gates_of(version)
     lines = [
-        f"Warning: setting {ending[GATES[name].stage]} feature gate. It will be removed in a "
+        f"Warning: setting {ending[gates[name].stage]} feature gate. It will be removed in a "
         f"future release: {name}={_text(value)}"
         for name, value in settings.items()
-        if GATES[name].stage in ending
+        if gates[name].stage in ending
     ]
-    values = with_defaults(settings)
-    if on := [name for name in NOT_IMPLEMENTED if values[name]]:
+    values = with_defaults(settings, version)
+    if on := [name for name in NOT_IMPLEMENTED if values.get(name)]:
         lines.append(f"feature gates without an effect: berth does not implement {', '.join(on)}")
     return lines

@@ -1,253 +1,293 @@
-"""Kubernetes 1.36's table of the feature gates that kube-scheduler knows.
+"""The feature gates that kube-scheduler knows, by minor version of Kubernetes.
 
-Each line has a gate, its stage, its default, and "locked" if no other value is allowed. A later
-release of Kubernetes needs a new table.
+Each line has a gate and its specs, separated by semicolons: the first version that the spec holds
+for, the gate's stage, its default, and "locked" if no other value is allowed; or "removed". A gate
+that is older than the oldest version begins with that version.
 """
 
 from __future__ import annotations
 
 TABLE = """
-APIResponseCompression                                BETA        true
-APIServerIdentity                                     BETA        true
-APIServerTracing                                      GA          true   locked
-APIServingWithRoutine                                 ALPHA       false
-AggregatedDiscoveryRemoveBetaType                     DEPRECATED  true   locked
-AllAlpha                                              ALPHA       false
-AllBeta                                               BETA        false
-AllowDNSOnlyNodeCSR                                   DEPRECATED  false
-AllowInsecureKubeletCertificateSigningRequests        DEPRECATED  false
-AllowOverwriteTerminationGracePeriodSeconds           DEPRECATED  false  locked
-AllowParsingUserUIDFromCertAuth                       BETA        true
-AllowServiceExternalIPs                               GA          true
-AllowUnsafeMalformedObjectDeletion                    ALPHA       false
-AnonymousAuthConfigurableEndpoints                    GA          true   locked
-AnyVolumeDataSource                                   GA          true   locked
-AtomicFIFO                                            BETA        true
-AuthorizeNodeWithSelectors                            GA          true   locked
-AuthorizePodWebsocketUpgradeCreatePermission          BETA        true
-AuthorizeWithSelectors                                GA          true   locked
-BtreeWatchCache                                       GA          true   locked
-CBORServingAndStorage                                 ALPHA       false
-CPUManagerPolicyAlphaOptions                          ALPHA       false
-CPUManagerPolicyBetaOptions                           BETA        true
-CPUManagerPolicyOptions                               GA          true   locked
-CRDObservedGenerationTracking                         BETA        true
-CRDValidationRatcheting                               GA          true   locked
-CRIListStreaming                                      ALPHA       false
-CSIServiceAccountTokenSecrets                         GA          true   locked
-CSIVolumeHealth                                       ALPHA       false
-ChangeContainerStatusOnKubeletRestart                 DEPRECATED  false
-ClearingNominatedNodeNameAfterBinding                 BETA        true
-ClientsAllowCARotation                                BETA        true
-ClientsAllowCBOR                                      ALPHA       false
-ClientsAllowTLSCacheGC                                BETA        true
-ClientsPreferCBOR                                     ALPHA       false
-CloudControllerManagerWatchBasedRoutesReconciliation  ALPHA       false
-CloudControllerManagerWebhook                         ALPHA       false
-ClusterTrustBundle                                    BETA        false
-ClusterTrustBundleProjection                          BETA        false
-ComponentFlagz                                        BETA        true
-ComponentStatusz                                      BETA        true
-ConcurrentWatchObjectDecode                           BETA        false
-ConsistentListFromCache                               GA          true   locked
-ConstrainedImpersonation                              BETA        true
-ContainerCheckpoint                                   BETA        true
-ContainerRestartRules                                 BETA        true
-ContainerStopSignals                                  ALPHA       false
-ContextualLogging                                     BETA        true
-CoordinatedLeaderElection                             BETA        false
-CrossNamespaceVolumeDataSource                        ALPHA       false
-CustomCPUCFSQuotaPeriod                               GA          true
-CustomResourceFieldSelectors                          GA          true   locked
-DRAAdminAccess                                        GA          true   locked
-DRAConsumableCapacity                                 BETA        true
-DRADeviceBindingConditions                            BETA        true
-DRADeviceTaintRules                                   BETA        false
-DRADeviceTaints                                       BETA        true
-DRAExtendedResource                                   BETA        true
-DRAListTypeAttributes                                 ALPHA       false
-DRANodeAllocatableResources                           ALPHA       false
-DRAPartitionableDevices                               BETA        true
-DRAPrioritizedList                                    GA          true
-DRAResourceClaimDeviceStatus                          BETA        true
-DRAResourceClaimGranularStatusAuthorization           BETA        true
-DRAResourcePoolStatus                                 ALPHA       false
-DRASchedulerFilterTimeout                             BETA        true
-DRAWorkloadResourceClaims                             ALPHA       false
-DeclarativeValidation                                 GA          true   locked
-DeclarativeValidationBeta                             BETA        true
-DeclarativeValidationTakeover                         DEPRECATED  false
-DeploymentReplicaSetTerminatingReplicas               BETA        true
-DetectCacheInconsistency                              BETA        true
-DisableAllocatorDualWrite                             GA          true   locked
-DisableCPUQuotaWithExclusiveCPUs                      DEPRECATED  true
-DisableNodeKubeProxyVersion                           DEPRECATED  true   locked
-DynamicResourceAllocation                             GA          true   locked
-EnvFiles                                              BETA        true
-EventedPLEG                                           ALPHA       false
-ExecProbeTimeout                                      GA          true   locked
-ExtendWebSocketsToKubelet                             BETA        true
-ExternalServiceAccountTokenSigner                     GA          true   locked
-GangScheduling                                        ALPHA       false
-GenericWorkload                                       ALPHA       false
-GitRepoVolumeDriver                                   DEPRECATED  false  locked
-GracefulNodeShutdown                                  BETA        true
-GracefulNodeShutdownBasedOnPodPriority                BETA        true
-HPAConfigurableTolerance                              BETA        true
-HPAScaleToZero                                        ALPHA       false
-HostnameOverride                                      BETA        true
-ImageMaximumGCAge                                     GA          true   locked
-ImageVolume                                           GA          true   locked
-ImageVolumeWithDigest                                 ALPHA       false
-InOrderInformers                                      GA          true   locked
-InOrderInformersBatchProcess                          BETA        true
-InPlacePodLevelResourcesVerticalScaling               BETA        true
-InPlacePodVerticalScaling                             GA          true   locked
-InPlacePodVerticalScalingExclusiveCPUs                ALPHA       false
-InPlacePodVerticalScalingExclusiveMemory              ALPHA       false
-InPlacePodVerticalScalingInitContainers               BETA        true
-InformerResourceVersion                               GA          true
-JobBackoffLimitPerIndex                               GA          true   locked
-JobManagedBy                                          GA          true   locked
-JobPodReplacementPolicy                               GA          true   locked
-JobSuccessPolicy                                      GA          true   locked
-KMSv1                                                 DEPRECATED  false
-KubeletCgroupDriverFromCRI                            GA          true   locked
-KubeletCrashLoopBackOffMax                            BETA        true
-KubeletEnsureSecretPulledImages                       BETA        true
-KubeletFineGrainedAuthz                               GA          true   locked
-KubeletInUserNamespace                                ALPHA       false
-KubeletPSI                                            GA          true   locked
-KubeletPodResourcesDynamicResources                   GA          true   locked
-KubeletPodResourcesGet                                GA          true   locked
-KubeletPodResourcesListUseActivePods                  DEPRECATED  true
-KubeletRegistrationGetOnExistsOnly                    DEPRECATED  false
-KubeletSeparateDiskGC                                 BETA        true
-KubeletServiceAccountTokenForCredentialProviders      BETA        true
-KubeletTracing                                        GA          true   locked
-ListFromCacheSnapshot                                 BETA        true
-LocalStorageCapacityIsolationFSQuotaMonitoring        BETA        false
-LogarithmicScaleDown                                  GA          true   locked
-LoggingAlphaOptions                                   ALPHA       false
-LoggingBetaOptions                                    BETA        true
-ManifestBasedAdmissionControlConfig                   ALPHA       false
-MatchLabelKeysInPodAffinity                           GA          true   locked
-MatchLabelKeysInPodTopologySpread                     BETA        true
-MatchLabelKeysInPodTopologySpreadSelectorMerge        BETA        true
-MaxUnavailableStatefulSet                             BETA        false
-MemoryQoS                                             ALPHA       false
-MultiCIDRServiceAllocator                             GA          true   locked
-MutableCSINodeAllocatableCount                        GA          true   locked
-MutablePVNodeAffinity                                 ALPHA       false
-MutablePodResourcesForSuspendedJobs                   BETA        true
-MutableSchedulingDirectivesForSuspendedJobs           BETA        true
-MutatingAdmissionPolicy                               GA          true
-NFTablesProxyMode                                     GA          true   locked
-NativeHistograms                                      ALPHA       false
-NodeDeclaredFeatures                                  BETA        true
-NodeInclusionPolicyInPodTopologySpread                GA          true   locked
-NodeLogQuery                                          GA          true   locked
-NodeSwap                                              GA          true   locked
-NominatedNodeNameForExpectation                       BETA        true
-OpenAPIEnums                                          BETA        true
-OpportunisticBatching                                 BETA        true
-OrderedNamespaceDeletion                              GA          true   locked
-PLEGOnDemandRelist                                    BETA        true
-PersistentVolumeClaimUnusedSinceTime                  ALPHA       false
-PodAndContainerStatsFromCRI                           ALPHA       false
-PodCertificateRequest                                 BETA        false
-PodDeletionCost                                       BETA        true
-PodLevelResourceManagers                              ALPHA       false
-PodLevelResources                                     BETA        true
-PodLifecycleSleepAction                               GA          true   locked
-PodLifecycleSleepActionAllowZero                      GA          true   locked
-PodLogsQuerySplitStreams                              ALPHA       false
-PodObservedGenerationTracking                         GA          true   locked
-PodReadyToStartContainersCondition                    BETA        true
-PodSchedulingReadiness                                GA          true   locked
-PodTopologyLabelsAdmission                            BETA        true
-PodsAPI                                               ALPHA       false
-PortForwardWebsockets                                 BETA        true
-PreferSameTrafficDistribution                         GA          true   locked
-PreventStaticPodAPIReferences                         BETA        true
-ProcMountType                                         GA          true   locked
-QOSReserved                                           ALPHA       false
-RecoverVolumeExpansionFailure                         GA          true   locked
-RecursiveReadOnlyMounts                               GA          true   locked
-ReduceDefaultCrashLoopBackOffDecay                    ALPHA       false
-RelaxedDNSSearchValidation                            GA          true   locked
-RelaxedEnvironmentVariableValidation                  GA          true   locked
-RelaxedServiceNameValidation                          BETA        true
-ReloadKubeletClientCAFile                             BETA        true
-ReloadKubeletServerCertificateFile                    BETA        true
-RemoteRequestHeaderUID                                BETA        true
-ResilientWatchCacheInitialization                     GA          true   locked
-ResourceHealthStatus                                  BETA        true
-ResourceHealthStatusMessage                           BETA        true
-RestartAllContainersOnContainerExits                  BETA        true
-RetryGenerateName                                     GA          true   locked
-RotateKubeletServerCertificate                        BETA        true
-RuntimeClassInImageCriApi                             ALPHA       false
-SELinuxChangePolicy                                   GA          true   locked
-SELinuxMount                                          BETA        false
-SELinuxMountReadWriteOncePod                          GA          true   locked
-SchedulerAsyncAPICalls                                BETA        false
-SchedulerAsyncPreemption                              BETA        true
-SchedulerPopFromBackoffQ                              BETA        true
-SchedulerQueueingHints                                GA          true   locked
-SeparateCacheWatchRPC                                 DEPRECATED  false  locked
-SeparateTaintEvictionController                       GA          true   locked
-ServiceAccountNodeAudienceRestriction                 BETA        true
-ServiceAccountTokenJTI                                GA          true   locked
-ServiceAccountTokenNodeBinding                        GA          true   locked
-ServiceAccountTokenNodeBindingValidation              GA          true   locked
-ServiceAccountTokenPodNodeInfo                        GA          true   locked
-ServiceCIDRStatusFieldWiping                          DEPRECATED  true
-ShardedListAndWatch                                   ALPHA       false
-SidecarContainers                                     GA          true   locked
-SizeBasedListCostEstimate                             BETA        true
-StaleControllerConsistencyDaemonSet                   BETA        true
-StaleControllerConsistencyJob                         BETA        true
-StaleControllerConsistencyReplicaSet                  BETA        true
-StaleControllerConsistencyStatefulSet                 BETA        true
-StatefulSetSemanticRevisionComparison                 BETA        true
-StorageCapacityScoring                                ALPHA       false
-StorageNamespaceIndex                                 DEPRECATED  true
-StorageVersionAPI                                     ALPHA       false
-StorageVersionHash                                    BETA        true
-StorageVersionMigrator                                BETA        false
-StreamingCollectionEncodingToJSON                     GA          true   locked
-StreamingCollectionEncodingToProtobuf                 GA          true   locked
-StrictIPCIDRValidation                                BETA        true
-StructuredAuthenticationConfiguration                 GA          true   locked
-StructuredAuthenticationConfigurationEgressSelector   BETA        true
-StructuredAuthenticationConfigurationJWKSMetrics      BETA        true
-SupplementalGroupsPolicy                              GA          true   locked
-SystemdWatchdog                                       GA          true   locked
-TaintTolerationComparisonOperators                    ALPHA       false
-TokenRequestServiceAccountUIDValidation               BETA        true
-TopologyAwareWorkloadScheduling                       ALPHA       false
-TopologyManagerPolicyAlphaOptions                     ALPHA       false
-TopologyManagerPolicyBetaOptions                      BETA        true
-TopologyManagerPolicyOptions                          GA          true   locked
-TranslateStreamCloseWebsocketRequests                 BETA        true
-UnauthenticatedHTTP2DOSMitigation                     BETA        true
-UnknownVersionInteroperabilityProxy                   BETA        true
-UnlockWhileProcessingFIFO                             BETA        true
-UserNamespacesHostNetworkSupport                      ALPHA       false
-UserNamespacesSupport                                 GA          true   locked
-VolumeAttributesClass                                 GA          true   locked
-VolumeLimitScaling                                    ALPHA       false
-WatchCacheInitializationPostStartHook                 BETA        true
-WatchList                                             BETA        true
-WatchListClient                                       BETA        true
-WinDSR                                                GA          true   locked
-WinOverlay                                            GA          true   locked
-WindowsCPUAndMemoryAffinity                           ALPHA       false
-WindowsGracefulNodeShutdown                           BETA        true
-WindowsHostNetwork                                    DEPRECATED  false
-WorkloadAwarePreemption                               ALPHA       false
-WorkloadWithJob                                       ALPHA       false
+APIResponseCompression 1.36 BETA true
+APIServerIdentity 1.36 BETA true
+APIServerTracing 1.36 GA true locked; 1.37 removed
+APIServerWebhookAuthenticationToken 1.37 ALPHA false
+APIServingWithRoutine 1.36 ALPHA false
+AggregatedDiscoveryRemoveBetaType 1.36 DEPRECATED true locked; 1.38 removed
+AllAlpha 1.36 ALPHA false
+AllBeta 1.36 BETA false
+AllowDNSOnlyNodeCSR 1.36 DEPRECATED false
+AllowInsecureKubeletCertificateSigningRequests 1.36 DEPRECATED false
+AllowOverwriteTerminationGracePeriodSeconds 1.36 DEPRECATED false locked
+AllowParsingUserUIDFromCertAuth 1.36 BETA true
+AllowServiceExternalIPs 1.36 GA true
+AllowUnsafeMalformedObjectDeletion 1.36 ALPHA false; 1.37 BETA true
+AnonymousAuthConfigurableEndpoints 1.36 GA true locked; 1.37 removed
+AnyVolumeDataSource 1.36 GA true locked; 1.37 removed
+AtomicFIFO 1.36 BETA true
+AtomicWriteVolumeUserFields 1.37 ALPHA false
+AuthorizeNodeWithSelectors 1.36 GA true locked; 1.37 removed
+AuthorizePodWebsocketUpgradeCreatePermission 1.36 BETA true
+AuthorizeWithSelectors 1.36 GA true locked; 1.37 removed
+BtreeWatchCache 1.36 GA true locked; 1.37 removed
+CBORServingAndStorage 1.36 ALPHA false
+CPUManagerPolicyAlphaOptions 1.36 ALPHA false
+CPUManagerPolicyBetaOptions 1.36 BETA true
+CPUManagerPolicyOptions 1.36 GA true locked
+CRDObservedGenerationTracking 1.36 BETA true
+CRDValidationRatcheting 1.36 GA true locked; 1.38 removed
+CRIListStreaming 1.36 ALPHA false
+CSIServiceAccountTokenSecrets 1.36 GA true locked
+CSIVolumeHealth 1.36 ALPHA false
+CertificateSigningRequestMLDSA 1.38 ALPHA false
+ChangeContainerStatusOnKubeletRestart 1.36 DEPRECATED false
+ClearingNominatedNodeNameAfterBinding 1.36 BETA true
+ClientsAllowCARotation 1.36 BETA true
+ClientsAllowCBOR 1.36 ALPHA false
+ClientsAllowTLSCacheGC 1.36 BETA true
+ClientsPreferCBOR 1.36 ALPHA false
+CloudControllerManagerWatchBasedRoutesReconciliation 1.36 ALPHA false
+CloudControllerManagerWebhook 1.36 ALPHA false
+ClusterTrustBundle 1.36 BETA false; 1.37 GA true
+ClusterTrustBundleProjection 1.36 BETA false; 1.37 GA true
+ComponentFlagz 1.36 BETA true
+ComponentStatusz 1.36 BETA true
+CompositePodGroup 1.37 ALPHA false
+ConcurrentWatchObjectDecode 1.36 BETA false; 1.37 BETA true
+ConsistentListFromCache 1.36 GA true locked; 1.37 removed
+ConsistentListFromCacheSkipTimeoutFallback 1.37 ALPHA false
+ConstrainedImpersonation 1.36 BETA true
+ContainerCheckpoint 1.36 BETA true
+ContainerRestartRules 1.36 BETA true
+ContainerStopSignals 1.36 ALPHA false
+ContextualLogging 1.36 BETA true
+CoordinatedLeaderElection 1.36 BETA false
+CrossNamespaceVolumeDataSource 1.36 ALPHA false
+CustomCPUCFSQuotaPeriod 1.36 GA true
+CustomResourceFieldSelectors 1.36 GA true locked; 1.38 removed
+DRAAdminAccess 1.36 GA true locked
+DRAConsumableCapacity 1.36 BETA true
+DRADerivedAttributes 1.37 ALPHA false
+DRADeviceBindingConditions 1.36 BETA true
+DRADeviceCompatibilityGroups 1.37 ALPHA false
+DRADeviceTaintRules 1.36 BETA false; 1.37 GA true; 1.38 GA true locked
+DRADeviceTaints 1.36 BETA true; 1.37 GA true; 1.38 GA true locked
+DRAExtendedResource 1.36 BETA true; 1.37 GA true locked
+DRAFractionalCapacityRange 1.37 BETA false
+DRAListTypeAttributes 1.36 ALPHA false
+DRANodeAllocatableResources 1.36 ALPHA false
+DRAOptionalNodeOperations 1.37 ALPHA false
+DRAPartitionableDevices 1.36 BETA true
+DRAPartitionableDevicesType 1.37 ALPHA false
+DRAPrioritizedList 1.36 GA true; 1.37 GA true locked
+DRAResourceClaimDeviceStatus 1.36 BETA true; 1.37 GA true locked
+DRAResourceClaimGranularStatusAuthorization 1.36 BETA true
+DRAResourcePoolStatus 1.36 ALPHA false
+DRASchedulerFilterTimeout 1.36 BETA true
+DRAWorkloadResourceClaims 1.36 ALPHA false; 1.37 BETA false
+DeclarativeValidation 1.36 GA true locked
+DeclarativeValidationBeta 1.36 BETA true
+DeclarativeValidationTakeover 1.36 DEPRECATED false; 1.37 DEPRECATED false locked
+DefaultPodSysctls 1.37 ALPHA false
+DeploymentReplicaSetTerminatingReplicas 1.36 BETA true
+DetectCacheInconsistency 1.36 BETA true
+DisableAllocatorDualWrite 1.36 GA true locked
+DisableCPUQuotaWithExclusiveCPUs 1.36 DEPRECATED true; 1.37 DEPRECATED true locked
+DisableNodeKubeProxyVersion 1.36 DEPRECATED true locked
+DynamicResourceAllocation 1.36 GA true locked; 1.38 removed
+EmptyDirVolumeMode 1.37 ALPHA false
+EnvFiles 1.36 BETA true; 1.38 GA true locked
+EtcdRangeStream 1.37 BETA true
+EventedPLEG 1.36 ALPHA false
+EvictionRequestAPI 1.37 ALPHA false
+ExcludeAdmissionWebhookVirtualResources 1.37 BETA true
+ExecProbeTimeout 1.36 GA true locked
+ExtendWebSocketsToKubelet 1.36 BETA true
+ExternalServiceAccountTokenSigner 1.36 GA true locked
+GRPCContainerProbeTLS 1.37 ALPHA false
+GangScheduling 1.36 ALPHA false; 1.37 removed
+GenericWorkload 1.36 ALPHA false; 1.37 BETA false
+GitRepoVolumeDriver 1.36 DEPRECATED false locked
+GracefulNodeShutdown 1.36 BETA true
+GracefulNodeShutdownBasedOnPodPriority 1.36 BETA true
+H2CContainerProbe 1.37 ALPHA false
+HPAConfigurableTolerance 1.36 BETA true; 1.37 GA true locked
+HPAGeneration 1.37 BETA true; 1.38 GA true locked
+HPAOptimizedSelectorStore 1.37 BETA true
+HPAScaleToZero 1.36 ALPHA false; 1.37 BETA true
+HostnameOverride 1.36 BETA true; 1.37 GA true locked
+HugepageAwareEviction 1.37 BETA true
+ImageMaximumGCAge 1.36 GA true locked
+ImageVolume 1.36 GA true locked
+ImageVolumeWithDigest 1.36 ALPHA false
+InOrderInformers 1.36 GA true locked
+InOrderInformersBatchProcess 1.36 BETA true
+InPlacePodLevelResourcesVerticalScaling 1.36 BETA true
+InPlacePodVerticalScaling 1.36 GA true locked
+InPlacePodVerticalScalingExclusiveCPUs 1.36 ALPHA false
+InPlacePodVerticalScalingExclusiveMemory 1.36 ALPHA false
+InPlacePodVerticalScalingInitContainers 1.36 BETA true; 1.37 GA true locked
+InPlacePodVerticalScalingMemoryBackedVolumes 1.37 ALPHA false
+InPlacePodVerticalScalingSchedulerPreemption 1.37 ALPHA false
+InformerResourceVersion 1.36 GA true
+InterPodAffinityHostnameFastPath 1.37 ALPHA false
+JobBackoffLimitPerIndex 1.36 GA true locked; 1.37 removed
+JobManagedBy 1.36 GA true locked; 1.38 removed
+JobPodReplacementPolicy 1.36 GA true locked; 1.37 removed
+JobSuccessPolicy 1.36 GA true locked; 1.37 removed
+KMSv1 1.36 DEPRECATED false
+KubeProxyIPVS 1.37 DEPRECATED true
+KubeProxyNFTablesLocalhostNodePorts 1.37 ALPHA false; 1.38 BETA true
+KubeletAllocatedPodsEndpoint 1.37 ALPHA false
+KubeletCgroupDriverFromCRI 1.36 GA true locked
+KubeletCrashLoopBackOffMax 1.36 BETA true
+KubeletEnsureSecretPulledImages 1.36 BETA true
+KubeletFineGrainedAuthz 1.36 GA true locked
+KubeletInUserNamespace 1.36 ALPHA false; 1.37 BETA true
+KubeletPSI 1.36 GA true locked
+KubeletPodResourcesDynamicResources 1.36 GA true locked
+KubeletPodResourcesGet 1.36 GA true locked
+KubeletPodResourcesListUseActivePods 1.36 DEPRECATED true
+KubeletRegistrationGetOnExistsOnly 1.36 DEPRECATED false
+KubeletSeparateDiskGC 1.36 BETA true
+KubeletServiceAccountTokenForCredentialProviders 1.36 BETA true
+KubeletTracing 1.36 GA true locked; 1.38 removed
+ListFromCacheSnapshot 1.36 BETA true
+LocalStorageCapacityIsolationFSQuotaMonitoring 1.36 BETA false
+LogarithmicScaleDown 1.36 GA true locked; 1.37 removed
+LoggingAlphaOptions 1.36 ALPHA false
+LoggingBetaOptions 1.36 BETA true
+ManagedFieldsOptOut 1.38 ALPHA false
+ManifestBasedAdmissionControlConfig 1.36 ALPHA false; 1.37 BETA true
+MatchLabelKeysInPodAffinity 1.36 GA true locked; 1.38 removed
+MatchLabelKeysInPodTopologySpread 1.36 BETA true
+MatchLabelKeysInPodTopologySpreadSelectorMerge 1.36 BETA true
+MaxUnavailableStatefulSet 1.36 BETA false; 1.37 BETA true
+MemoryQoS 1.36 ALPHA false; 1.37 BETA true
+MultiCIDRServiceAllocator 1.36 GA true locked
+MutableCSINodeAllocatableCount 1.36 GA true locked
+MutablePVNodeAffinity 1.36 ALPHA false
+MutablePodResourcesForSuspendedJobs 1.36 BETA true
+MutableSchedulingDirectivesForSuspendedJobs 1.36 BETA true
+MutatingAdmissionPolicy 1.36 GA true
+NFTablesNetlink 1.37 BETA true
+NFTablesProxyMode 1.36 GA true locked; 1.38 removed
+NativeHistograms 1.36 ALPHA false; 1.37 BETA true
+NodeControllerLeaseCircuitBreaker 1.37 BETA true
+NodeDeclaredFeatures 1.36 BETA true; 1.37 GA true locked
+NodeInclusionPolicyInPodTopologySpread 1.36 GA true locked
+NodeLifecycleConditions 1.37 ALPHA false
+NodeLogQuery 1.36 GA true locked
+NodeSwap 1.36 GA true locked
+NominatedNodeNameForExpectation 1.36 BETA true
+OpenAPIEnums 1.36 BETA true
+OpportunisticBatching 1.36 BETA true
+OrderedNamespaceDeletion 1.36 GA true locked; 1.37 removed
+PLEGOnDemandRelist 1.36 BETA true; 1.37 GA true locked
+PersistentVolumeClaimUnusedSinceTime 1.36 ALPHA false; 1.37 BETA true
+PodAndContainerStatsFromCRI 1.36 ALPHA false; 1.37 BETA false
+PodCertificateRequest 1.36 BETA false; 1.37 GA true
+PodDeletionCost 1.36 BETA true
+PodGroupPreemptionPolicy 1.37 ALPHA false
+PodLevelResourceManagers 1.36 ALPHA false; 1.37 BETA false
+PodLevelResources 1.36 BETA true
+PodLevelResourcesFixDefaulting 1.37 BETA true
+PodLevelResourcesFixKubeletQOSClass 1.37 BETA true
+PodLifecycleSleepAction 1.36 GA true locked; 1.37 removed
+PodLifecycleSleepActionAllowZero 1.36 GA true locked; 1.37 removed
+PodLogsQuerySplitStreams 1.36 ALPHA false
+PodObservedGenerationTracking 1.36 GA true locked
+PodReadyToStartContainersCondition 1.36 BETA true; 1.37 GA true locked
+PodSchedulingReadiness 1.36 GA true locked; 1.38 removed
+PodTopologyLabelsAdmission 1.36 BETA true
+PodsAPI 1.36 ALPHA false; 1.37 BETA true
+PortForwardWebsockets 1.36 BETA true
+PreferSameTrafficDistribution 1.36 GA true locked; 1.38 removed
+PreventStaticPodAPIReferences 1.36 BETA true; 1.37 removed
+ProcMountType 1.36 GA true locked
+QOSReserved 1.36 ALPHA false
+RecoverVolumeExpansionFailure 1.36 GA true locked
+RecursiveReadOnlyMounts 1.36 GA true locked
+ReduceDefaultCrashLoopBackOffDecay 1.36 ALPHA false
+RelaxedDNSSearchValidation 1.36 GA true locked; 1.37 removed
+RelaxedEnvironmentVariableValidation 1.36 GA true locked
+RelaxedServiceNameValidation 1.36 BETA true; 1.37 GA true locked
+ReloadKubeletClientCAFile 1.36 BETA true
+ReloadKubeletServerCertificateFile 1.36 BETA true
+RemoteRequestHeaderUID 1.36 BETA true
+ResilientWatchCacheInitialization 1.36 GA true locked; 1.37 removed
+ResourceHealthStatus 1.36 BETA true
+ResourceHealthStatusMessage 1.36 BETA true
+RestartAllContainersOnContainerExits 1.36 BETA true
+RetryGenerateName 1.36 GA true locked; 1.37 removed
+RotateKubeletServerCertificate 1.36 BETA true
+RuntimeClassInImageCriApi 1.36 ALPHA false
+SELinuxChangePolicy 1.36 GA true locked
+SELinuxMount 1.36 BETA false; 1.37 GA true
+SELinuxMountReadWriteOncePod 1.36 GA true locked
+SchedulerAsyncAPICalls 1.36 BETA false
+SchedulerAsyncPreemption 1.36 BETA true
+SchedulerPopFromBackoffQ 1.36 BETA true
+SchedulerPreQueueingHints 1.37 ALPHA false
+SchedulerQueueingHints 1.36 GA true locked; 1.37 removed
+SeparateCacheWatchRPC 1.36 DEPRECATED false locked
+SeparateTaintEvictionController 1.36 GA true locked; 1.38 removed
+ServiceAccountNodeAudienceRestriction 1.36 BETA true
+ServiceAccountTokenJTI 1.36 GA true locked
+ServiceAccountTokenNodeBinding 1.36 GA true locked
+ServiceAccountTokenNodeBindingValidation 1.36 GA true locked
+ServiceAccountTokenPodNodeInfo 1.36 GA true locked; 1.38 removed
+ServiceCIDRStatusFieldWiping 1.36 DEPRECATED true
+ShardedListAndWatch 1.36 ALPHA false
+SidecarContainers 1.36 GA true locked; 1.37 removed
+SizeBasedListCostEstimate 1.36 BETA true
+StaleControllerConsistencyDaemonSet 1.36 BETA true
+StaleControllerConsistencyHPA 1.37 BETA true
+StaleControllerConsistencyJob 1.36 BETA true
+StaleControllerConsistencyReplicaSet 1.36 BETA true
+StaleControllerConsistencyStatefulSet 1.36 BETA true
+StatefulSetRecreateStrategy 1.37 ALPHA false
+StatefulSetSemanticRevisionComparison 1.36 BETA true
+StorageCapacityScoring 1.36 ALPHA false; 1.37 BETA true
+StorageNamespaceIndex 1.36 DEPRECATED true
+StorageVersionAPI 1.36 ALPHA false
+StorageVersionHash 1.36 BETA true
+StorageVersionMigrator 1.36 BETA false; 1.37 GA true
+StreamingCollectionEncodingToJSON 1.36 GA true locked; 1.37 removed
+StreamingCollectionEncodingToProtobuf 1.36 GA true locked; 1.37 removed
+StrictIPCIDRValidation 1.36 BETA true; 1.38 GA true locked
+StructuredAuthenticationConfiguration 1.36 GA true locked; 1.37 removed
+StructuredAuthenticationConfigurationEgressSelector 1.36 BETA true
+StructuredAuthenticationConfigurationJWKSMetrics 1.36 BETA true
+SupplementalGroupsPolicy 1.36 GA true locked
+SystemdWatchdog 1.36 GA true locked
+TaintTolerationComparisonOperators 1.36 ALPHA false
+TokenRequestServiceAccountUIDValidation 1.36 BETA true
+TopologyAwareWorkloadScheduling 1.36 ALPHA false
+TopologyManagerPolicyAlphaOptions 1.36 ALPHA false
+TopologyManagerPolicyBetaOptions 1.36 BETA true
+TopologyManagerPolicyOptions 1.36 GA true locked
+TranslateStreamCloseWebsocketRequests 1.36 BETA true
+UnauthenticatedHTTP2DOSMitigation 1.36 BETA true
+UnknownVersionInteroperabilityProxy 1.36 BETA true
+UnlockWhileProcessingFIFO 1.36 BETA true
+UserNamespacesHostNetworkSupport 1.36 ALPHA false
+UserNamespacesSupport 1.36 GA true locked
+VolumeAttributesClass 1.36 GA true locked
+VolumeBindMountOptions 1.37 ALPHA false
+VolumeLimitScaling 1.36 ALPHA false; 1.37 BETA true
+WatchCacheInitializationPostStartHook 1.36 BETA true; 1.37 GA true locked
+WatchList 1.36 BETA true
+WatchListClient 1.36 BETA true
+WatchListCompression 1.37 BETA true
+WebhookRoundTripLoadBalancing 1.37 BETA true
+WinDSR 1.36 GA true locked
+WinOverlay 1.36 GA true locked
+WindowsCPUAndMemoryAffinity 1.36 ALPHA false; 1.38 BETA true
+WindowsGracefulNodeShutdown 1.36 BETA true
+WindowsHostNetwork 1.36 DEPRECATED false; 1.38 removed
+WorkloadAwarePreemption 1.36 ALPHA false; 1.37 removed
+WorkloadWithJob 1.36 ALPHA false
 """
 
 # A gate may be on only if all of these are.

@@ -12,6 +12,7 @@ import msgspec
 
 from .feature_gates import DEFAULTS
 from .types import Duration
+from .versions import CURRENT, Version
 
 HEALTH_PATHS = ("/healthz", "/readyz", "/livez")
 
@@ -103,7 +104,8 @@ class LoggingOptions(msgspec.Struct, frozen=True):
 
 class Options(msgspec.Struct, frozen=True):
     """The settings of `berth run`. `max_unschedulable` is
-    `--pod-max-in-unschedulable-pods-duration`. `feature_gates` has every gate with its value.
+    `--pod-max-in-unschedulable-pods-duration`. `version` is the version of Kubernetes to decide as,
+    and `feature_gates` has each of its gates and changes with its value.
     Nothing is served if `serving` is None. `flags` are all flags with their values, as /flagz shows
     them. /livez fails if the event loop has stood still for `liveness_stall` seconds. The flight
     recorder keeps its attempts in `recorder_bytes`; it is off if that is 0. It also writes them to
@@ -111,6 +113,7 @@ class Options(msgspec.Struct, frozen=True):
     """
 
     max_unschedulable: float = 300.0
+    version: Version = CURRENT
     feature_gates: Mapping[str, bool] = msgspec.field(default_factory=lambda: DEFAULTS)
     serving: SecureServing | None = None
     authentication: Authentication = Authentication()

@@ -8,9 +8,11 @@ from importlib.metadata import version
 
 import msgspec
 
+from berth.config.versions import CURRENT
+
 BERTH = version("berth-scheduler")
-KUBERNETES = "v1.36.2"
-KUBERNETES_MAJOR, KUBERNETES_MINOR = 1, 36
+KUBERNETES = CURRENT.release
+KUBERNETES_MAJOR, KUBERNETES_MINOR = 1, CURRENT.minor
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}  # as Go names them
 _SYSTEM = f"{sys.platform}/{_MACHINES.get(platform.machine(), platform.machine())}"
 # The part before the first slash is the field manager of what the scheduler writes.

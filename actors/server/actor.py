@@ -238,5 +238,6 @@ def pages(
     if options.feature_gates["ComponentFlagz"]:
         pages_by_path["/flagz"] = FlagsPage(options.flags).show
     if options.feature_gates["ComponentStatusz"]:
-        pages_by_path["/statusz"] = StatusPage(pages_by_path, PROCESS_START, clock.wall).show
+        status = StatusPage(pages_by_path, PROCESS_START, clock.wall, options.version)
+        pages_by_path["/statusz"] = status.show
     return pages_by_path

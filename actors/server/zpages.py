@@ -15,13 +15,14 @@ from typing import Any
 import msgspec
 import yaml
 
-from ..process.version import BERTH, KUBERNETES, KUBERNETES_MAJOR, KUBERNETES_MINOR
+from berth.config.versions import CURRENT, Version
+
+from ..process.version import BERTH, KUBERNETES
 from ..telemetry.logs import set_verbosity
 from .accepts import DEPRECATED, GROUP, STRUCTURED, MediaType, negotiate
 from .request import JSON, TEXT, Answer, Request, refused, text
 
 NAME = "kube-scheduler"
-EMULATED = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}"
 WARNING = (
     "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility "
     "guarantees and is for debugging purposes only."
@@ -88,15 +89,22 @@ async def verbosity_flag(request: Request) -> Answer:
 
 
 class StatusPage:
-    """`paths` are the paths of the other pages; `started` is when the process began."""
+    """`paths` are the paths of the other pages; `started` is when the process began. `version` is
+    the version of Kubernetes that berth decides as.
+    """
 
     def __init__(
-        self, paths: Iterable[str], started: datetime, wall: Callable[[], datetime]
+        self,
+        paths: Iterable[str],
+        started: datetime,
+        wall: Callable[[], datetime],
+        version: Version = CURRENT,
     ) -> None:
         first = {f"/{path.split('/')[1]}" for path in paths}
         self._paths = sorted(first - {"/statusz", "/"})
         self._started = started
         self._wall = wall
+        self._emulated = version.text
         self._version = f"{KUBERNETES.removeprefix('v')}+berth.{BERTH}"
         self._python = f"none (Python {platform.python_version()})"
 
@@ -109,7 +117,7 @@ class StatusPage:
             f"Up:  {hours} hr {minutes:02} min {seconds % 60:02} sec",
             f"Go version:  {self._python}",
             f"Binary version:  {self._version}",
-            f"Emulation version:  {EMULATED}",
+            f"Emulation version:  {self._emulated}",
             f"Paths:  {' '.join(self._paths)}",
         )
         fields = {
@@ -117,7 +125,7 @@ class StatusPage:
             "uptimeSeconds": seconds,
             "goVersion": self._python,
             "binaryVersion": self._version,
-            "emulationVersion": EMULATED,
+            "emulationVersion": self._emulated,
             "paths": self._paths,
         }
         return _page(request, "Statusz", lines, fields)

@@ -116,7 +116,7 @@ def _metrics(parts: Parts, health: HealthMeasures) -> dict[str, Measure]:
         lambda: 0 if flight_file is None else flight_file.dropped,
         lambda: bool(parts.reloader.problem),
     )
-    page = MetricsPage(registry, options.feature_gates)
+    page = MetricsPage(registry, options.version, options.feature_gates)
     pods = parts.informers.pods.objects
     resources = PodResources(lambda: list(pods().values()), options.metrics.disabled)
 

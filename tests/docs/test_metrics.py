@@ -22,6 +22,7 @@ from berth.actors.server.metrics.sizes import register_sizes
 from berth.actors.telemetry.families import Families
 from berth.actors.telemetry.measures import AnyFamily, Histogram, Registry
 from berth.config.feature_gates import DEFAULTS
+from berth.config.versions import CURRENT
 from tests.docs.blocks import ROOT, blocks
 from tests.kit.programs import needs
 
@@ -39,7 +40,7 @@ def registry() -> Registry:
     register_sizes(metrics, Mailboxes(), dict, int, bool)
     ClientMeasures(metrics)
     AccessMeasures(metrics)
-    MetricsPage(metrics, DEFAULTS)
+    MetricsPage(metrics, CURRENT, DEFAULTS)
     return metrics
 
 

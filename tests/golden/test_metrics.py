@@ -25,6 +25,7 @@ from berth.actors.telemetry.instruments import Instruments
 from berth.actors.telemetry.measures import AnyFamily, Registry
 from berth.config.feature_gates import DEFAULTS
 from berth.config.options import Options, SecureServing
+from berth.config.versions import CURRENT
 from tests.kit.daemon import Daemon, daemon
 from tests.kit.processes import free_port
 from tests.kit.programs import needs
@@ -48,7 +49,7 @@ def of_the_process() -> Registry:
     registry = Registry()
     ClientMeasures(registry)
     AccessMeasures(registry)
-    MetricsPage(registry, DEFAULTS)
+    MetricsPage(registry, CURRENT, DEFAULTS)
     return registry
 
 

@@ -17,8 +17,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from berth.actors.scheduling.kube.core import Pod
-from berth.config.feature_gates import DEFAULTS as KNOWN_GATES
-from berth.config.feature_gates import NOT_IMPLEMENTED
+from berth.config.feature_gates import GATES, NOT_IMPLEMENTED
 
 from ..kubernetes.api.types.resources import Kind
 from . import device_objects, objects
@@ -52,7 +51,7 @@ from .workload import WorkloadRun
 from .workload_cluster import ClusterError, ExistsError, WorkloadCluster
 
 # The gates that a workload may turn on.
-ACCEPTED = KNOWN_GATES.keys() - NOT_IMPLEMENTED
+ACCEPTED = GATES.keys() - NOT_IMPLEMENTED
 CHURN_SECONDS = 0.5
 MOST_PREPARED = 64
 T = TypeVar("T")

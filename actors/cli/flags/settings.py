@@ -15,8 +15,8 @@ import msgspec
 import yaml
 
 from berth.config.feature_gates import (
-    DEFAULTS,
     FeatureGateError,
+    defaults_of,
     gate_warnings,
     parse_gates,
     with_defaults,
@@ -30,6 +30,7 @@ from berth.config.options import (
     SecureServing,
 )
 from berth.config.types import KubeSchedulerConfiguration
+from berth.config.versions import CURRENT, Version, emulated, minor_of, version_warnings
 
 from ...process.version import KUBERNETES_MAJOR, KUBERNETES_MINOR
 from ...server.go_names import ALL_SUITES, VERSIONS
@@ -37,12 +38,9 @@ from .table import FLAGS, GROUPS, Flags, attributes
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-OLDEST_MINOR = 33  # kube-scheduler 1.36 emulates versions since 1.33
-_OWN = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}"
 PREVIOUS = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR - 1}"
 _METRIC = "[a-zA-Z_:][a-zA-Z0-9_:]*"
 _METRIC_LABEL = re.compile(f"{_METRIC},[a-zA-Z_][a-zA-Z0-9_]*")
-_MINOR = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.0)?")
 
 
 class FlagError(ValueError):
@@ -55,12 +53,14 @@ class FlagError(ValueError):
 
 def options_from(flags: Flags) -> Options:
     """Returns the options of the process. Raises FlagError."""
-    gates, problems = _gates(flags)
+    problems = [*_version_problems(flags)]
+    version = CURRENT if problems else _version(flags)
+    gates, gate_problems = _gates(flags, version)
     labels, label_problems = _metric_labels(flags)
     problems += [
+        *gate_problems,
         *_serving_problems(flags),
         *_header_problems(flags, gates),
-        *_version_problems(flags),
         *_metrics_problems(flags),
         *label_problems,
         *_logging_problems(flags, gates),
@@ -70,6 +70,7 @@ def options_from(flags: Flags) -> Options:
         raise FlagError(problems)
     return Options(
         max_unschedulable=flags["pod-max-in-unschedulable-pods-duration"],
+        version=version,
         feature_gates=gates,
         serving=_options(SecureServing, "Secure serving", flags) if flags["secure-port"] else None,
         authentication=_options(Authentication, "Authentication", flags),
@@ -126,13 +127,9 @@ def warnings_about(flags: Flags) -> list[str]:
         elif flag.idle and flags[flag.name] != flag.default:
             lines.append(f"--{flag.name} has no effect: {flag.idle}")
     if flags.is_set("feature-gates"):
-        lines += gate_warnings(parse_gates(_gates_text(flags)))
-    emulated = [text for text in flags["emulated-version"] if not text.endswith(_OWN)]
-    if emulated:
-        lines.append(
-            f"--emulated-version={','.join(emulated)} has no effect: berth decides as Kubernetes"
-            f" {_OWN} with every emulated version"
-        )
+        lines += gate_warnings(parse_gates(_gates_text(flags)), _version(flags))
+    for text in flags["emulated-version"]:
+        lines += version_warnings(text)
     return lines
 
 
@@ -144,12 +141,20 @@ def _options(kind: type[S], group: str, flags: Flags) -> S:
     return kind(**{flag.option: flags[flag.name] for flag in GROUPS[group] if flag.option})
 
 
-def _gates(flags: Flags) -> tuple[Mapping[str, bool], list[str]]:
+def _version(flags: Flags) -> Version:
+    """Returns the version to decide as. Raises ValueError."""
+    asked: Sequence[str] = flags["emulated-version"]
+    return emulated(asked[0]) if asked else CURRENT
+
+
+def _gates(flags: Flags, version: Version) -> tuple[Mapping[str, bool], list[str]]:
     """Returns every gate with its value, and the problems in --feature-gates."""
     try:
-        return with_defaults(parse_gates(_gates_text(flags))), []
+        return with_defaults(parse_gates(_gates_text(flags)), version), []
     except FeatureGateError as problem:
-        return DEFAULTS, [f"--feature-gates: {str(problem).removeprefix('feature gates: ')}"]
+        return defaults_of(version), [
+            f"--feature-gates: {str(problem).removeprefix('feature gates: ')}"
+        ]
 
 
 def _gates_text(flags: Flags) -> str:
@@ -227,21 +232,19 @@ def _header_problems(flags: Flags, gates: Mapping[str, bool]) -> Iterator[str]:
 
 
 def _version_problems(flags: Flags) -> Iterator[str]:
-    highest = KUBERNETES_MINOR
+    minors = {}
     for name in ("emulated-version", "min-compatibility-version"):
         texts = flags[name]
         if len(texts) > 1:
             yield f"--{name}: expected one version, got {len(texts)}"
         for text in texts:
-            component, equals, number = text.rpartition("=")
-            version = _MINOR.fullmatch(number.strip())
-            minor = int(version[2]) if version and int(version[1]) == KUBERNETES_MAJOR else 0
-            if equals and component.strip() != "kube":
-                yield f"--{name}: component not registered: {component.strip()}"
-            elif not OLDEST_MINOR <= minor <= highest:
-                yield f"--{name}: expected 1.{OLDEST_MINOR} to 1.{highest}, got {text!r}"
-            elif name == "emulated-version":
-                highest = minor
+            try:
+                minors[name] = minor_of(text)
+            except ValueError as problem:
+                yield f"--{name}: {problem}"
+    lowest, own = minors.get("min-compatibility-version", 0), minors.get("emulated-version")
+    if lowest > (CURRENT.minor if own is None else own):
+        yield f"--min-compatibility-version: expected at most the emulated version, got 1.{lowest}"
 
 
 def _metrics_problems(flags: Flags) -> Iterator[str]:

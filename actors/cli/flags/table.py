@@ -20,6 +20,7 @@ from berth.config.options import (
     SecureServing,
 )
 from berth.config.types import Duration, KubeSchedulerConfiguration
+from berth.config.versions import CURRENT, VERSIONS
 
 from .kinds import (
     BOOL,
@@ -387,8 +388,9 @@ GROUPS = {
         Flag(
             "emulated-version",
             STRINGS,
-            "The version of Kubernetes whose behavior to show, such as kube=1.36. berth accepts"
-            " 1.33 to 1.36, and always shows that of 1.36.",
+            "The version of Kubernetes whose behavior to show, such as kube=1.36. berth decides as"
+            f" {' or '.join(version.text for version in VERSIONS.values())}, and as"
+            f" {CURRENT.text} if nothing is said.",
         ),
         Flag(
             "feature-gates",

@@ -11,10 +11,8 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 
-from berth.config.feature_gates import (
-    GA,
-    GATES,
-)
+from berth.config.feature_gates import GA, Gate, gates_of
+from berth.config.versions import Version
 
 from ...process.version import BERTH, KUBERNETES, KUBERNETES_MAJOR, KUBERNETES_MINOR
 from ...telemetry.measures import BETA, UNSPECIFIED, Registry
@@ -25,16 +23,16 @@ UNKNOWN_DATE = "1970-01-01T00:00:00Z"  # kube-scheduler says this if its build n
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def register_about(registry: Registry, gates: Mapping[str, bool]) -> None:
+def register_about(registry: Registry, version: Version, gates: Mapping[str, bool]) -> None:
     """Registers the families about the version, the gates and the metrics. `gates` has every gate
-    with its value.
+    of the version that berth decides as, with its value.
     """
-    _version(registry)
-    _gates(registry, gates)
+    _version(registry, version)
+    _gates(registry, gates_of(version), gates)
     _metrics(registry)
 
 
-def _version(registry: Registry) -> None:
+def _version(registry: Registry, version: Version) -> None:
     machine = platform.machine()
     info = {
         "major": str(KUBERNETES_MAJOR),
@@ -55,27 +53,29 @@ def _version(registry: Registry) -> None:
         tuple(info),
         BETA,
     ).child(*info.values()).set(1)
-    emulated = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR}"
     registry.gauge(
         "version_info",
         "Provides the compatibility version info of the component. The component label is the name"
         " of the component, usually kube, but is relevant for aggregated-apiservers.",
         ("component", "binary", "emulation", "min_compat"),
     ).child(
-        "kube", KUBERNETES.removeprefix("v"), emulated, f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR - 1}"
+        "kube",
+        KUBERNETES.removeprefix("v"),
+        version.text,
+        f"{KUBERNETES_MAJOR}.{version.minor - 1}",
     ).set(1)
 
 
-def _gates(registry: Registry, gates: Mapping[str, bool]) -> None:
+def _gates(registry: Registry, known: Mapping[str, Gate], gates: Mapping[str, bool]) -> None:
     family = registry.gauge(
         "kubernetes_feature_enabled",
         "This metric records the data about the stage and enablement of a k8s feature.",
         ("name", "stage"),
         BETA,
     )
-    for name, value in gates.items():
-        stage = GATES[name].stage
-        family.child(name, "" if stage == GA else stage).set(float(value))
+    for name, gate in known.items():
+        stage = "" if gate.stage == GA else gate.stage
+        family.child(name, stage).set(float(gates[name]))
 
 
 def _metrics(registry: Registry) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from berth.config.versions import Version
+
 from ...scheduling.framework.logger import get_logger
 from ...telemetry.measures import Registry
 from .about import register_about
@@ -19,13 +21,13 @@ ELSEWHERE = (LIMIT, REQUEST, HEALTHCHECK, HEALTHCHECKS)  # on pages of their own
 class MetricsPage:
     """A page of all families of a registry, to which it adds families about the process.
 
-    `gates` has every gate with its value.
+    `gates` has every gate of the version with its value.
     """
 
-    def __init__(self, registry: Registry, gates: Mapping[str, bool]) -> None:
+    def __init__(self, registry: Registry, version: Version, gates: Mapping[str, bool]) -> None:
         self._registry = registry
         register_process(registry)
-        register_about(registry, gates)
+        register_about(registry, version, gates)
 
     async def text(self) -> bytes:
         await self._registry.refresh()

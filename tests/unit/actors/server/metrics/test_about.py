@@ -7,7 +7,8 @@ import asyncio
 from berth.actors.server.metrics.about import register_about
 from berth.actors.server.metrics.exposition import exposed
 from berth.actors.telemetry.measures import STABLE, Registry
-from berth.config.feature_gates import DEFAULTS
+from berth.config.feature_gates import DEFAULTS, GATES
+from berth.config.versions import CURRENT
 
 
 def samples_of(registry: Registry) -> list[str]:
@@ -18,7 +19,7 @@ def samples_of(registry: Registry) -> list[str]:
 
 def test_the_version_is_that_of_the_kubernetes_whose_scheduler_this_is() -> None:
     registry = Registry()
-    register_about(registry, DEFAULTS)
+    register_about(registry, CURRENT, DEFAULTS)
     lines = samples_of(registry)
     assert (
         'version_info{binary="1.36.2",component="kube",emulation="1.36",min_compat="1.35"} 1'
@@ -31,21 +32,24 @@ def test_the_version_is_that_of_the_kubernetes_whose_scheduler_this_is() -> None
 
 def test_every_gate_is_shown_with_its_stage_and_value() -> None:
     registry = Registry()
-    register_about(registry, {**DEFAULTS, "SchedulerQueueingHints": False, "AllAlpha": True})
+    register_about(
+        registry, CURRENT, {**DEFAULTS, "SchedulerQueueingHints": False, "AllAlpha": True}
+    )
     lines = samples_of(registry)
     assert 'kubernetes_feature_enabled{name="AllAlpha",stage="ALPHA"} 1' in lines
     assert 'kubernetes_feature_enabled{name="APIServerTracing",stage=""} 1' in lines  # it is GA
-    assert sum(line.startswith("kubernetes_feature_enabled") for line in lines) == len(DEFAULTS)
+    assert sum(line.startswith("kubernetes_feature_enabled") for line in lines) == len(GATES)
 
 
 def test_families_are_counted_by_stability() -> None:
     registry = Registry(("second_total", "nobodys_total"), {"first_total,code": {"200"}})
-    register_about(registry, {})
+    register_about(registry, CURRENT, DEFAULTS)
     first = registry.counter("first_total", "First.", ("code",), STABLE)
     registry.counter("second_total", "Second.", (), STABLE)
     first.child("404").inc()
     first.child("404").inc()
-    assert [line for line in samples_of(registry) if line.split()[0].endswith(("al", '"}'))] == [
+    others = [line for line in samples_of(registry) if not line.startswith("kubernetes_feature_")]
+    assert [line for line in others if line.split()[0].endswith(("al", '"}'))] == [
         "cardinality_enforcement_unexpected_categorizations_total 2",
         "disabled_metrics_total 2",
         'first_total{code="unexpected"} 2',

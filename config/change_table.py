@@ -1,0 +1,10 @@
+"""What minor versions of Kubernetes changed in the scheduler without a feature gate.
+
+Each line has the name of a change, the version that made it, and its pull request. The names are
+berth's own: they cannot be set, and follow from the version.
+"""
+
+from __future__ import annotations
+
+TABLE = """
+"""
