@@ -156,6 +156,7 @@ async def remote(
     *,
     streams: bool = True,
     keeps_whole: KeepsWhole | None = None,
+    sender: type[Client] = Client,
 ) -> AsyncIterator[Remote]:
     """Gives access for the duration of the block.
 
@@ -163,11 +164,12 @@ async def remote(
     `measures` has the rest_client_* families. If `streams`, lists are streamed while the API server
     can do it.
     `keeps_whole` returns whether to keep the JSON of a pod or a node; without it, no JSON is kept.
+    `sender` is the kind of client that sends the requests.
     """
     tenure = Tenure()
 
     def client() -> Client:
-        return Client(
+        return sender(
             connection,
             clock=clock,
             qps=qps,

@@ -10,7 +10,7 @@ import asyncio
 import errno
 import os
 import ssl
-from typing import TypeVar
+from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -164,7 +164,7 @@ class Client:
 
     def with_own_connections(self) -> Client:
         """Returns another client, whose requests count towards the rate limit of this one."""
-        client = Client(
+        client: Client = type(self)(
             self._connection,
             self._seconds,
             self._clock,
@@ -175,7 +175,7 @@ class Client:
         client._limit = self._limit
         return client
 
-    async def __aenter__(self) -> Client:
+    async def __aenter__(self) -> Self:
         """Raises KubeconfigError if there are no credentials, ahead of the first request."""
         await self._connection.credentials.proof()
         headers = (("User-Agent", self._agent), ("Accept", "application/json"))

@@ -12,7 +12,8 @@ import anyio
 import msgspec
 
 from berth.actors.client.credentials import KubeconfigError
-from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
+from berth.actors.client.read_only import ReadOnlyClient
+from berth.actors.client.rest import ApiError, Connection, ConnectionFailedError
 from berth.config.fields import suggestion
 
 from .debug_client import DebugTarget
@@ -56,7 +57,7 @@ def near_pod(key: str, target: DebugTarget) -> str:
 
 async def _pod_names(connection: Connection, namespace: str) -> list[str]:
     path = f"/api/v1/namespaces/{quote(namespace)}/pods?limit={MOST_PODS}"
-    async with Client(connection, SECONDS) as client:
+    async with ReadOnlyClient(connection, SECONDS) as client:
         listed = await client.call("GET", path, dict)
     return [pod["metadata"]["name"] for pod in listed.get("items") or ()]
 
@@ -66,7 +67,7 @@ async def _events(connection: Connection, key: str, uid: str) -> list[EventNow]:
     of_uid = f",regarding.uid={uid}" if uid else ""
     chosen = quote(f"regarding.kind=Pod,regarding.name={name}{of_uid}")
     path = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events?fieldSelector={chosen}"
-    async with Client(connection, SECONDS) as client:
+    async with ReadOnlyClient(connection, SECONDS) as client:
         listed = await client.call("GET", path, dict)
     events = sorted(map(_event, listed.get("items") or ()), key=lambda event: event.time)
     return events[-MOST:]

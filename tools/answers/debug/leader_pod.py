@@ -11,9 +11,9 @@ import anyio
 import anyio.abc
 from anyio.streams.text import TextReceiveStream
 
+from berth.actors.client.read_only import ReadOnlyClient
 from berth.actors.client.rest import (
     ApiError,
-    Client,
     Connection,
     ConnectionFailedError,
 )
@@ -63,7 +63,7 @@ async def _leading_pod(connection: Connection, namespace: str, name: str) -> str
     pods = f"/api/v1/namespaces/{namespace}/pods"
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"
     try:
-        async with Client(connection) as client:
+        async with ReadOnlyClient(connection) as client:
             lease = await client.call("GET", path, Lease)
             host = lease.spec.holder_identity.rpartition("_")[0]
             if not host:

@@ -13,9 +13,9 @@ import msgspec
 
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
+from berth.actors.client.read_only import ReadOnlyClient
 from berth.actors.client.rest import (
     ApiError,
-    Client,
     Connection,
     ConnectionFailedError,
 )
@@ -258,7 +258,7 @@ async def from_cluster(
     error. Raises SourceError or ConnectionFailedError.
     """
     documents: list[Document] = []
-    async with Client(connection) as client:
+    async with ReadOnlyClient(connection) as client:
         for (version, name), path in paths_of(kinds, others).items():
             try:
                 listed = await client.page(path, dict)

@@ -11,6 +11,7 @@ from anyio.abc import TaskStatus
 
 from berth.actors.client.access import remote
 from berth.actors.client.extender.calls import interested
+from berth.actors.client.read_only import ReadOnlyClient
 from berth.actors.client.rest import Connection
 from berth.actors.informer.listers import Listers
 from berth.actors.mailboxes import Mailboxes
@@ -73,7 +74,7 @@ class Watching:
     ) -> None:
         """Follows the cluster until cancelled; started means that every kind is listed."""
         clock, rng = self._clock, self._rng
-        async with remote(connection, clock, rng, UNLIMITED, 1) as access:
+        async with remote(connection, clock, rng, UNLIMITED, 1, sender=ReadOnlyClient) as access:
             self._informers = informers = Informers(
                 access, self._profiles, self._mailboxes, self._listers, self._gates, clock, rng
             )

@@ -16,7 +16,8 @@ import click
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
-from berth.actors.client.rest import Client, Connection
+from berth.actors.client.read_only import ReadOnlyClient
+from berth.actors.client.rest import Connection
 from berth.actors.client.watch import (
     KindUnlisted,
     ObjectChanged,
@@ -105,7 +106,7 @@ class WarmCluster:
         SourceError if the nodes or the pods may not be listed.
         """
         paths = paths_of(self._kinds, BESIDES)
-        async with Client(connection) as client, anyio.create_task_group() as group:
+        async with ReadOnlyClient(connection) as client, anyio.create_task_group() as group:
             await client.call("GET", "/version", dict)  # A reflector would try for ever.
             async with anyio.create_task_group() as listing:
                 for kind, path in paths.items():

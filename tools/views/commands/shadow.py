@@ -12,7 +12,8 @@ from rich.console import Console
 
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
-from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
+from berth.actors.client.read_only import ReadOnlyClient
+from berth.actors.client.rest import ApiError, Connection, ConnectionFailedError
 from berth.actors.configuration.file import load_file
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.decision.registry import RegistryError
@@ -121,7 +122,7 @@ async def _run(
     watching: Watching, connection: Connection, enough: anyio.Event, seconds: float | None
 ) -> None:
     """Watches until `enough` is set, the time is over, or a signal comes."""
-    async with Client(connection) as client:  # Informers would try for ever.
+    async with ReadOnlyClient(connection) as client:  # Informers would try for ever.
         await client.call("GET", "/version", dict)
     async with anyio.create_task_group() as group:
         group.start_soon(_until_signalled, group.cancel_scope)

@@ -20,7 +20,8 @@ from anyio import CapacityLimiter, to_thread
 from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.client.access import Remote, remote
 from berth.actors.client.credentials import KubeconfigError
-from berth.actors.client.rest import ApiError, Client, Connection, ConnectionFailedError
+from berth.actors.client.read_only import ReadOnlyClient
+from berth.actors.client.rest import ApiError, Connection, ConnectionFailedError
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.exceptions import ungrouped
 from berth.actors.scheduling.decision.registry import RegistryError
@@ -75,7 +76,9 @@ class Live:
     async def watch(self, take: Callable[[Event], None]) -> NoReturn:
         with lost_in_words(self._target.server), ungrouped():
             async with (
-                remote(self._connection(), SystemClock(), Random(), QPS, BURST) as cluster,
+                remote(
+                    self._connection(), SystemClock(), Random(), QPS, BURST, sender=ReadOnlyClient
+                ) as cluster,
                 reached(self._target) as (server, access),
                 _session() as session,
             ):
@@ -170,7 +173,7 @@ async def _events(connection: Connection, namespace: str, name: str) -> list[dic
     """Returns the events about a pod; none if they may not be listed."""
     path = BY_KIND["v1", "Event"].path(namespace)
     selector = quote(f"involvedObject.name={name}")
-    async with Client(connection) as client:
+    async with ReadOnlyClient(connection) as client:
         try:
             listed = await client.call("GET", f"{path}?fieldSelector={selector}", dict)
         except ApiError:
