@@ -146,6 +146,15 @@ class Profile(Rules):
         return tuple(plugin.name for plugin in self.plugins if plugin.name not in ours)
 
     @property
+    def binders(self) -> tuple[str, ...]:
+        """The names of the Bind plugins, in the order in which they are asked."""
+        return tuple(hook.name for hook in self._bind)
+
+    def pre_binders(self, state: CycleState) -> tuple[str, ...]:
+        """Returns the names of the PreBind plugins that the pre-flight left."""
+        return tuple(hook.name for hook in self._pre_bind if hook.name not in state.skip_pre_bind)
+
+    @property
     def lookups(self) -> frozenset[type[HasMetadata]]:
         return frozenset(type_of(kind) for plugin in self.plugins for kind in plugin.lookups)
 

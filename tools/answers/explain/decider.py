@@ -13,13 +13,11 @@ import anyio
 import msgspec
 
 from berth.actors.client.extender.calls import Extenders
-from berth.actors.scheduling.decision.outcome import Choice, Outcome
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.decision.sampling import every_node
 from berth.actors.scheduling.framework.questions import run_without_extenders
-from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.gated_fields import GatedFields
 from berth.actors.scheduling.kube.kinds import WatchedKind
@@ -38,7 +36,6 @@ from .cluster_source import ClusterQuestion, Document, SourceError, from_scenari
 from .decision import Decision, Explanation, Failure, steps
 from .document_cluster import DocumentCluster, decoded
 from .plugin_handle import HeldObjects, ReadOnlyHandle
-from .words import listed
 
 CHUNK = 8
 BETWEEN_SECONDS = 60.0  # decisions: no search is cut short because of earlier ones
@@ -66,25 +63,6 @@ class Attempt(msgspec.Struct, frozen=True):
         if status.ok or (status.rejected and status.plugin in IN_TREE):
             return ()
         return (f"is kept out of the queue by the plugin {status.plugin}: {status.message}",)
-
-
-def held_there(attempt: Attempt, outcome: Outcome) -> list[str]:
-    """Returns what plugins of packages do to the pod on its node before it is bound: a sentence
-    without its subject. What they reserve is undone.
-    """
-    profile, info = attempt.profile, attempt.info
-    if not isinstance(outcome, Choice) or not profile.of_packages:
-        return []
-    node, state = outcome.node, outcome.state
-    waits: Mapping[str, float] = {}
-    status = profile.reserve(state, info, node)
-    if status.ok:
-        status, waits = profile.permit(state, info, node)
-        profile.unreserve(state, info, node)
-    if status.ok or status.code is Code.WAIT:
-        return [f"waits on {node} until {listed([*waits])} permits it"] if waits else []
-    by = f" by the plugin {status.plugin}" if status.plugin else ""
-    return [f"is rejected on {node}{by}: {status.message}"]
 
 
 class Explainer:

@@ -14,6 +14,7 @@ from .asks.ask import Ask
 from .contest import Contest
 from .decision import Decision, Explanation, Failure, NodeVerdict
 from .device_words import DeviceSupply, RequestDevices, RequestProblem
+from .on_node import OnNode, words_of
 from .volume_words import Demand
 from .words import MOST_NAMES, listed, shown, some
 
@@ -24,12 +25,18 @@ _WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def conclusion(
-    explained: Explanation, asks: Collection[Ask] = (), *, now: bool = True, bound: bool = True
+    explained: Explanation,
+    asks: Collection[Ask] = (),
+    on_node: OnNode | None = None,
+    *,
+    now: bool = True,
+    bound: bool = True,
 ) -> tuple[str, str]:
     """Returns the node to which the pod goes, or that it stays pending, and further words about it;
     together a sentence without its subject.
 
-    `asks` are the things that the nodes lack. Unless `now`, something else has to happen first.
+    `asks` are the things that the nodes lack, `on_node` what becomes of the pod on the node that is
+    chosen, if the decision has not the last word. Unless `now`, something else has to happen first.
     Unless `bound`, the pod would not be bound to the node.
     """
     decision, contest = explained.decision, explained.contest
@@ -41,6 +48,8 @@ def conclusion(
         if not bound:
             chosen = f": {listed(decision.hosts)}{several} would be chosen"
             return "would stay pending", f"{chosen}, and the binding fail"
+        if on_node is not None:
+            return words_of(on_node, several, now=now)
         return f"{'goes' if now else 'would go'} to {listed(decision.hosts)}", several
     stays = "stays pending" if now else "would stay pending"
     if contest is not None:
@@ -85,6 +94,7 @@ def show(
     warnings: Sequence[str],
     asks: Mapping[Ask, NodeVerdict],
     helps: Sequence[str],
+    on_node: OnNode | None,
     volumes: Sequence[Demand],
     devices: DeviceSupply,
     name: str,
@@ -106,8 +116,9 @@ def show(
     for sentence in standing:
         then = " If it were tried now:" if sentence is standing[-1] else ""
         console.print(f"[yellow]{pod} {shown(sentence)}.[/yellow]{then}")
-    outcome, more = conclusion(explained, asks, now=not standing, bound=bound)
-    fits = not isinstance(decision, Failure) and bool(decision.hosts) and bound
+    outcome, more = conclusion(explained, asks, on_node, now=not standing, bound=bound)
+    held = on_node is not None and bool(on_node.rejected or on_node.waits_for)
+    fits = not isinstance(decision, Failure) and bool(decision.hosts) and bound and not held
     color = "red" if isinstance(decision, Failure) else "green" if fits else "yellow"
     console.print(f"[{color}]{pod} {shown(outcome)}[/{color}]{shown(more)}")
     for warning in warnings:

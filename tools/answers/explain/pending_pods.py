@@ -14,12 +14,13 @@ from berth.config.types import KubeSchedulerConfiguration
 from ...kubernetes.objects.structs import read
 from .asks.node_asks import asks_of
 from .cluster_source import ClusterQuestion, Document, SourceError, question_about
-from .decider import Attempt, Explainer, decided, held_there
+from .decider import Attempt, Explainer, decided
 from .decision import Decision, Explanation
 from .decision_report import conclusion, sentence_of
 from .document_cluster import DocumentCluster
 from .empty_workloads import Podless, finds_a_node
 from .last_attempt import binding_failure
+from .on_node import OnNode, on_node
 from .pinned_pods import waiting_claims
 from .subject import Subject
 from .words import shown
@@ -144,20 +145,23 @@ def _decision(
         return str(problem), False, question.standing
     standing = (*question.standing, *attempt.held)
     explained = decided(attempt)
-    decision = explained.decision
-    placed = isinstance(decision, Decision) and bool(decision.hosts)
-    said = decision_of(attempt, explained, now=not standing, bound=not question.unmade)
+    decision, there = explained.decision, on_node(attempt, explained.outcome)
+    chosen = isinstance(decision, Decision) and bool(decision.hosts)
+    placed = chosen and not (there and there.rejected)
+    said = decision_of(attempt, explained, there, now=not standing, bound=not question.unmade)
     last = binding_failure(question.pod) if placed else ""
     return "; it ".join(filter(None, (said, last))), placed, standing
 
 
-def decision_of(attempt: Attempt, explained: Explanation, *, now: bool, bound: bool) -> str:
-    """Returns the decision, and what holds the pod on its node, as a sentence without its subject.
-    Unless `now`, something else has to happen first; unless `bound`, the pod would not be bound.
+def decision_of(
+    attempt: Attempt, explained: Explanation, there: OnNode | None, *, now: bool, bound: bool
+) -> str:
+    """Returns the decision, and what becomes of the pod on the node, as a sentence without its
+    subject. Unless `now`, something else has to happen first; unless `bound`, the pod would not be
+    bound.
     """
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
-    decision = "".join(conclusion(explained, asks, now=now, bound=bound))
-    return "; there it ".join((decision, *held_there(attempt, explained.outcome)))
+    return "".join(conclusion(explained, asks, there, now=now, bound=bound))
 
 
 def _is_pending(document: Document, objects: list[Document]) -> bool:

@@ -20,6 +20,7 @@ from ..explain.cluster_source import ClusterQuestion, SourceError, question_abou
 from ..explain.decider import Attempt, Explainer, decided
 from ..explain.decision import Decision, Failure
 from ..explain.decision_report import sentence_of
+from ..explain.on_node import on_node
 from ..explain.pending_pods import decision_of
 from ..explain.recorded_attempts import conclusion as recorded_conclusion
 from ..explain.recorded_attempts import held_now, woken_by
@@ -173,8 +174,9 @@ def story_of(
         if waits:
             held = held_now(recorded) or attempt.held
             standing = (*question.standing, *held)
+            there = on_node(attempt, explained.outcome)
             decided_so = decision_of(
-                attempt, explained, now=not standing, bound=not question.unmade
+                attempt, explained, there, now=not standing, bound=not question.unmade
             )
             sentence = sentence_of(standing, decided_so)
         if waits and is_pending(question, attempt, decision):

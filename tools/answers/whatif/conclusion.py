@@ -12,6 +12,7 @@ from ..explain.words import listed
 from .fullness import NodeChange
 from .placement import Deleted, Evicted, Lost, Placed
 
+WAITING = "waiting in Permit"  # of the pods that have a node
 _IS = "is", "are"
 
 
@@ -107,7 +108,12 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
             yield f"left alone: {pods} of the scheduler {of.scheduler}"
         waits = Counter(plugin for of in self.placed for plugin in of.waits_for)
         for plugin, number in sorted(waits.items()):
-            yield f"{number} of the placed pods would wait for the Permit plugin {plugin}"
+            which = _pods(number, "waits", "wait")
+            nodes = "its node" if number == 1 else "their nodes"
+            yield f"{which} in Permit of {plugin} on {nodes}"
+        untried = Counter(plugin for of in self.placed for plugin in of.untried)
+        for plugin, number in sorted(untried.items()):
+            yield f"{plugin} has a say about {number} of them, and is not tried"
 
 
 def harm(pending: list[Pending], lost: list[Lost], *, steps: bool) -> list[str]:
@@ -131,7 +137,8 @@ def concluded(
 ) -> str:
     """Returns the conclusion. `counts` are numbers of pods by what has become of them."""
     settled = "all pods have a node" if any_pods else "there are no pods"
-    settled = "no pod is lost or newly pending" if pending or left_alone else settled
+    open_ends = pending or left_alone or counts[WAITING]
+    settled = "no pod is lost or newly pending" if open_ends else settled
     numbers = [f"{n} {became}" for became, n in counts.items() if n or became == "placed"]
     return f"{', '.join(harm) or settled}: {', '.join(numbers)}"
 

@@ -17,13 +17,13 @@ from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.post_filter import Nomination
-from berth.actors.scheduling.framework.status import Code
 from berth.actors.scheduling.kube.devices import InFlightAllocation
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 from ...kubernetes.api.types.api_documents import Place, controller_in, place_of
 from ...kubernetes.workloads.daemon_set import pinned
 from ..explain.cluster_source import SourceError
+from ..explain.on_node import reserved
 from ..explain.pod_claims import lacks_claims
 from . import claim_changes, memory
 from .fullness import NodeChange, unchanged
@@ -42,7 +42,8 @@ _OF_OURS = re.compile(r"-new-\d+$")
 class Placed(msgspec.Struct, frozen=True, rename="camel"):
     """A pod (namespace/name) that got a node in a step; step 0 is before all steps.
 
-    `waits_for` are the Permit plugins that would make it wait before it is bound.
+    It is not bound before the Permit plugins `waits_for` permit it. `untried` are those who have a
+    say after that, such as "PreBind of Labels".
     """
 
     pod: str
@@ -50,6 +51,7 @@ class Placed(msgspec.Struct, frozen=True, rename="camel"):
     node: str
     step: int
     waits_for: list[str] = []
+    untried: list[str] = []
 
 
 class Evicted(msgspec.Struct, frozen=True):
@@ -317,10 +319,9 @@ class Placing:
         self.rejected.note(place, info, profile, outcome)
         if isinstance(outcome, Unfit):
             return outcome.nomination
-        if isinstance(outcome, Choice) and profile.reserve(outcome.state, info, outcome.node).ok:
-            status, waits = profile.permit(outcome.state, info, outcome.node)
-            if not status.ok and status.code is not Code.WAIT:
-                profile.unreserve(outcome.state, info, outcome.node)
+        if isinstance(outcome, Choice):
+            there = reserved(attempt, outcome)
+            if there.rejected:
                 return None
             self._reserved.append((profile, outcome.state, info, outcome.node))
             spec = {**pod["spec"], "nodeName": outcome.node}
@@ -330,7 +331,9 @@ class Placing:
             self._documents.put({**pod, "spec": spec, "status": {**RUNNING, **claims}})
             del self._pending[place]
             workload = self.workload_of(place)
-            self.placed[place] = Placed(info.key, workload, outcome.node, self.step, sorted(waits))
+            self.placed[place] = Placed(
+                info.key, workload, outcome.node, self.step, there.waits_for, there.untried
+            )
         return None
 
     def _preempt(self, place: Place, nomination: Nomination) -> None:

@@ -22,8 +22,9 @@ from ...kubernetes.api.types.api_documents import Place, controller_in, place_of
 from ...kubernetes.api.writes.evictions import stays_in_drain
 from ..explain.asks.node_asks import asks_of
 from ..explain.cluster_source import SourceError, completed_objects
-from ..explain.decider import decided, held_there
+from ..explain.decider import decided
 from ..explain.decision_report import conclusion
+from ..explain.on_node import on_node
 from ..explain.pinned_pods import waits_for_volume
 from ..explain.subject import Subject, standing
 from ..manifests.manifest_files import paths_of
@@ -37,7 +38,17 @@ from ..manifests.manifests import (
     read_objects,
     read_text,
 )
-from .conclusion import Kept, LeftAlone, Pending, Result, Returned, WithoutPods, concluded, harm
+from .conclusion import (
+    WAITING,
+    Kept,
+    LeftAlone,
+    Pending,
+    Result,
+    Returned,
+    WithoutPods,
+    concluded,
+    harm,
+)
 from .fullness import changed
 from .placement import Placing
 from .steps import Content, Step, StepError, taint_of, tainted
@@ -93,11 +104,17 @@ def result_of(
     left = _left_alone(documents, placing)
     evicted, deleted, kept = placing.evicted, placing.deleted, trial.kept()
     words = harm(pending, lost, steps=bool(steps))
-    counts = {"placed": len(placed), "evicted": len(evicted), "deleted": len(deleted)}
+    waiting = sum(bool(of.waits_for) for of in placed)
+    counts = {
+        "placed": len(placed) - waiting,
+        WAITING: waiting,
+        "evicted": len(evicted),
+        "deleted": len(deleted),
+    }
     return Result(
         concluded(words, pending, left, counts, any_pods=any(documents.every("Pod"))),
         bool(words),
-        not (pending or words),
+        not (pending or words or waiting),
         placed,
         pending,
         lost,
@@ -405,6 +422,6 @@ def _reason(documents: Documents, place: Place) -> str:
     if not (attempt.info.pod.spec.scheduling_gates or attempt.held):
         explained = decided(attempt)
         asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
-        there = held_there(attempt, explained.outcome)
-        reasons = ["".join(conclusion(explained, asks, now=not (reasons or there))), *there]
+        there = on_node(attempt, explained.outcome)
+        reasons = ["".join(conclusion(explained, asks, there, now=not reasons))]
     return "; ".join(reasons)

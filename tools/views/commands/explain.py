@@ -41,12 +41,13 @@ from ...answers.explain.cluster_source import (
     kinds_besides,
     question_about,
 )
-from ...answers.explain.decider import Attempt, Explainer, answers, decided, held_there
+from ...answers.explain.decider import Attempt, Explainer, answers, decided
 from ...answers.explain.decision import Decision, Explanation, Failure
 from ...answers.explain.decision_report import every_node, show
 from ...answers.explain.device_words import supply
 from ...answers.explain.kubelet_refusals import OS, refusals, system_of
 from ...answers.explain.last_attempt import binding_failure
+from ...answers.explain.on_node import OnNode, on_node
 from ...answers.explain.pending_pods import pending
 from ...answers.explain.pending_pods import show as show_pending
 from ...answers.explain.slow_answer import telling
@@ -180,9 +181,11 @@ def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, outp
     result = None
     if is_pending(question, attempt, decision):
         result = search(explainer, question, attempt, explained.outcome)
-    warnings = _warnings(explainer, question, attempt, explained)
+    there = on_node(attempt, explained.outcome)
+    warnings = _warnings(explainer, question, attempt, explained, there)
     if output in ("json", "yaml"):
         document = msgspec.to_builtins(decision)
+        document |= {} if there is None else {"onNode": msgspec.to_builtins(there)}
         document |= {"warnings": warnings} if warnings else {}
         document |= {"standing": standing} if standing else {}
         if result is not None:
@@ -202,6 +205,7 @@ def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, outp
             warnings,
             asks,
             helping,
+            there,
             volumes,
             devices,
             name,
@@ -217,14 +221,17 @@ def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, outp
 
 
 def _warnings(
-    explainer: Explainer, question: ClusterQuestion, attempt: Attempt, explained: Explanation
+    explainer: Explainer,
+    question: ClusterQuestion,
+    attempt: Attempt,
+    explained: Explanation,
+    there: OnNode | None,
 ) -> list[str]:
     """Returns what would go wrong on the nodes that the pod may go to, and what would help."""
     decision = explained.decision
     hosts = () if isinstance(decision, Failure) else decision.hosts
-    warnings = held_there(attempt, explained.outcome)
-    if warnings:
-        return warnings
+    if there is not None and there.rejected:
+        return []
     last = binding_failure(question.pod) if hosts else ""
     if last:
         return [last]

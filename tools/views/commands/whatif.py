@@ -24,7 +24,7 @@ from ...answers.manifests.manifests import Reading
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
 from ...answers.terminal.options import config_option, exit_with, top_option
 from ...answers.terminal.sheet import Sheet
-from ...answers.whatif.conclusion import Result
+from ...answers.whatif.conclusion import WAITING, Result
 from ...answers.whatif.fullness import Fullness, NodeChange
 from ...answers.whatif.start_cluster import cluster_of
 from ...answers.whatif.steps import StepError, from_file, sentence_of, steps_of
@@ -157,19 +157,21 @@ def show(result: Result, top: int, console: Console) -> None:
     """Prints the conclusion and the tables of a result, at most `top` rows of each."""
     for line in (result.conclusion, *result.notes):
         console.print(shown(line), highlight=False)
-    by_workload: dict[str, Counter[str]] = {}
-    for placed in result.placed:
-        by_workload.setdefault(placed.workload, Counter())[placed.node] += 1
-    _table(
-        "placed",
-        ("workload", "pods", "nodes"),
-        [
-            (workload, str(nodes.total()), listed([_counted(n, c) for n, c in nodes.items()]))
-            for workload, nodes in by_workload.items()
-        ],
-        top,
-        console,
-    )
+    for title, waiting in (("placed", False), (WAITING, True)):
+        by_workload: dict[str, Counter[str]] = {}
+        for placed in result.placed:
+            if bool(placed.waits_for) == waiting:
+                by_workload.setdefault(placed.workload, Counter())[placed.node] += 1
+        _table(
+            title,
+            ("workload", "pods", "nodes"),
+            [
+                (workload, str(nodes.total()), listed([_counted(n, c) for n, c in nodes.items()]))
+                for workload, nodes in by_workload.items()
+            ],
+            top,
+            console,
+        )
     for title, before in (("pending", False), ("pending before", True)):
         _table(
             title,

@@ -267,7 +267,8 @@ function sections(result) {
   const moved = result.evicted.map((of) => [link(of.pod), of.node,
     of.replacement ? node.get(of.replacement) ?? h("b", { class: "warn" }, "pending") : h("b", { class: "warn" }, "gone"), of.replacement || "nothing", of.reason]);
   const placed = result.placed.filter(({ pod }) => !replacements.has(pod)).map((of) => [of.pod, of.workload, of.node, when(of.step),
-    of.waitsFor?.length ? `waits for ${of.waitsFor.join(", ")}` : ""]);
+    of.waitsFor?.length ? `waits in Permit of ${of.waitsFor.join(", ")}`
+      : of.untried?.length ? `not tried: ${of.untried.join(", ")}` : ""]);
   const pending = (title, before) => {
     const groups = result.pending.filter((of) => of.before === before);
     const rows = groups.map((of) => [of.workload, of.pods.length > 1 ? `${of.pods[0]} and ${count(of.pods.length - 1)} more` : of.pods[0], of.reason]);

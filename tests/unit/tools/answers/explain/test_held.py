@@ -51,13 +51,13 @@ POINTS = {
             f"    def reserve(self, state, info, node):\n        {REFUSED}\n"
             "    def unreserve(self, state, info, node): ..."
         ),
-        "is rejected on n1 by the plugin Holds: not now",
+        "stays pending: it is rejected on n1 by the plugin Holds: not now",
         1,
     ),
     "Permit": (
         "PermitPlugin",
         '    def permit(self, state, info, node):\n        return unschedulable("not now"), 0.0',
-        "is rejected on n1 by the plugin Holds: not now",
+        "stays pending: it is rejected on n1 by the plugin Holds: not now",
         1,
     ),
     "Permit that waits": (
@@ -66,19 +66,55 @@ POINTS = {
         "waits on n1 until Holds permits it",
         0,
     ),
-    # The tools write nothing, and therefore do not bind: only a running scheduler tells of these.
+    # The tools write nothing, and therefore do not bind: only a running scheduler tells what these
+    # say.
     "PreBind": (
         "PreBindPlugin",
         f"    async def pre_bind(self, state, info, node):\n        {REFUSED}",
+        "goes to n1, unless PreBind of Holds refuses, which is not tried here",
+        0,
+    ),
+    "PreBind that has nothing to do": (
+        "PreBindPlugin",
+        (
+            "    def pre_bind_pre_flight(self, state, info, node):\n        return SKIP\n"
+            f"    async def pre_bind(self, state, info, node):\n        {REFUSED}"
+        ),
         "goes to n1",
         0,
     ),
     "Bind": (
         "BindPlugin",
         f"    async def bind(self, state, info, node):\n        {REFUSED}",
+        "goes to n1, unless Bind of Holds refuses, which is not tried here",
+        0,
+    ),
+    "Bind after DefaultBinder": (
+        "BindPlugin",
+        f"    async def bind(self, state, info, node):\n        {REFUSED}",
         "goes to n1",
         0,
     ),
+}
+NOTHING = {"node": "n1", "rejectedBy": "", "message": "", "waitsFor": [], "untried": []}
+ON_NODE = {
+    "Reserve": {**NOTHING, "rejectedBy": "Holds", "message": "not now"},
+    "Permit": {**NOTHING, "rejectedBy": "Holds", "message": "not now"},
+    "Permit that waits": {**NOTHING, "waitsFor": ["Holds"]},
+    "PreBind": {**NOTHING, "untried": ["PreBind of Holds"]},
+    "Bind": {**NOTHING, "untried": ["Bind of Holds"]},
+}
+ALL = ["all pods have a node: 1 placed", True]
+CONCLUSIONS = {
+    "Permit that waits": ["no pod is lost or newly pending: 0 placed, 1 waiting in Permit", False],
+    "PreBind": ALL,
+    "PreBind that has nothing to do": ALL,
+    "Bind": ALL,
+    "Bind after DefaultBinder": ALL,
+}
+SHOWN = {
+    "Permit that waits": ("1 pod waits in Permit of Holds on its node", "waiting in Permit"),
+    "PreBind": ("1 placed PreBind of Holds has a say about 1 of them, and is not tried", "placed"),
 }
 CLUSTER = """
 apiVersion: v1
@@ -96,6 +132,10 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles: [{plugins: {multiPoint: {enabled: [{name: Holds}]}}}]
 """
+# DefaultBinder, which comes first otherwise, leaves no pod to later plugins.
+INSTEAD = CONFIGURATION.replace(
+    "{multiPoint:", "{bind: {enabled: [{name: Holds}], disabled: [{name: '*'}]}, multiPoint:"
+)
 
 
 @pytest.fixture(params=POINTS)
@@ -106,7 +146,7 @@ def point(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     module = f"holds_at_{name.lower().replace(' ', '_')}"
     install(tmp_path, module, PLUGIN.format(base=base, body=body), Holds=f"{module}:Holds")
     (tmp_path / "cluster.yaml").write_text(CLUSTER)
-    (tmp_path / "scheduler.yaml").write_text(CONFIGURATION)
+    (tmp_path / "scheduler.yaml").write_text(INSTEAD if name == "Bind" else CONFIGURATION)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return name
@@ -122,6 +162,9 @@ def test_explain_and_whatif_tell_what_holds_a_pod(point: str) -> None:
     one = CliRunner().invoke(explain, [*files, "--pod", "held"])
     assert sentence in " ".join(one.stdout.split())
     assert "held it " not in one.stdout
+    assert ("held goes to n1" in one.stdout) == ("Bind" in point)
+    whole = msgspec.json.decode(CliRunner().invoke(explain, [*arguments, "held"]).stdout)
+    assert whole.get("onNode") == ON_NODE.get(point)
     configuration = load_file("scheduler.yaml")
     objects = from_manifests([Path("cluster.yaml")])
     document = next(each for each in objects if each["kind"] == "Pod")
@@ -132,8 +175,23 @@ def test_explain_and_whatif_tell_what_holds_a_pod(point: str) -> None:
     if code:
         assert sentence in answer["pending"][0]["reason"]
     else:
-        assert answer["placed"][0]["waitsFor"] == ["Holds"] * ("waits" in point)
+        (placed,) = answer["placed"]
+        on_node = ON_NODE.get(point, NOTHING)
+        assert [placed[of] for of in ("waitsFor", "untried")] == [
+            on_node[of] for of in ("waitsFor", "untried")
+        ]
+    assert [answer["conclusion"], answer["allPlaced"]] == CONCLUSIONS.get(
+        point, ["1 pod stays pending: 0 placed", False]
+    )
     assert tried.exit_code == code
+
+
+@pytest.mark.parametrize("point", ["Permit that waits", "PreBind"], indirect=True)
+def test_whatif_tells_placed_pods_from_those_that_plugins_hold(point: str) -> None:
+    arguments = ["-f", "cluster.yaml", "--config", "scheduler.yaml"]
+    shown = " ".join(CliRunner().invoke(whatif, arguments).stdout.split())
+    note, title = SHOWN[point]
+    assert (note in shown, title in shown) == (True, True), shown
 
 
 def test_the_reasons_of_post_filter_are_told_and_a_queue_sort_that_fails_holds_no_pod(

@@ -208,7 +208,7 @@ def test_a_pod_that_tolerates_a_taint_for_some_time_goes_after_that(folder: Path
         )
 
 
-def test_a_pod_that_waits_in_permit_counts_as_placed_and_is_named(
+def test_a_pod_that_waits_in_permit_keeps_its_room_and_is_told_apart(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = (Status(Code.WAIT), {"Gang": 5.0})
@@ -218,7 +218,10 @@ def test_a_pod_that_waits_in_permit_counts_as_placed_and_is_named(
         ("default/old-new-1", ["Gang"])
     ]
     shown = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "delete old"]).stdout
-    assert "\n1 of the placed pods would wait for the Permit plugin Gang\n" in shown
+    assert shown.startswith(
+        "no pod is lost or newly pending: 0 placed, 1 waiting in Permit, 1 evicted\n"
+        "1 pod waits in Permit of Gang on its node\n"
+    )
 
 
 def test_steps_of_a_file_may_carry_objects(folder: Path) -> None:
