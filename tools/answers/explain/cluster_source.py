@@ -60,7 +60,7 @@ from ..manifests.manifests import STRICT, Findings, Manifest, ManifestError, Rea
 from .document_cluster import decoded
 from .eviction_story import eviction
 from .pinned_pods import unchosen, unmade, waits_for_volume
-from .pod_claims import TEMPLATES, with_claims
+from .pod_claims import TEMPLATES, Find, with_claims, without_template
 from .subject import WORKLOADS, Subject, next_pod, standing
 
 Document = dict[str, Any]
@@ -350,9 +350,14 @@ def kinds_besides(subject: Subject, *, files: bool) -> list[Kind]:
 
 
 def question_about(
-    subject: Subject, documents: list[Document], configuration: KubeSchedulerConfiguration
+    subject: Subject,
+    documents: list[Document],
+    configuration: KubeSchedulerConfiguration,
+    *,
+    templates: bool = False,
 ) -> ClusterQuestion:
-    """Returns the question about a pod of the cluster, or about the next pod of a workload. Raises
+    """Returns the question about a pod of the cluster, or about the next pod of a workload. The
+    documents have all `templates` of device claims, or none that a pod can miss. Raises
     SourceError.
     """
     document = subject.is_in(documents)
@@ -367,7 +372,8 @@ def question_about(
         waiting = unchosen(document, others)
         lacking = _unmade(document, others)
         stands = standing(document, nodes, lacking)
-        sentences = (*stands, *waiting, *eviction(document, others))
+        missing = without_template(document, _finder(others)) if templates else ()
+        sentences = (*stands, *waiting, *missing, *eviction(document, others))
         pinned_to = document["spec"]["nodeName"] if waiting else ""
         pod, created = _with_device_claims(_pending(document), others)
         objects = [*others, *created]
@@ -383,7 +389,8 @@ def question_about(
     created += of_devices
     objects = [*documents, *created]
     lacking = _unmade(pod, objects)
-    waits = (waits_for_volume(lacking),) if lacking else ()
+    missing = without_template(pod, _finder(documents)) if templates else []
+    waits = (*([waits_for_volume(lacking)] if lacking else ()), *missing)
     return ClusterQuestion(
         pod, objects, configuration, waits, created=tuple(created), unmade=lacking
     )
@@ -405,10 +412,14 @@ def _unmade(pod: Document, documents: Sequence[Document]) -> tuple[str, ...]:
 def _with_device_claims(
     pod: Document, documents: Iterable[Document]
 ) -> tuple[Document, list[Document]]:
+    return with_claims(pod, _finder(documents), completed_object)
+
+
+def _finder(documents: Iterable[Document]) -> Find:
     def find(kind: str, name: str, namespace: str) -> Document | None:
         return Subject(kind, namespace, name).is_in(documents)
 
-    return with_claims(pod, find, completed_object)
+    return find
 
 
 def _pending(pod: Document) -> Document:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 from rich.console import Console
@@ -64,16 +65,22 @@ def pending(
     configuration: KubeSchedulerConfiguration,
     objects: list[Document],
     namespace: str | None,
+    *,
+    templates: bool = False,
 ) -> ListedPods:
     """Returns the pods of a namespace (None: of all) that have no node, or have one and keep claims
-    waiting by it, and the workloads without pods, in the order of their names. Raises SourceError.
+    waiting by it, and the workloads without pods, in the order of their names. The objects have all
+    `templates` of device claims, or none that a pod can miss. Raises SourceError.
     """
     try:
         cluster = explainer.cluster(objects)
     except msgspec.ValidationError as invalid:
         raise SourceError(str(invalid)) from None
     podless = _workloads_without_pods(objects)
-    without = list(_without_pods(explainer, configuration, objects, namespace, cluster, podless))
+    ask = partial(
+        question_about, documents=objects, configuration=configuration, templates=templates
+    )
+    without = list(_without_pods(explainer, ask, namespace, cluster, podless))
     pods = []
     waiting = [document for document in objects if _is_pending(document, objects)]
     chosen = [each for each in waiting if namespace in (None, each["metadata"].get("namespace"))]
@@ -81,7 +88,7 @@ def pending(
     for document in sorted(chosen, key=lambda each: bool(each["spec"].get("nodeName"))):
         metadata = document["metadata"]
         subject = Subject("Pod", metadata["namespace"], metadata["name"])
-        question = question_about(subject, objects, configuration)
+        question = ask(subject)
         within = None if question.pinned_to else cluster
         sentence, _, standing = _decision(explainer, question, within)
         pods.append(PendingPod(subject.namespace, subject.name, standing, sentence))
@@ -109,8 +116,7 @@ def _workloads_without_pods(objects: list[Document]) -> dict[Subject, int]:
 
 def _without_pods(
     explainer: Explainer,
-    configuration: KubeSchedulerConfiguration,
-    objects: list[Document],
+    ask: Callable[[Subject], ClusterQuestion],
     namespace: str | None,
     cluster: DocumentCluster,
     podless: dict[Subject, int],
@@ -119,7 +125,7 @@ def _without_pods(
         if namespace not in (None, subject.namespace):
             continue
         try:
-            question = question_about(subject, objects, configuration)
+            question = ask(subject)
         except SourceError as problem:
             yield WithoutPods(str(subject), asks, str(problem), placed=False)
             continue

@@ -10,6 +10,7 @@ from ...kubernetes.api.types.resources import BY_KIND, Kind
 from ...kubernetes.devices.claim_templates import from_template
 from ...kubernetes.devices.device_claims import device_claims
 from ...kubernetes.objects.structs import Pod, ResourceClaimTemplate, read
+from .words import listed
 
 Document = dict[str, Any]
 TEMPLATES = BY_KIND["resource.k8s.io/v1", "ResourceClaimTemplate"]
@@ -25,6 +26,25 @@ def lacks_claims(pod: Document) -> bool:
     created = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
     names = {of["name"] for of in created}
     return any(of.get("resourceClaimTemplateName") and of["name"] not in names for of in entries)
+
+
+def without_template(pod: Document, find: Find) -> list[str]:
+    """Says which templates of claims that a pod lacks do not exist: a sentence without its subject,
+    or none.
+    """
+    if not lacks_claims(pod):
+        return []
+    owner = read(pod, Pod)
+    namespace = owner.metadata.namespace
+    names = [of.template for of in device_claims(owner) if of.template and of.claim == ""]
+    missing = {name for name in names if find(TEMPLATES.kind, name, namespace) is None}
+    if not missing:
+        return []
+    plural = "s" * (len(missing) > 1)
+    are = "are" if plural else "is"
+    templates = f"ResourceClaimTemplate{plural} {listed(sorted(missing))}"
+    within = f"not among the objects of the namespace {namespace} here"
+    return [f"waits for a claim to be created from the {templates}, which {are} {within}"]
 
 
 def with_claims(pod: Document, find: Find, completed: Completed) -> tuple[Document, list[Document]]:

@@ -23,9 +23,10 @@ from ...kubernetes.api.writes.evictions import stays_in_drain
 from ..explain.asks.node_asks import asks_of
 from ..explain.cluster_source import SourceError, completed_objects
 from ..explain.decider import decided
-from ..explain.decision_report import conclusion
+from ..explain.decision_report import conclusion, sentence_of
 from ..explain.on_node import on_node
 from ..explain.pinned_pods import waits_for_volume
+from ..explain.pod_claims import without_template
 from ..explain.subject import Subject, standing
 from ..manifests.manifest_files import paths_of
 from ..manifests.manifests import (
@@ -416,12 +417,15 @@ def _has_scratch(pod: Document) -> bool:
 
 def _reason(documents: Documents, place: Place) -> str:
     attempt = documents.attempt(place)
-    reasons = [*standing(documents.at(place)), *attempt.held]
+    pod = documents.at(place)
     if unmade := documents.unmade(place):
         return waits_for_volume(unmade)
-    if not (attempt.info.pod.spec.scheduling_gates or attempt.held):
-        explained = decided(attempt)
-        asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
-        there = on_node(attempt, explained.outcome)
-        reasons = ["".join(conclusion(explained, asks, there, now=not reasons))]
-    return "; ".join(reasons)
+    reasons = [*standing(pod), *attempt.held]
+    if attempt.info.pod.spec.scheduling_gates or attempt.held:
+        return "; ".join(reasons)
+    missing = without_template(pod, documents.document)
+    explained = decided(attempt)
+    asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
+    there = on_node(attempt, explained.outcome)
+    parts = conclusion(explained, asks, there, now=not (reasons or missing))
+    return sentence_of(missing, "".join(parts))

@@ -50,6 +50,7 @@ from ...answers.explain.last_attempt import binding_failure
 from ...answers.explain.on_node import OnNode, on_node
 from ...answers.explain.pending_pods import pending
 from ...answers.explain.pending_pods import show as show_pending
+from ...answers.explain.pod_claims import TEMPLATES
 from ...answers.explain.slow_answer import telling
 from ...answers.explain.subject import DEFAULT_NAMESPACE, Subject
 from ...answers.explain.volume_words import demands
@@ -136,16 +137,18 @@ def explain(
         configuration = load_file(file) if file else from_mapping(None)
         explainer = Explainer(configuration, gates)
         subject = Subject.parse(name or pod or "", namespace)
-        objects = _objects(paths, reading, live, explainer, subject)
+        others = kinds_besides(subject, files=bool(paths))
+        objects = _objects(paths, reading, live, explainer, others)
+        templates = TEMPLATES in others
         if subject.name:
             subject = subject.settled(objects if paths else ())
-            question = question_about(subject, objects, configuration)
+            question = question_about(subject, objects, configuration, templates=templates)
             with telling():
                 _explain_one(explainer, question, top, output)
         else:
             within = None if all_namespaces else namespace or DEFAULT_NAMESPACE
             with telling():
-                _explain_pending(explainer, configuration, objects, within, output)
+                _explain_pending(explainer, configuration, objects, within, output, templates)
         exit_with(reading)
     except NO_ANSWER as problem:
         raise click.ClickException(str(problem)) from None
@@ -160,7 +163,7 @@ def _explain_all(scenarios: Path, gates: Mapping[str, bool]) -> None:
 
 
 def _objects(
-    paths: tuple[Path, ...], reading: Reading, live: Live, explainer: Explainer, subject: Subject
+    paths: tuple[Path, ...], reading: Reading, live: Live, explainer: Explainer, others: list[Kind]
 ) -> list[Document]:
     """Returns the objects of the live cluster, if one is named or there are no files, and on top of
     them those of the files.
@@ -168,7 +171,6 @@ def _objects(
     cluster: list[Document] = []
     if live.is_named or not paths:
         connection = connection_to(live)
-        others: list[Kind] = kinds_besides(subject, files=bool(paths))
         cluster = anyio.run(from_cluster, connection, explainer.kinds, others)
     return from_manifests(paths, explainer.kinds, cluster, reading) if paths else cluster
 
@@ -264,8 +266,9 @@ def _explain_pending(
     objects: list[Document],
     namespace: str | None,
     output: str,
+    templates: bool,
 ) -> None:
-    listed = pending(explainer, configuration, objects, namespace)
+    listed = pending(explainer, configuration, objects, namespace, templates=templates)
     if output in ("table", "html"):
         with _console(output, "pending pods") as console:
             show_pending(listed, namespace, console)

@@ -96,6 +96,35 @@ POINTS = {
         0,
     ),
 }
+CLAIMING = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpu}
+spec: {spec: {devices: {requests: [{name: g, exactly: {deviceClassName: gpu}}]}}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "8", memory: 32Gi, pods: "110"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: held}
+spec:
+  containers: [{name: c, image: x, resources: {claims: [{name: g}]}}]
+  resourceClaims: [{name: g, resourceClaimTemplateName: TEMPLATE}]
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: c, image: x, resources: {claims: [{name: g}]}}]
+      resourceClaims: [{name: g, resourceClaimTemplateName: TEMPLATE}]
+"""
 NOTHING = {"node": "n1", "rejectedBy": "", "message": "", "waitsFor": [], "untried": []}
 ON_NODE = {
     "Reserve": {**NOTHING, "rejectedBy": "Holds", "message": "not now"},
@@ -241,3 +270,17 @@ def test_a_pod_that_fits_and_was_not_bound_is_told_by_its_condition(
         words = " ".join(answer.stdout.replace("│", " ").split())
         assert "goes to n1" in words, words
         assert (said in words) == told, words
+
+
+@pytest.mark.parametrize(("template", "missing"), [("none", True), ("gpu", False)])
+def test_a_template_of_claims_that_does_not_exist_is_named(
+    template: str, missing: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(CLAIMING.replace("TEMPLATE", template))
+    files = ["-f", str(tmp_path / "cluster.yaml")]
+    for of in ([], ["pod/held"], ["deployment/web"], None):
+        answer = CliRunner().invoke(whatif if of is None else explain, [*files, *(of or [])])
+        words = " ".join(answer.stdout.replace("│", " ").split())
+        said = "waits for a claim to be created from the ResourceClaimTemplate none, which is not "
+        assert (said in words) == missing, words
+        assert ("not created yet" in words) == missing, words
