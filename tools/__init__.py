@@ -43,7 +43,8 @@ Where to find what.
     a change wakes a controller        cluster/controllers/controller_table.py
     the controllers run                cluster/controllers/controller_manager.py
     explain decides about a pod        answers/explain/decider.py
-    explain's suggestion is proven     answers/explain/changes/proof_search.py, in tried_cluster.py
+    explain's suggestion is proven     answers/explain/changes/proof_search.py, in world.py
+    a change is tried and undone       answers/explain/tried_cluster.py
     a what-if is tried                 answers/whatif/trial.py
     a what-if's drain asks the budgets answers/whatif/tried_budgets.py
     the page's feed is made            answers/feed/feed.py

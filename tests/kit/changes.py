@@ -11,10 +11,11 @@ import msgspec
 from berth.config.load import from_mapping
 from berth.tools.answers.explain.changes.change import Suggestion
 from berth.tools.answers.explain.changes.proof_search import is_pending, search
-from berth.tools.answers.explain.changes.tried_cluster import edited
+from berth.tools.answers.explain.changes.world import edited
 from berth.tools.answers.explain.cluster_source import ClusterQuestion
 from berth.tools.answers.explain.decider import Explainer, decided
 from berth.tools.answers.explain.decision import Decision, Failure
+from berth.tools.answers.explain.tried_cluster import TriedCluster
 
 Document = dict[str, Any]
 CONFIGURATION = from_mapping(None)
@@ -30,7 +31,9 @@ def suggested(objects: Sequence[Document], pod: Document) -> list[Suggestion] | 
     explained = decided(attempt)
     if not is_pending(question, attempt, explained.decision):
         return None
-    result = search(EXPLAINER, question, attempt, explained.outcome, inf)
+    result = search(
+        TriedCluster.about(EXPLAINER, question, attempt), question, attempt, explained.outcome, inf
+    )
     again = decided(attempt).decision
     # Among equally important victims, the last to come to the node counts, also if it came back.
     assert _without_victims(again) == _without_victims(explained.decision)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from berth.tools.answers.explain.changes.tried_cluster import edited
+from berth.tools.answers.explain.changes.world import edited
 from berth.tools.answers.explain.cluster_source import completed_object
 from berth.tools.answers.explain.decider import Explainer
 from berth.tools.kubernetes.api.store import Store

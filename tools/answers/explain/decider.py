@@ -77,7 +77,7 @@ class Explainer:
         gates: Mapping[str, bool] = DEFAULTS,
         objects: HeldObjects | None = None,
     ) -> None:
-        self._configuration = configuration
+        self.configuration = configuration
         self._gates = gates
         self.handle = ReadOnlyHandle(gates, objects)
         self._profiles = profiles_of(configuration, self.handle)
@@ -93,7 +93,7 @@ class Explainer:
         """Returns the attempt at a question, in the `cluster` of its objects, if it is at hand.
         Raises SourceError.
         """
-        whole = bool(self._configuration.extenders)
+        whole = bool(self.configuration.extenders)
         self.handle.passed += BETWEEN_SECONDS
         try:
             pod = GatedFields(self._gates).drop(Reader(Pod).convert(question.pod))
@@ -109,7 +109,7 @@ class Explainer:
                 f"{info.key} belongs to the scheduler {pod.spec.scheduler_name!r} by its "
                 f"spec.schedulerName; this configuration has {ours}"
             )
-        return Attempt(self._configuration, profile, info, cluster)
+        return Attempt(self.configuration, profile, info, cluster)
 
     def cluster(self, objects: Iterable[Document], info: PodInfo | None = None) -> DocumentCluster:
         """Returns the cluster of these objects and a pending pod. From now on plugins see this
@@ -121,7 +121,7 @@ class Explainer:
         self.handle.objects.hold(
             item for document in documents for item in decoded(document, self.kinds)
         )
-        whole = bool(self._configuration.extenders)
+        whole = bool(self.configuration.extenders)
         cluster = DocumentCluster(self._profiles.keys(), self.kinds, self._gates, whole=whole)
         for document in documents:
             cluster.put(document)

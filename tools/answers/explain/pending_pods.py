@@ -18,12 +18,12 @@ from .cluster_source import ClusterQuestion, Document, SourceError, question_abo
 from .decider import Attempt, Explainer, decided
 from .decision import Decision, Explanation
 from .decision_report import conclusion, sentence_of
-from .document_cluster import DocumentCluster
 from .empty_workloads import Podless, finds_a_node
 from .last_attempt import binding_failure
 from .on_node import OnNode, on_node
 from .pinned_pods import waiting_claims
 from .subject import Subject
+from .tried_cluster import TriedCluster
 from .words import shown
 
 
@@ -72,15 +72,12 @@ def pending(
     waiting by it, and the workloads without pods, in the order of their names. The objects have all
     `templates` of device claims, or none that a pod can miss. Raises SourceError.
     """
-    try:
-        cluster = explainer.cluster(objects)
-    except msgspec.ValidationError as invalid:
-        raise SourceError(str(invalid)) from None
+    tried = TriedCluster(explainer, objects)
     podless = _workloads_without_pods(objects)
     ask = partial(
         question_about, documents=objects, configuration=configuration, templates=templates
     )
-    without = list(_without_pods(explainer, ask, namespace, cluster, podless))
+    without = list(_without_pods(tried, ask, namespace, podless))
     pods = []
     waiting = [document for document in objects if _is_pending(document, objects)]
     chosen = [each for each in waiting if namespace in (None, each["metadata"].get("namespace"))]
@@ -89,8 +86,7 @@ def pending(
         metadata = document["metadata"]
         subject = Subject("Pod", metadata["namespace"], metadata["name"])
         question = ask(subject)
-        within = None if question.pinned_to else cluster
-        sentence, _, standing = _decision(explainer, question, within)
+        sentence, _, standing = _decision(tried, question)
         pods.append(PendingPod(subject.namespace, subject.name, standing, sentence))
     return ListedPods(
         sorted(pods, key=lambda pod: (pod.namespace, pod.name)),
@@ -115,10 +111,9 @@ def _workloads_without_pods(objects: list[Document]) -> dict[Subject, int]:
 
 
 def _without_pods(
-    explainer: Explainer,
+    tried: TriedCluster,
     ask: Callable[[Subject], ClusterQuestion],
     namespace: str | None,
-    cluster: DocumentCluster,
     podless: dict[Subject, int],
 ) -> Iterator[WithoutPods]:
     for subject, asks in podless.items():
@@ -129,24 +124,21 @@ def _without_pods(
         except SourceError as problem:
             yield WithoutPods(str(subject), asks, str(problem), placed=False)
             continue
-        sentence, placed, held = _decision(explainer, question, cluster)
+        sentence, placed, held = _decision(tried, question)
         if held:
             sentence, placed = "; ".join((*held, f"if it were tried now, it {sentence}")), False
         yield WithoutPods(str(subject), asks, sentence, placed)
 
 
-def _decision(
-    explainer: Explainer, question: ClusterQuestion, cluster: DocumentCluster | None
-) -> tuple[str, bool, tuple[str, ...]]:
+def _decision(tried: TriedCluster, question: ClusterQuestion) -> tuple[str, bool, tuple[str, ...]]:
     """Returns the decision in a sentence, whether the pod would get a node, and why it is not tried
-    now, if it is not.
+    now, if it is not. A pod with a node is decided on in a cluster without itself.
     """
-    if cluster is not None:
-        for created in question.created:
-            explainer.replace(None, created)
-            cluster.put(created)
+    cluster = None if question.pinned_to else tried.cluster
+    for created in question.created if cluster else ():
+        tried.put(created)
     try:
-        attempt = explainer.attempt(question, cluster)
+        attempt = tried.explainer.attempt(question, cluster)
     except SourceError as problem:
         return str(problem), False, question.standing
     standing = (*question.standing, *attempt.held)

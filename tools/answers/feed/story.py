@@ -25,6 +25,7 @@ from ..explain.pending_pods import decision_of
 from ..explain.recorded_attempts import conclusion as recorded_conclusion
 from ..explain.recorded_attempts import held_now, woken_by
 from ..explain.subject import Subject
+from ..explain.tried_cluster import TriedCluster
 
 Document = dict[str, Any]
 MOST_ATTEMPTS = 20
@@ -124,7 +125,7 @@ def read_story(body: bytes) -> Story:
 class AsPending(msgspec.Struct, frozen=True):
     """A question about a pod as if it were pending now, and its attempt."""
 
-    explainer: Explainer
+    tried: TriedCluster
     question: ClusterQuestion
     attempt: Attempt
 
@@ -142,7 +143,8 @@ def as_pending(
     """
     explainer = Explainer(configuration, gates)
     question = question_about_pod(pod, objects, configuration)
-    return AsPending(explainer, question, explainer.attempt(question))
+    attempt = explainer.attempt(question)
+    return AsPending(TriedCluster.about(explainer, question, attempt), question, attempt)
 
 
 def question_about_pod(
@@ -180,7 +182,7 @@ def story_of(
             )
             sentence = sentence_of(standing, decided_so)
         if waits and is_pending(question, attempt, decision):
-            result = search(pending.explainer, question, attempt, explained.outcome)
+            result = search(pending.tried, question, attempt, explained.outcome)
             changes_problem = result.problem
             if result.says_something:
                 changes = [

@@ -53,6 +53,7 @@ from ...answers.explain.pending_pods import show as show_pending
 from ...answers.explain.pod_claims import TEMPLATES
 from ...answers.explain.slow_answer import telling
 from ...answers.explain.subject import DEFAULT_NAMESPACE, Subject
+from ...answers.explain.tried_cluster import TriedCluster
 from ...answers.explain.volume_words import demands
 from ...answers.explain.words import listed, shown
 from ...answers.manifests.manifests import Reading
@@ -180,11 +181,12 @@ def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, outp
     standing = (*question.standing, *attempt.held)
     explained = decided(attempt)
     decision = explained.decision
+    tried = TriedCluster.about(explainer, question, attempt)
     result = None
     if is_pending(question, attempt, decision):
-        result = search(explainer, question, attempt, explained.outcome)
+        result = search(tried, question, attempt, explained.outcome)
     there = on_node(attempt, explained.outcome)
-    warnings = _warnings(explainer, question, attempt, explained, there)
+    warnings = _warnings(tried, question, attempt, explained, there)
     if output in ("json", "yaml"):
         document = msgspec.to_builtins(decision)
         document |= {} if there is None else {"onNode": msgspec.to_builtins(there)}
@@ -200,7 +202,7 @@ def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, outp
     devices = supply(attempt.info, attempt.snapshot, attempt.profile.filters)
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
     name, outcome = attempt.info.key, explained.outcome
-    helping = helps(explainer, question, attempt, outcome, [ask.nodes for ask in asks])
+    helping = helps(tried, question, attempt, outcome, [ask.nodes for ask in asks])
     with _console(output, name) as console:
         show(
             explained,
@@ -223,7 +225,7 @@ def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, outp
 
 
 def _warnings(
-    explainer: Explainer,
+    tried: TriedCluster,
     question: ClusterQuestion,
     attempt: Attempt,
     explained: Explanation,
@@ -240,7 +242,7 @@ def _warnings(
     warnings = refusals(question.pod, hosts, attempt.snapshot)
     label = OS, system_of(question.pod)
     if warnings:
-        nodes = selecting(explainer, question, attempt, explained.outcome, label)
+        nodes = selecting(tried, question, attempt, explained.outcome, label)
         if nodes:
             warnings[-1] += f". With the nodeSelector {OS}: {label[1]} it fits on {listed(nodes)}"
     return warnings

@@ -17,7 +17,7 @@ from .change import ProposedChange, Who
 from .edit import Document, Edit, Patch, patch_of, put, without
 from .kind_of_change import Way
 from .node_selector import meant
-from .tried_cluster import World
+from .world import World
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TERMS = ("spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")

@@ -13,7 +13,7 @@ from ..asks.node_restrictions import CONDITIONS
 from .change import ProposedChange, Who
 from .edit import Action, Document, Edit
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 HOSTNAME = "kubernetes.io/hostname"
 OF_ITS_OWN = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")

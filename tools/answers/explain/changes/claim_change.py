@@ -13,8 +13,8 @@ from .change import ProposedChange, Who
 from .departures import worded_pods
 from .edit import Action, Document, Edit, deletion_of, patch_of, put
 from .kind_of_change import Way
-from .tried_cluster import World
 from .volume_change import NO_PROVISIONER, ON_A_NODE, claims_of, provisioned
+from .world import World
 
 ALONE, LATE = "ReadWriteOncePod", "WaitForFirstConsumer"
 MOST_SIZES = 5

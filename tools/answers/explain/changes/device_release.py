@@ -8,7 +8,7 @@ from ....kubernetes.api.types.api_documents import key_of
 from .change import ProposedChange, Who
 from .edit import Document, Edit, patch_of, removal
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 MOST_CLAIMS = 200
 

@@ -13,7 +13,7 @@ from .change import ProposedChange, Who
 from .device_selectors import Path, requests_of
 from .edit import Document, patch_of, put
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 MOST_CLASSES = 3
 

@@ -17,7 +17,7 @@ from berth.actors.scheduling.kube.devices import Device, ResourceSlice
 from .change import ProposedChange, Who
 from .edit import Document, Edit, patch_of, put
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 Path = tuple[str | int, ...]
 PARTS = ("attributes", "capacity")

@@ -9,7 +9,7 @@ from berth.actors.scheduling.plugins.node_declared_features import needed_featur
 from .change import ProposedChange, Who
 from .edit import Document, Patch, patch_of, put, without
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 _LISTS = ("containers", "initContainers")
 RULES, ALL = "restartPolicyRules", "RestartAllContainers"

@@ -8,7 +8,7 @@ from ..words import listed
 from .change import ProposedChange, Who
 from .edit import Edit, patch_of, without
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 
 def openings(world: World) -> Iterator[Edit]:

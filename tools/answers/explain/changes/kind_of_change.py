@@ -8,7 +8,7 @@ import msgspec
 
 from .change import ProposedChange
 from .edit import Edit
-from .tried_cluster import World
+from .world import World
 
 
 class Way(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from ..words import amount
 from .change import ProposedChange, Who
 from .edit import Document, Edit, Patch, patch_of, pointer, without
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 CPU = "cpu"
 BYTES = ("memory", "ephemeral-storage")

@@ -10,7 +10,7 @@ from .affinity_change import REQUIRED
 from .change import ProposedChange, Who
 from .edit import Document, patch_of, put, removal
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 HOSTNAME = "kubernetes.io/hostname"
 

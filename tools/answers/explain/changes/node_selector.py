@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from .change import ProposedChange, Who
 from .edit import Edit, patch_of, put, removal, without
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 # The values of these labels are near each other and mean different things.
 DIFFERENT = ("kubernetes.io/arch", "kubernetes.io/os")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .change import ProposedChange, Who
 from .edit import Document, Edit, Patch, patch_of, put
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 LAST = 65535
 

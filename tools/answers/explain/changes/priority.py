@@ -9,7 +9,7 @@ from berth.actors.scheduling.framework.post_filter import Nomination
 from .change import ProposedChange, Who
 from .departures import worded_pods
 from .edit import Document, Edit, deletion_of, patch_of, put
-from .tried_cluster import World
+from .world import World
 
 SYSTEM = "system-"
 NEVER = "Never"

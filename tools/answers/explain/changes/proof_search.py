@@ -11,8 +11,9 @@ import msgspec
 from berth.actors.scheduling.decision.outcome import DecisionFailure, Outcome
 
 from ..cluster_source import ClusterQuestion
-from ..decider import Attempt, Explainer
+from ..decider import Attempt
 from ..decision import Decision, Failure
+from ..tried_cluster import TriedCluster
 from ..words import listed
 from . import (
     affinity_change,
@@ -41,7 +42,7 @@ from . import (
 from .change import ProposedChange, Suggestion, Who
 from .edit import Edit, patch_of, put
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 MOST_SHOWN = 5
 OF_EACH = 3  # that are shown of those of one side, if the other side has some
@@ -98,7 +99,7 @@ class ChangeSearch(msgspec.Struct, frozen=True):
 
 
 def search(
-    explainer: Explainer,
+    tried: TriedCluster,
     question: ClusterQuestion,
     attempt: Attempt,
     outcome: Outcome,
@@ -107,7 +108,7 @@ def search(
     """Searches for the changes that would let the pod of this attempt fit."""
     if attempt.configuration.extenders:
         return ChangeSearch([], "no change is tried, as extenders would be asked about each")
-    world = World(explainer, question, attempt, outcome, seconds)
+    world = World(tried, question, attempt, outcome, seconds)
     ways = WAYS
     if question.pinned_to:
         ways = (node_name.WAY,)
@@ -123,7 +124,7 @@ def search(
 
 
 def helps(
-    explainer: Explainer,
+    tried: TriedCluster,
     question: ClusterQuestion,
     attempt: Attempt,
     outcome: Outcome,
@@ -135,12 +136,12 @@ def helps(
     """
     if attempt.configuration.extenders:
         return [""] * len(groups)
-    world = World(explainer, question, attempt, outcome, seconds)
+    world = World(tried, question, attempt, outcome, seconds)
     return [_help(world, nodes) for nodes in groups]
 
 
 def selecting(
-    explainer: Explainer,
+    tried: TriedCluster,
     question: ClusterQuestion,
     attempt: Attempt,
     outcome: Outcome,
@@ -149,7 +150,7 @@ def selecting(
     """Returns the nodes that the pod fits on with a label in its node selector."""
     if attempt.configuration.extenders:
         return []
-    world = World(explainer, question, attempt, outcome, SECONDS_FOR_NODES)
+    world = World(tried, question, attempt, outcome, SECONDS_FOR_NODES)
     node_selector = {**(world.pod["spec"].get("nodeSelector") or {}), label[0]: label[1]}
     with world.changed([patch_of(world.pod, put(node_selector, "spec", "nodeSelector"))]):
         return world.nodes()

@@ -7,7 +7,7 @@ from collections import defaultdict
 from berth.actors.scheduling.model.affinity_terms import AffinityTerm
 from berth.actors.scheduling.model.pod_info import PodInfo
 
-from .tried_cluster import World
+from .world import World
 
 Domain = tuple[str, str]  # a topology key and its value
 

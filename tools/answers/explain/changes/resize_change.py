@@ -9,7 +9,7 @@ from ..deferred_resizes import INFEASIBLE, PENDING, is_deferred
 from .change import ProposedChange, Who
 from .edit import Document, Patch, patch_of, put
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 MOST_PODS = 20
 _LISTS = (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses"))

@@ -19,7 +19,7 @@ from .departures import worded_pods
 from .edit import deletion_of
 from .kind_of_change import Way
 from .repulsion import repelling
-from .tried_cluster import World
+from .world import World
 
 MOST_LOOKED = 200
 MOST_NODES = 3

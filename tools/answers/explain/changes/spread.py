@@ -11,7 +11,7 @@ from itertools import combinations
 from .change import ProposedChange, Who
 from .edit import Document, Edit, Patch, patch_of, put, removal, without
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 MOST_SKEW = 2**31 - 1

@@ -12,8 +12,8 @@ from ..words import listed
 from .change import ProposedChange, Who
 from .edit import Action, Document, Edit, patch_of, put, removal
 from .kind_of_change import Way
-from .tried_cluster import World
 from .volume_change import claims_of, provisioned
+from .world import World
 
 MOST_CLASSES = 3
 DEFAULT_CLASS = DEFAULT_CLASSES[0]

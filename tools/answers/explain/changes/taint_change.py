@@ -11,7 +11,7 @@ from .change import ProposedChange, Who
 from .edit import Document, Edit, Patch, patch_of, put
 from .kind_of_change import Way
 from .tolerations import opening, untolerated, worded
-from .tried_cluster import World
+from .world import World
 
 CORDON = "node.kubernetes.io/unschedulable"
 

@@ -13,7 +13,7 @@ from ..asks.node_restrictions import CONDITIONS
 from .change import ProposedChange, Who
 from .edit import Document, Edit, Patch, patch_of, put
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 MOST = 3
 TaintKey = tuple[str, str, str]

@@ -14,7 +14,7 @@ from .edit import Document, Edit, patch_of, put
 from .kind_of_change import Way
 from .labels import labelled
 from .spread import HARD
-from .tried_cluster import World
+from .world import World
 
 MOST_NODES = 2
 MOST_VALUES = 3

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .change import ProposedChange, Who
 from .edit import Action, Document, Edit, patch_of, put, removal
 from .kind_of_change import Way
-from .tried_cluster import World
+from .world import World
 
 ON_A_NODE = ("local", "hostPath")
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")

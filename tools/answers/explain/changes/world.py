@@ -1,4 +1,4 @@
-"""The cluster around a pending pod, in which changes are tried and undone."""
+"""A pending pod and the cluster around it, in which changes are tried."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from time import monotonic
 from typing import TypeVar
 
 import jsonpatch
-import msgspec
 import numpy as np
 
 from berth.actors.scheduling.decision.algorithm import schedule_pod
@@ -26,20 +25,16 @@ from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
 
-from ....kubernetes.api.types.api_documents import Place, place_of
+from ....kubernetes.api.types.api_documents import names_of
 from ..cluster_source import ClusterQuestion, SourceError
-from ..decider import Attempt, Explainer, fitting
+from ..decider import Attempt, fitting
 from ..decision import First
+from ..tried_cluster import TriedCluster
 from .edit import Action, Document, Edit
 
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=HasMetadata)
-UNREADABLE = (
-    SourceError,
-    msgspec.ValidationError,
-    jsonpatch.JsonPatchException,
-    jsonpatch.JsonPointerException,
-)
+UNREADABLE = SourceError, jsonpatch.JsonPatchException, jsonpatch.JsonPointerException
 MOST_DECISIONS = 300
 
 
@@ -51,21 +46,16 @@ class World:
 
     def __init__(
         self,
-        explainer: Explainer,
+        tried: TriedCluster,
         question: ClusterQuestion,
         attempt: Attempt,
         outcome: Outcome,
         seconds: float,
     ) -> None:
-        self._explainer = explainer
-        self._question = question
+        self._tried = tried
         self._attempt = self._first = attempt
-        self._cluster = attempt.cluster
-        self._snapshot = attempt.snapshot  # brought up to date after each change
-        self._documents = {place_of(document): document for document in question.objects}
-        pod = {"apiVersion": "v1", "kind": "Pod", **question.pod}  # Scenarios may leave them out.
-        self._pod = place_of(pod)
-        self._documents[self._pod] = pod
+        self._pod = "Pod", *names_of(question.pod)
+        self.pinned_to = question.pinned_to
         self._preempted = outcome.nomination if isinstance(outcome, Unfit) else None
         self._easings: tuple[Edit, ...] = ()
         self._among: Collection[str] | None = None
@@ -75,12 +65,7 @@ class World:
 
     @property
     def pod(self) -> Document:
-        return self._documents[self._pod]
-
-    @property
-    def pinned_to(self) -> str:
-        """The node that the pod names, if claims of it wait until a scheduler chooses the node."""
-        return self._question.pinned_to
+        return self._tried.at(self._pod)
 
     @property
     def written(self) -> PodInfo:
@@ -100,34 +85,29 @@ class World:
         return None if changed or not self._counts(self._preempted) else self._preempted
 
     def document(self, kind: str, name: str, namespace: str = "") -> Document | None:
-        return self._documents.get((kind, namespace, name))
+        return self._tried.document(kind, name, namespace)
 
     def every(self, kind: str) -> list[Document]:
-        return [document for (of, _, _), document in self._documents.items() if of == kind]
+        return [document for _, document in self._tried.every(kind)]
 
     def objects(self, kind: type[Kind]) -> Iterable[Kind]:
         """Returns the objects of a kind as the scheduler reads them."""
-        return self._snapshot.objects.every(kind)
+        return self._tried.snapshot().objects.every(kind)
 
     def node_infos(self) -> list[NodeInfo]:
         """Returns the nodes with their pods, in the order of their names."""
-        columns = self._snapshot.columns
-        infos = (columns.infos[row] for _, row in sorted(columns.row_of.items()))
-        return [info for info in infos if info is not None]
+        return list(self._tried.node_infos().values())
 
     def node_info(self, name: str) -> NodeInfo:
-        columns = self._snapshot.columns
-        info = columns.infos[columns.row_of[name]]
-        assert info is not None, name
-        return info
+        return self._tried.node_info(name)
 
     def budgets(self) -> Budgets:
         """Returns the disruption budgets that cover pods."""
-        return Budgets(self._snapshot.objects.every(PodDisruptionBudget))
+        return Budgets(self.objects(PodDisruptionBudget))
 
     def namespaces(self) -> dict[str, Mapping[str, str]]:
         """Returns the labels of the namespaces."""
-        return {n.metadata.name: n.metadata.labels for n in self._snapshot.objects.every(Namespace)}
+        return {n.metadata.name: n.metadata.labels for n in self.objects(Namespace)}
 
     # ---------------------------------------------------------------------------------- deciding
 
@@ -175,7 +155,8 @@ class World:
             if not readable or self._attempt.info.pod.spec.scheduling_gates:
                 return otherwise
             try:
-                return answer(Plain(self._attempt.profile, self._attempt.info, self._snapshot))
+                attempt = self._attempt
+                return answer(Plain(attempt.profile, attempt.info, attempt.snapshot))
             except PluginError:
                 return otherwise
 
@@ -198,42 +179,29 @@ class World:
     def changed(self, edits: Sequence[Edit]) -> Iterator[bool]:
         """Makes edits, and undoes them when the block ends.
 
-        Yields False, and changes nothing, if the scheduler could not read the resulting object.
+        Yields False, and makes no further edit, if the scheduler could not read an object.
         """
-        before: list[tuple[Place, Document | None]] = []
         attempt = self._attempt
-        try:
-            for edit in edits:
-                document = self._documents.get(edit.place)
-                self._replace(edit.place, edited(edit, document))
-                before.append((edit.place, document))
-            readable = True
-        except UNREADABLE:
-            readable = False
-        self._cluster.snapshot()
-        try:
-            yield readable
-        finally:
-            for place, document in reversed(before):
-                self._replace(place, document)
-            self._cluster.snapshot()
-            self._attempt = attempt
+        with self._tried.trial():
+            try:
+                for edit in edits:
+                    self._make(edit)
+                readable = True
+            except UNREADABLE:
+                readable = False
+            try:
+                yield readable
+            finally:
+                self._attempt = attempt
 
-    def _replace(self, place: Place, document: Document | None) -> None:
-        before = self._documents.get(place)
-        self._explainer.replace(before, document)
-        if place == self._pod:
-            assert document is not None
-            question = msgspec.structs.replace(self._question, pod=document)
-            self._attempt = self._explainer.attempt(question, self._cluster)
-        elif document is not None:
-            self._cluster.put(document)
-        elif before is not None:
-            self._cluster.remove(before)
+    def _make(self, edit: Edit) -> None:
+        document = edited(edit, self.document(edit.kind, edit.name, edit.namespace))
         if document is None:
-            del self._documents[place]
-        else:
-            self._documents[place] = document
+            self._tried.remove(edit.place)
+            return
+        self._tried.put(document)
+        if edit.place == self._pod:
+            self._attempt = self._tried.attempt(self._pod)
 
 
 def _helped_by_room(plain: Plain) -> list[str]:
