@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import anyio
+import numpy as np
 from anyio.abc import TaskStatus
 
 from ..client.extender.calls import Extenders
@@ -61,7 +62,7 @@ class Doctor:
         try:
             snapshot = await ask(self._cache, TakeSnapshot)
             began = self._clock.now()
-            node = fitting(profile, pod.info, snapshot)
+            node = fitting(profile, pod.info, snapshot, pod.node)
             took = self._clock.now() - began
         finally:
             self._cache.tell(ReturnSnapshot())
@@ -69,15 +70,18 @@ class Doctor:
         return took
 
 
-def fitting(profile: Profile, info: PodInfo, snapshot: Snapshot) -> str:
-    """Returns a node on which the pod would fit, "" if there is none or a plugin fails."""
+def fitting(profile: Profile, info: PodInfo, snapshot: Snapshot, first: str = "") -> str:
+    """Returns a node on which the pod would fit, "" if there is none or a plugin fails. The node
+    `first` is tried first.
+    """
     if not len(snapshot):
         return ""
     try:
         candidates = Plain(profile, info, snapshot)
         if candidates.rejected:
             return ""
-        positions, _ = candidates.first_fitting(0, 1)
+        tried_first = np.isin(candidates.order, snapshot.columns.rows_of([first])).nonzero()[0]
+        positions, _ = candidates.first_fitting(int(tried_first[0]) if len(tried_first) else 0, 1)
     except PluginError:
         return ""
     rows = candidates.order[positions]

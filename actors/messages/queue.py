@@ -278,11 +278,14 @@ class DumpQueued(Order[tuple[QueuedPodDump, ...]], frozen=True):
 
 
 class ParkedPod(msgspec.Struct, frozen=True):
-    """A parked pod and the number of its attempts; it waits for the plugins in `rejected_by`."""
+    """A parked pod and the number of its attempts; it waits for the plugins in `rejected_by`. If it
+    was examined before, it would have fitted on `node`.
+    """
 
     info: PodInfo
     attempts: int
     rejected_by: frozenset[str]
+    node: str = ""
 
 
 class NextParked(Order[ParkedPod | None], frozen=True):

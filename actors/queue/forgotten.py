@@ -1,19 +1,19 @@
 """The forgotten pods: they are parked although they would fit, so a hint missed an event.
 
 The doctor asks which parked pod to examine, and tells whether it would fit. A pod is forgotten if
-it would fit twice, some time apart, and neither the pod nor its attempts changed in between: then
-no event that could wake it is still on its way. Nothing here wakes a pod. kube-scheduler has
-nothing like it. Pure.
+it would fit twice on the same node, some time apart, and neither the pod nor its attempts changed
+in between: then no event that could wake it is still on its way. `berth doctor` keeps to this rule
+as well. Nothing here wakes a pod. kube-scheduler has nothing like it. Pure.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
-from ..messages.queue import Examined, ParkedPod
+from ..messages.queue import Examined, ParkedPod, Place
 from .effects import Effect, PodForgotten
 from .entry import Entry
 from .places import UNSCHEDULABLE
@@ -22,6 +22,20 @@ from .queues import Queues
 PATIENCE = 60.0  # seconds that a pod is parked before it is examined
 APART = 10.0  # seconds between two examinations of a pod
 DEVICES = "DynamicResources"  # the plugin that searches for devices
+
+
+def waits_for_event(place: Place, *, held: bool) -> bool:
+    """True for a pod that only an event wakes: it is parked, and not held until the end of a
+    preemption.
+    """
+    return place is UNSCHEDULABLE and not held
+
+
+def forgotten_on(before: Collection[str], now: Collection[str]) -> str:
+    """Returns a node of two examinations of a pod, between which the scheduler did not touch it; ""
+    if it is not forgotten, as they name no node in common.
+    """
+    return min(set(before).intersection(now), default="")
 
 
 class Suspect(msgspec.Struct, frozen=True):
@@ -68,12 +82,18 @@ class Forgotten:
             return ()
         if noted is not None and _is_same_attempt(noted, pod):
             self._forgotten[key] = noted
-        elif before is not None and _is_same_attempt(before.pod, pod) and now - before.at >= APART:
+        elif (
+            before is not None
+            and _is_same_attempt(before.pod, pod)
+            and now - before.at >= APART
+            and forgotten_on([before.pod.node], [answer.node])
+        ):
             self._forgotten[key] = pod
             waits = now - self._queues.entries[key].timestamp
             return (PodForgotten(key, answer.node, tuple(sorted(pod.rejected_by)), waits),)
         else:
-            self._suspects[key] = Suspect(pod, now)
+            suspected = msgspec.structs.replace(pod, node=answer.node)
+            self._suspects[key] = Suspect(suspected, now)
         return ()
 
     def _stays(self, pod: ParkedPod) -> bool:
@@ -101,9 +121,8 @@ def _is_due(entry: Entry, now: float) -> bool:
     """
     pod = entry.info.pod
     return (
-        entry.place is UNSCHEDULABLE
+        waits_for_event(entry.place, held=bool(entry.hold))
         and now - entry.timestamp > PATIENCE
-        and not entry.hold
         and not entry.had_node
         and pod.metadata.deletion_timestamp is None
         and not entry.info.template.is_large

@@ -1,7 +1,7 @@
 """Examines the parked pods: decides about each of them in the cluster as it is now.
 
-A pod counts as forgotten only if two examinations some time apart name a common node for it, and
-the scheduler did not move it in between. An event on its way is then no longer an explanation.
+The rule for a forgotten pod is that of the scheduler itself (actors/queue/forgotten.py), here with
+all nodes on which the pod would fit.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from time import monotonic
 import msgspec
 
 from berth.actors.messages.queue import Place, QueuedPodDump
+from berth.actors.queue.forgotten import forgotten_on, waits_for_event
 from berth.actors.scheduling.decision.failures import PluginError
 from berth.actors.scheduling.decision.outcome import Choice
 from berth.actors.scheduling.decision.plain import Plain
@@ -68,7 +69,7 @@ def parked(queue: Iterable[QueuedPodDump], key: str | None = None) -> dict[str, 
     return {
         pod.key: pod
         for pod in queue
-        if pod.place is Place.UNSCHEDULABLE and not pod.held and key in (None, pod.key)
+        if waits_for_event(pod.place, held=pod.held) and key in (None, pod.key)
     }
 
 
@@ -140,16 +141,14 @@ def diagnosed(
         if key in first.left or key in second.left:
             pods.append(ParkedPod(key, since, rejectors, "not examined"))
             continue
-        common = sorted(set(first.nodes.get(key, ())) & set(second.nodes.get(key, ())))
-        if not common:
+        node = forgotten_on(first.nodes.get(key, ()), second.nodes.get(key, ()))
+        if not node:
             pods.append(ParkedPod(key, since, rejectors, "does not fit"))
             continue
         waking = [
             f"{plugin}: {event}" for plugin in rejectors for event in events.get(plugin, ("*",))
         ]
-        pods.append(
-            ParkedPod(key, since, rejectors, FORGOTTEN, common[0], tuple(waking), now.skipped)
-        )
+        pods.append(ParkedPod(key, since, rejectors, FORGOTTEN, node, tuple(waking), now.skipped))
     return sorted(pods, key=lambda pod: (pod.verdict != FORGOTTEN, pod.key))
 
 

@@ -16,6 +16,7 @@ from rich.table import Table
 from berth.actors.client.kubeconfig import load
 from berth.actors.configuration.file import load_file
 from berth.actors.messages.queue import QueuedPodDump
+from berth.actors.queue.forgotten import APART
 from berth.actors.server.debug import QueuePage
 from berth.actors.telemetry.klog import printable
 from berth.actors.telemetry.logs import configure_logs
@@ -51,7 +52,7 @@ MOST_OTHERS = 20  # rows
 @click.option(
     "--apart",
     type=click.FloatRange(0.0),
-    default=10.0,
+    default=APART,
     show_default=True,
     help="Seconds between the two examinations.",
 )

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from berth.actors.client.extender.calls import Extenders
-from berth.actors.cycle.doctor import NOBODY_DUE, REST, Doctor
+from berth.actors.cycle.doctor import NOBODY_DUE, REST, Doctor, fitting
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.cache import CacheMessage, ReturnSnapshot, TakeSnapshot
 from berth.actors.messages.queue import (
@@ -26,9 +26,11 @@ from berth.actors.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
+from tests.kit import documents
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 from tests.kit.pipeline import Pipeline, pipeline
+from tests.kit.snapshots import snapshot_of
 from tests.kit.structs import node, pod
 
 
@@ -53,6 +55,14 @@ async def test_a_pod_that_no_hint_wakes_is_forgotten(
         await running.clock.advance(20.0)
         counts = await counted(running)
     assert (counts.forgotten, counts.unschedulable) == ((1, 2) if deaf else (0, 1))
+
+
+def test_the_node_on_which_the_pod_fitted_before_is_tried_first() -> None:
+    profile = profiles_of(from_mapping(None), ReadOnlyHandle())["default-scheduler"]
+    nodes = [documents.node(name, "2") for name in "abc"]
+    cluster, info = snapshot_of(nodes, {"default-scheduler"}), PodInfo(pod("p", "1"))
+    tried = [fitting(profile, info, cluster, first) for first in ("", "b", "c", "gone")]
+    assert tried == ["a", "b", "c", "a"]
 
 
 async def test_it_rests_a_hundred_times_as_long_as_it_works(

@@ -70,6 +70,19 @@ def test_a_forgotten_pod_that_fits_no_more_does_not_count() -> None:
     assert number(queue) == 0
 
 
+def test_a_pod_that_fits_on_another_node_each_time_is_not_forgotten() -> None:
+    queue = parked("p")
+    for node, nodes in (("n", ""), ("m", "n"), ("n", "m")):
+        pod = due(queue)
+        assert pod is not None
+        assert pod.node == nodes
+        assert queue.send(Examined(pod, node)) == ()
+        queue.now += APART
+    assert number(queue) == 0
+    (told,) = examine(queue, "n")
+    assert isinstance(told, PodForgotten)
+
+
 @pytest.mark.parametrize("happens", ["updated", "tried again", "does not fit"])
 def test_a_pod_that_changes_between_two_examinations_is_not_forgotten(happens: str) -> None:
     queue = parked("p")
