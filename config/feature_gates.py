@@ -51,16 +51,22 @@ def _known_gates(version: Version) -> Iterator[tuple[Gate, bool]]:
     """Yields each gate that the version or one before it has, and whether it is removed. A gate
     that is removed keeps its last value.
     """
-    for line in TABLE.strip().splitlines():
+    needs = {name: specs[-1] for name, specs in _specs(DEPENDENCIES, version) if specs}
+    for name, specs in _specs(TABLE, version):
+        if removed := specs[-1:] == [("removed",)]:
+            specs.pop()
+        if specs:
+            stage, default, *locked = specs[-1]
+            gate = Gate(name, stage, default == "true", bool(locked), needs.get(name, ()))
+            yield gate, removed
+
+
+def _specs(table: str, version: Version) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+    """Yields each gate of a table with the specs up to a version, oldest first, each in words."""
+    for line in table.strip().replace("\n    ", " ").splitlines():
         name, specs = line.split(maxsplit=1)
-        known = [spec.split() for spec in specs.split(";")]
-        known = [words for words in known if _minor(words[0]) <= version.minor]
-        if removed := bool(known) and known[-1][1] == "removed":
-            known.pop()
-        if known:
-            _, stage, default, *locked = known[-1]
-            needs = DEPENDENCIES.get(name, ())
-            yield Gate(name, stage, default == "true", bool(locked), needs), removed
+        known = (spec.split() for spec in specs.split(";"))
+        yield name, [tuple(words) for since, *words in known if _minor(since) <= version.minor]
 
 
 def _minor(version: str) -> int:

@@ -73,7 +73,7 @@ DRADeviceCompatibilityGroups 1.37 ALPHA false
 DRADeviceTaintRules 1.36 BETA false; 1.37 GA true; 1.38 GA true locked
 DRADeviceTaints 1.36 BETA true; 1.37 GA true; 1.38 GA true locked
 DRAExtendedResource 1.36 BETA true; 1.37 GA true locked
-DRAFractionalCapacityRange 1.37 BETA false
+DRAFractionalCapacityRange 1.37 BETA false; 1.38 BETA true
 DRAListTypeAttributes 1.36 ALPHA false
 DRANodeAllocatableResources 1.36 ALPHA false
 DRAOptionalNodeOperations 1.37 ALPHA false
@@ -91,7 +91,7 @@ DeclarativeValidationTakeover 1.36 DEPRECATED false; 1.37 DEPRECATED false locke
 DefaultPodSysctls 1.37 ALPHA false
 DeploymentReplicaSetTerminatingReplicas 1.36 BETA true
 DetectCacheInconsistency 1.36 BETA true
-DisableAllocatorDualWrite 1.36 GA true locked
+DisableAllocatorDualWrite 1.36 GA true locked; 1.38 removed
 DisableCPUQuotaWithExclusiveCPUs 1.36 DEPRECATED true; 1.37 DEPRECATED true locked
 DisableNodeKubeProxyVersion 1.36 DEPRECATED true locked
 DynamicResourceAllocation 1.36 GA true locked; 1.38 removed
@@ -164,7 +164,7 @@ MatchLabelKeysInPodTopologySpread 1.36 BETA true
 MatchLabelKeysInPodTopologySpreadSelectorMerge 1.36 BETA true
 MaxUnavailableStatefulSet 1.36 BETA false; 1.37 BETA true
 MemoryQoS 1.36 ALPHA false; 1.37 BETA true
-MultiCIDRServiceAllocator 1.36 GA true locked
+MultiCIDRServiceAllocator 1.36 GA true locked; 1.38 removed
 MutableCSINodeAllocatableCount 1.36 GA true locked
 MutablePVNodeAffinity 1.36 ALPHA false
 MutablePodResourcesForSuspendedJobs 1.36 BETA true
@@ -290,67 +290,75 @@ WorkloadAwarePreemption 1.36 ALPHA false; 1.37 removed
 WorkloadWithJob 1.36 ALPHA false
 """
 
-# A gate may be on only if all of these are.
-DEPENDENCIES = {
-    "AuthorizeNodeWithSelectors": ("AuthorizeWithSelectors",),
-    "ClusterTrustBundleProjection": ("ClusterTrustBundle",),
-    "DRAAdminAccess": ("DynamicResourceAllocation",),
-    "DRAConsumableCapacity": ("DynamicResourceAllocation",),
-    "DRADeviceBindingConditions": ("DRAResourceClaimDeviceStatus", "DynamicResourceAllocation"),
-    "DRADeviceTaintRules": ("DRADeviceTaints",),
-    "DRADeviceTaints": ("DynamicResourceAllocation",),
-    "DRAExtendedResource": ("DynamicResourceAllocation",),
-    "DRAListTypeAttributes": ("DynamicResourceAllocation",),
-    "DRANodeAllocatableResources": ("DynamicResourceAllocation",),
-    "DRAPartitionableDevices": ("DynamicResourceAllocation",),
-    "DRAPrioritizedList": ("DynamicResourceAllocation",),
-    "DRAResourceClaimGranularStatusAuthorization": (
-        "DRAResourceClaimDeviceStatus",
-        "DynamicResourceAllocation",
-    ),
-    "DRAResourcePoolStatus": ("DynamicResourceAllocation",),
-    "DRASchedulerFilterTimeout": ("DynamicResourceAllocation",),
-    "DRAWorkloadResourceClaims": ("DynamicResourceAllocation", "GenericWorkload"),
-    "DeclarativeValidationBeta": ("DeclarativeValidation",),
-    "DeclarativeValidationTakeover": ("DeclarativeValidation",),
-    "DisableAllocatorDualWrite": ("MultiCIDRServiceAllocator",),
-    "ExtendWebSocketsToKubelet": ("NodeDeclaredFeatures",),
-    "GangScheduling": ("GenericWorkload",),
-    "GracefulNodeShutdownBasedOnPodPriority": ("GracefulNodeShutdown",),
-    "ImageVolumeWithDigest": ("ImageVolume",),
-    "InPlacePodLevelResourcesVerticalScaling": (
-        "InPlacePodVerticalScaling",
-        "NodeDeclaredFeatures",
-        "PodLevelResources",
-    ),
-    "InPlacePodVerticalScalingExclusiveCPUs": ("InPlacePodVerticalScaling",),
-    "InPlacePodVerticalScalingExclusiveMemory": ("InPlacePodVerticalScaling",),
-    "InPlacePodVerticalScalingInitContainers": (
-        "InPlacePodVerticalScaling",
-        "NodeDeclaredFeatures",
-    ),
-    "MatchLabelKeysInPodTopologySpreadSelectorMerge": ("MatchLabelKeysInPodTopologySpread",),
-    "PodCertificateRequest": ("AuthorizeNodeWithSelectors",),
-    "PodLevelResourceManagers": ("PodLevelResources",),
-    "PodLifecycleSleepActionAllowZero": ("PodLifecycleSleepAction",),
-    "ProcMountType": ("UserNamespacesSupport",),
-    "ResourceHealthStatus": ("DynamicResourceAllocation",),
-    "ResourceHealthStatusMessage": ("ResourceHealthStatus",),
-    "RestartAllContainersOnContainerExits": ("ContainerRestartRules", "NodeDeclaredFeatures"),
-    "ServiceAccountTokenNodeBinding": ("ServiceAccountTokenNodeBindingValidation",),
-    "StaleControllerConsistencyDaemonSet": ("AtomicFIFO",),
-    "StaleControllerConsistencyJob": ("AtomicFIFO",),
-    "StaleControllerConsistencyReplicaSet": ("AtomicFIFO",),
-    "StaleControllerConsistencyStatefulSet": ("AtomicFIFO",),
-    "StorageVersionAPI": ("APIServerIdentity",),
-    "StructuredAuthenticationConfigurationEgressSelector": (
-        "StructuredAuthenticationConfiguration",
-    ),
-    "StructuredAuthenticationConfigurationJWKSMetrics": ("StructuredAuthenticationConfiguration",),
-    "TopologyAwareWorkloadScheduling": ("GenericWorkload",),
-    "UnknownVersionInteroperabilityProxy": ("APIServerIdentity",),
-    "UserNamespacesHostNetworkSupport": ("NodeDeclaredFeatures", "UserNamespacesSupport"),
-    "WindowsGracefulNodeShutdown": ("GracefulNodeShutdown",),
-    "WorkloadAwarePreemption": ("GangScheduling",),
-    "WorkloadWithJob": ("GenericWorkload",),
-}
+# The gates that must be on wherever the first gate of the line is, since a version. An indented
+# line goes on with the one before.
+DEPENDENCIES = """
+AuthorizeNodeWithSelectors 1.36 AuthorizeWithSelectors
+ClusterTrustBundleProjection 1.36 ClusterTrustBundle
+CompositePodGroup 1.37 GenericWorkload TopologyAwareWorkloadScheduling
+DRAAdminAccess 1.36 DynamicResourceAllocation
+DRAConsumableCapacity 1.36 DynamicResourceAllocation
+DRADerivedAttributes 1.37 DynamicResourceAllocation
+DRADeviceBindingConditions 1.36 DRAResourceClaimDeviceStatus DynamicResourceAllocation
+DRADeviceCompatibilityGroups 1.37 DRAPartitionableDevices DynamicResourceAllocation
+DRADeviceTaintRules 1.36 DRADeviceTaints
+DRADeviceTaints 1.36 DynamicResourceAllocation
+DRAExtendedResource 1.36 DynamicResourceAllocation
+DRAFractionalCapacityRange 1.37 DRAConsumableCapacity
+DRAListTypeAttributes 1.36 DynamicResourceAllocation
+DRANodeAllocatableResources 1.36 DynamicResourceAllocation
+DRAOptionalNodeOperations 1.37 DynamicResourceAllocation NodeDeclaredFeatures
+DRAPartitionableDevices 1.36 DynamicResourceAllocation
+DRAPartitionableDevicesType 1.37 DRAPartitionableDevices DRAResourcePoolStatus
+    DynamicResourceAllocation
+DRAPrioritizedList 1.36 DynamicResourceAllocation
+DRAResourceClaimGranularStatusAuthorization 1.36 DRAResourceClaimDeviceStatus
+    DynamicResourceAllocation
+DRAResourcePoolStatus 1.36 DynamicResourceAllocation
+DRASchedulerFilterTimeout 1.36 DynamicResourceAllocation
+DRAWorkloadResourceClaims 1.36 DynamicResourceAllocation GenericWorkload
+DeclarativeValidationBeta 1.36 DeclarativeValidation
+DeclarativeValidationTakeover 1.36 DeclarativeValidation
+DisableAllocatorDualWrite 1.36 MultiCIDRServiceAllocator
+EventedPLEG 1.37 PLEGOnDemandRelist
+ExtendWebSocketsToKubelet 1.36 NodeDeclaredFeatures
+GangScheduling 1.36 GenericWorkload
+GracefulNodeShutdownBasedOnPodPriority 1.36 GracefulNodeShutdown
+H2CContainerProbe 1.37 NodeDeclaredFeatures
+ImageVolumeWithDigest 1.36 ImageVolume
+InPlacePodLevelResourcesVerticalScaling 1.36 InPlacePodVerticalScaling NodeDeclaredFeatures
+    PodLevelResources
+InPlacePodVerticalScalingExclusiveCPUs 1.36 InPlacePodVerticalScaling
+InPlacePodVerticalScalingExclusiveMemory 1.36 InPlacePodVerticalScaling
+InPlacePodVerticalScalingInitContainers 1.36 InPlacePodVerticalScaling NodeDeclaredFeatures
+InPlacePodVerticalScalingMemoryBackedVolumes 1.37 InPlacePodVerticalScaling NodeDeclaredFeatures
+InPlacePodVerticalScalingSchedulerPreemption 1.37 InPlacePodVerticalScaling
+KubeletAllocatedPodsEndpoint 1.37 InPlacePodVerticalScaling
+MatchLabelKeysInPodTopologySpreadSelectorMerge 1.36 MatchLabelKeysInPodTopologySpread
+NodeControllerLeaseCircuitBreaker 1.37 AtomicFIFO
+PodCertificateRequest 1.36 AuthorizeNodeWithSelectors; 1.37
+PodGroupPreemptionPolicy 1.37 GenericWorkload
+PodLevelResourceManagers 1.36 PodLevelResources
+PodLevelResourcesFixDefaulting 1.37 PodLevelResources
+PodLevelResourcesFixKubeletQOSClass 1.37 PodLevelResources
+PodLifecycleSleepActionAllowZero 1.36 PodLifecycleSleepAction
+ProcMountType 1.36 UserNamespacesSupport
+ResourceHealthStatus 1.36 DynamicResourceAllocation
+ResourceHealthStatusMessage 1.36 ResourceHealthStatus
+RestartAllContainersOnContainerExits 1.36 ContainerRestartRules NodeDeclaredFeatures
+ServiceAccountTokenNodeBinding 1.36 ServiceAccountTokenNodeBindingValidation
+StaleControllerConsistencyDaemonSet 1.36 AtomicFIFO
+StaleControllerConsistencyHPA 1.37 AtomicFIFO
+StaleControllerConsistencyJob 1.36 AtomicFIFO
+StaleControllerConsistencyReplicaSet 1.36 AtomicFIFO
+StaleControllerConsistencyStatefulSet 1.36 AtomicFIFO
+StorageVersionAPI 1.36 APIServerIdentity
+StructuredAuthenticationConfigurationEgressSelector 1.36 StructuredAuthenticationConfiguration; 1.37
+StructuredAuthenticationConfigurationJWKSMetrics 1.36 StructuredAuthenticationConfiguration; 1.37
+TopologyAwareWorkloadScheduling 1.36 GenericWorkload
+UnknownVersionInteroperabilityProxy 1.36 APIServerIdentity
+UserNamespacesHostNetworkSupport 1.36 NodeDeclaredFeatures UserNamespacesSupport
+WindowsGracefulNodeShutdown 1.36 GracefulNodeShutdown
+WorkloadAwarePreemption 1.36 GangScheduling
+WorkloadWithJob 1.36 GenericWorkload
+"""

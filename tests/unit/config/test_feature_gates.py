@@ -12,11 +12,14 @@ from berth.config.feature_gates import (
     GATES,
     NOT_IMPLEMENTED,
     FeatureGateError,
+    defaults_of,
     gate_warnings,
+    gates_of,
     parse_gates,
     with_defaults,
 )
 from berth.config.gate_table import DEPENDENCIES, TABLE
+from berth.config.versions import VERSIONS
 from tests.kit.cases import texts
 
 
@@ -41,7 +44,19 @@ def test_each_line_of_the_table() -> None:
 
 def test_the_defaults_meet_their_dependencies() -> None:
     assert with_defaults({}) == DEFAULTS
-    assert {*DEPENDENCIES, *(name for needs in DEPENDENCIES.values() for name in needs)} <= {*GATES}
+    for version in VERSIONS.values():
+        gates, values = gates_of(version), defaults_of(version)
+        assert with_defaults({}, version) == values
+        assert {need for gate in gates.values() for need in gate.needs} <= {*values}
+
+
+def test_each_line_of_the_dependencies() -> None:
+    line = re.compile(r"\w+ 1\.3[678]( \w+)*(; 1\.3[678]( \w+)*)*")
+    lines = DEPENDENCIES.strip().replace("\n    ", " ").splitlines()
+    assert [text for text in lines if not line.fullmatch(text)] == []
+    assert {text.split()[0] for text in lines} <= {
+        text.split()[0] for text in TABLE.splitlines()[1:]
+    }
 
 
 def test_some_gates() -> None:
