@@ -78,6 +78,7 @@ class Canned:
             [Returned("shop/agent-1", "node-0")],
             [],
             [WithoutPods("Deployment shop/idle", 2, "shop/idle-new-1", "")],
+            [],
         )
         return Answered(200, msgspec.Raw(msgspec.json.encode(result)))
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from ..explain.pending_pods import without_pods
 from ..explain.words import listed
 from .fullness import NodeChange
-from .placement import Deleted, Evicted, Lost, Placed
+from .placement import Deleted, Evicted, Lost, Placed, Refused
 
 WAITING = "waiting in Permit"  # of the pods that have a node
 _IS = "is", "are"
@@ -56,7 +56,7 @@ class LeftAlone(msgspec.Struct, frozen=True):
 
 class WithoutPods(msgspec.Struct, frozen=True):
     """A workload without pods, the number that it asks for, and the one pod (namespace/name) that
-    was tried before the steps with its node; "" if it could not be placed.
+    was tried before the steps with its node; "" if it could not be placed, or not created.
     """
 
     workload: str
@@ -67,7 +67,8 @@ class WithoutPods(msgspec.Struct, frozen=True):
 
 class Result(msgspec.Struct, frozen=True, rename="camel"):
     """What has become of the pods and the nodes, and whether that `hurts`: whether a step loses
-    pods, or pods are pending that were not before. Without steps, no pod was pending before.
+    pods or leaves a workload without any, or pods are pending that were not before. Without steps,
+    no pod was pending before.
     """
 
     conclusion: str
@@ -83,6 +84,7 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
     returned: list[Returned]
     left_alone: list[LeftAlone]
     without_pods: list[WithoutPods]
+    refused: list[Refused]
 
     @property
     def notes(self) -> Iterator[str]:
@@ -97,6 +99,9 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
         if self.without_pods:
             unplaced = sum(not of.node for of in self.without_pods)
             yield without_pods(len(self.without_pods), unplaced)
+        refused = sum(not of.step for of in self.refused)
+        if refused and _workloads(refused) not in self.conclusion:
+            yield _workloads(refused)
         if self.kept:
             kept = self.kept[0].pod if len(self.kept) == 1 else f"{len(self.kept)} pods"
             yield f"{kept} kept by disruption budgets: a drain waits"
@@ -116,7 +121,9 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
             yield f"{plugin} has a say about {number} of them, and is not tried"
 
 
-def harm(pending: list[Pending], lost: list[Lost], *, steps: bool) -> list[str]:
+def harm(
+    pending: list[Pending], lost: list[Lost], refused: list[Refused], *, steps: bool
+) -> list[str]:
     """Returns what hurts in the words of a conclusion, such as "1 pod is lost"."""
     gone = sum(bool(of.step) or not steps for of in lost)
     waiting = sum(len(of.pods) for of in pending if not of.before)
@@ -124,12 +131,15 @@ def harm(pending: list[Pending], lost: list[Lost], *, steps: bool) -> list[str]:
     if waiting:
         became = f"{_pods(waiting, *_IS)} newly" if steps else _pods(waiting, "stays", "stay")
         words.append(f"{became} pending")
+    number = sum(bool(of.step) or not steps for of in refused)
+    if number:
+        words.append(_workloads(number))
     return words
 
 
 def concluded(
     harm: list[str],
-    pending: list[Pending],
+    pending: Sequence[Pending | Refused],
     left_alone: list[LeftAlone],
     counts: dict[str, int],
     *,
@@ -141,6 +151,10 @@ def concluded(
     settled = "no pod is lost or newly pending" if open_ends else settled
     numbers = [f"{n} {became}" for became, n in counts.items() if n or became == "placed"]
     return f"{', '.join(harm) or settled}: {', '.join(numbers)}"
+
+
+def _workloads(number: int) -> str:
+    return "1 workload gets no pods" if number == 1 else f"{number} workloads get no pods"
 
 
 def _pods(number: int, one: str, more: str) -> str:

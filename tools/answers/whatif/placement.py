@@ -87,6 +87,16 @@ class Deleted(msgspec.Struct, frozen=True):
     step: int
 
 
+class Refused(msgspec.Struct, frozen=True):
+    """A workload that gets no pods since a step, as admission refuses them for a reason; step 0 is
+    before all steps.
+    """
+
+    workload: str
+    reason: str
+    step: int
+
+
 class TooLongError(Exception):
     """A question takes longer than permitted."""
 
@@ -118,6 +128,7 @@ class Placing:
         self.evicted: list[Evicted] = []
         self.lost: list[Lost] = []
         self.deleted: list[Deleted] = []
+        self.refused: dict[str, Refused] = {}  # by workload
         self.step = 0
         self.configured()
         for place, _ in sorted(
@@ -177,6 +188,10 @@ class Placing:
         if is_pending(pod):
             self._pending[place] = next(self._numbers)
         return place
+
+    def refuse(self, workload: str, reason: str) -> None:
+        """Notes that a workload gets no pods."""
+        self.refused.setdefault(workload, Refused(workload, reason, self.step))
 
     def delete(self, place: Place) -> None:
         """Deletes a pod that nothing replaces."""

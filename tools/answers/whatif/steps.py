@@ -93,7 +93,8 @@ def parsed(written: Written, *, files: bool = True) -> Step:
         raise SourceError(f"expected one of {', '.join(FORMS)}")
     fixed = [(place, word) for place, word in zip(form, words, strict=False) if place.islower()]
     if len(words) != len(form) or any(place != word for place, word in fixed):
-        raise SourceError(f"expected {' '.join(form)!r}")
+        quotes = "; a name with spaces goes into quotes" if len(words) > len(form) else ""
+        raise SourceError(f"expected {' '.join(form)!r}{quotes}")
     pairs = [(place, word) for place, word in zip(form, words, strict=True) if not place.islower()]
     for place, word in pairs:
         if place == NUMBER and not _is_number(word, negative=form[0] == "priority"):

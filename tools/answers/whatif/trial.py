@@ -104,7 +104,8 @@ def result_of(
     placed, lost = list(placing.placed.values()), placing.lost
     left = _left_alone(documents, placing)
     evicted, deleted, kept = placing.evicted, placing.deleted, trial.kept()
-    words = harm(pending, lost, steps=bool(steps))
+    refused = list(placing.refused.values())
+    words = harm(pending, lost, refused, steps=bool(steps))
     waiting = sum(bool(of.waits_for) for of in placed)
     counts = {
         "placed": len(placed) - waiting,
@@ -113,9 +114,9 @@ def result_of(
         "deleted": len(deleted),
     }
     return Result(
-        concluded(words, pending, left, counts, any_pods=any(documents.every("Pod"))),
+        concluded(words, [*pending, *refused], left, counts, any_pods=any(documents.every("Pod"))),
         bool(words),
-        not (pending or words or waiting),
+        not (pending or words or waiting or refused),
         placed,
         pending,
         lost,
@@ -126,6 +127,7 @@ def result_of(
         trial.returned(),
         left,
         without_pods,
+        refused,
     )
 
 
@@ -138,7 +140,7 @@ class _Trial:
         self._reading = reading
         self._namespace = namespace
         self._drained: dict[str, dict[Place, str]] = {}  # node: uids of the pods to evict
-        self._first_pods: list[tuple[Place, int, Place]] = []
+        self._first_pods: list[tuple[Place, int, Place | None]] = []
 
     def create_first_pods(self) -> None:
         """Creates one pod of each workload that asks for pods and has none."""
@@ -152,8 +154,8 @@ class _Trial:
         """Returns the workloads of which a pod was created, once those were tried."""
         placed, without = self.placing.placed, []
         for (kind, namespace, name), asks, pod in self._first_pods:
-            node = placed[pod].node if pod in placed else ""
-            pod_name = f"{pod[1]}/{pod[2]}"
+            node = placed[pod].node if pod is not None and pod in placed else ""
+            pod_name = "" if pod is None else f"{pod[1]}/{pod[2]}"
             without.append(WithoutPods(f"{kind} {namespace}/{name}", asks, pod_name, node))
         return without
 

@@ -88,21 +88,34 @@ def reconcile(documents: Documents, placing: Placing, place: Place, store: Store
     _alike(placing, owner, place, missing, store)
 
 
-def first_pod(documents: Documents, placing: Placing, place: Place, store: Store) -> Place:
-    """Creates one pod of a workload that has none. Raises SourceError."""
+def first_pod(documents: Documents, placing: Placing, place: Place, store: Store) -> Place | None:
+    """Creates one pod of a workload that has none; returns None if admission refuses it. Raises
+    SourceError.
+    """
     document = documents.at(place)
     owner = _read(document)
     workload = f"{place[0]} {place[1]}/{place[2]}"
     if isinstance(owner, StatefulSet):
-        return _stateful_pods(documents, placing, owner, 1, workload, store)[0]
+        return next(iter(_stateful_pods(documents, placing, owner, 1, workload, store)), None)
     if isinstance(owner, DaemonSet):
-        pod, _ = next_pod(document, ())
-        return placing.add(completed_object(PODS, pod, store), workload)
+        pod = _admitted(placing, next_pod(document, ())[0], workload, store)
+        return None if pod is None else placing.add(pod, workload)
     if isinstance(owner, CronJob):
         owner = first_job(owner)
     if isinstance(owner, Deployment):
         owner = _replica_set(documents, owner, store)
-    return _alike(placing, owner, place, 1, store)[0]
+    return next(iter(_alike(placing, owner, place, 1, store)), None)
+
+
+def _admitted(placing: Placing, pod: Document, workload: str, store: Store) -> Document | None:
+    """Returns a new pod as an API server would store it; None if it refuses the pod, which is
+    noted.
+    """
+    try:
+        return completed_object(PODS, pod, store)
+    except SourceError as problem:
+        placing.refuse(workload, str(problem))
+        return None
 
 
 def _read(workload: Document) -> Any:
@@ -115,12 +128,14 @@ def _read(workload: Document) -> Any:
 def _alike(placing: Placing, owner: Any, place: Place, number: int, store: Store) -> list[Place]:
     """Creates pods of a workload that differ in their names alone."""
     labels = job_labels(owner) if isinstance(owner, Job) else {}
-    pod = completed_object(PODS, pod_from(owner, f"{place[2]}-new", labels), store)
-    created = []
+    workload = f"{place[0]} {place[1]}/{place[2]}"
+    pod = _admitted(placing, pod_from(owner, f"{place[2]}-new", labels), workload, store)
+    created: list[Place] = []
+    if pod is None:
+        return created
     for _ in range(number):
         name = placing.new_name(f"{place[2]}-", place[1])
         metadata = {**pod["metadata"], "name": name, "uid": f"{place[1]}/{name}"}
-        workload = f"{place[0]} {place[1]}/{place[2]}"
         created.append(placing.add({**pod, "metadata": metadata}, workload))
     return created
 
@@ -224,7 +239,7 @@ def _stateful_pods(
 ) -> list[Place]:
     """Creates the missing pods of the first `desired` ordinals, with their claims."""
     namespace = owner.metadata.namespace
-    created = []
+    created: list[Place] = []
     claims = {
         place[2]: read(document, PersistentVolumeClaim)
         for place, document in documents.every("PersistentVolumeClaim")
@@ -237,7 +252,10 @@ def _stateful_pods(
             if not isinstance(write, Create):
                 continue
             if write.document["kind"] == "Pod":
-                created.append(placing.add(completed_object(PODS, write.document, store), workload))
+                pod = _admitted(placing, write.document, workload, store)
+                if pod is None:
+                    return created
+                created.append(placing.add(pod, workload))
             else:
                 documents.put(completed_object(CLAIMS, write.document, store))
     return created
@@ -257,5 +275,7 @@ def _daemons(
         if isinstance(write, Create) and write.document["kind"] == "Pod":
             name = placing.new_name(f"{owner.metadata.name}-", owner.metadata.namespace)
             metadata = {**write.document["metadata"], "name": name}
-            pod = {**write.document, "metadata": metadata}
-            placing.add(completed_object(PODS, pod, store), workload)
+            pod = _admitted(placing, {**write.document, "metadata": metadata}, workload, store)
+            if pod is None:
+                return
+            placing.add(pod, workload)

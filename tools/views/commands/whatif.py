@@ -185,6 +185,13 @@ def show(result: Result, top: int, console: Console) -> None:
             console,
         )
     _table(
+        "workloads that get no pods",
+        ("workload", "because"),
+        [(of.workload, of.reason) for of in result.refused],
+        top,
+        console,
+    )
+    _table(
         "lost",
         ("pod", "from", "because"),
         [(of.pod, of.node, of.reason) for of in result.lost],

@@ -280,6 +280,7 @@ function sections(result) {
   return [
     ...section("Lost", ["pod", "from", "why", "in step"], result.lost.map((of) => [of.pod, of.node, of.reason, when(of.step)])),
     ...pending("Stay pending", false),
+    ...section("Workloads that get no pods", ["workload", "why", "in step"], result.refused.map((of) => [of.workload, of.reason, when(of.step)])),
     ...section("Moved or evicted", ["pod", "from", "to", "replaced by", "why"], moved),
     ...section("Deleted", ["pod", "workload", "from", "in step"], result.deleted.map((of) => [of.pod, of.workload, of.node || "pending", when(of.step)])),
     ...section("Placed", ["pod", "workload", "node", "in step", "note"], placed),

@@ -481,3 +481,50 @@ def test_a_cluster_without_pods_has_none_that_has_a_node(folder: Path) -> None:
     (folder / "cluster.yaml").write_text(nodes)
     answer = tried("drain node-1")
     assert (answer["conclusion"], answer["hurts"]) == ("there are no pods: 0 placed", False)
+
+
+def test_a_workload_whose_pods_admission_refuses_is_told_and_stops_nothing(folder: Path) -> None:
+    runtime = "priorityClassName: high\n      runtimeClassName: gone"
+    refused = WEB.replace("priorityClassName: high", runtime)
+    why = 'pod rejected: RuntimeClass "gone" not found'
+    (folder / "cluster.yaml").write_text(f"{CLUSTER}---{refused}")
+    answer = tried("drain node-1")
+    (without,) = answer["withoutPods"]
+    assert (without["workload"], without["pod"], without["node"]) == (
+        "Deployment default/web",
+        "",
+        "",
+    )
+    (before,) = answer["refused"]
+    assert (before["workload"], before["step"], answer["hurts"]) == (
+        "Deployment default/web",
+        0,
+        False,
+    )
+    assert why in before["reason"]
+    assert tried(code=1)["conclusion"] == "1 workload gets no pods: 0 placed"
+    (folder / "cluster.yaml").write_text(CLUSTER)
+    for kind in ("Deployment", "StatefulSet", "DaemonSet", "Job"):
+        text = refused.replace("kind: Deployment", f"kind: {kind}")
+        if kind == "Job":
+            text = text.replace("apps/v1", "batch/v1").replace("replicas: 3", "parallelism: 3")
+            text = text.replace("  selector: {matchLabels: {app: web}}\n", "")
+            text = text.replace("containers:", "restartPolicy: Never\n      containers:")
+        if kind == "DaemonSet":
+            text = text.replace("  replicas: 3\n", "")
+        (folder / "refused.yaml").write_text(text)
+        answer = tried("apply refused.yaml", "cordon node-1", code=1)
+        assert answer["conclusion"] == "1 workload gets no pods: 0 placed", kind
+        (of,) = answer["refused"]
+        assert (of["workload"], of["step"]) == (f"{kind} default/web", 1)
+        assert why in of["reason"]
+    shown = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "apply refused.yaml"]).stdout
+    assert "workloads that get no pods" in shown
+
+
+def test_a_file_with_a_space_in_its_name_goes_into_quotes(folder: Path) -> None:
+    (folder / "my web.yaml").write_text(WEB)
+    result = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "apply my web.yaml"])
+    assert result.exit_code == 2
+    assert "expected 'apply FILE'; a name with spaces goes into quotes" in result.stderr
+    assert len(tried("apply 'my web.yaml'", code=1)["placed"]) == 3
