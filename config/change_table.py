@@ -7,4 +7,5 @@ berth's own: they cannot be set, and follow from the version.
 from __future__ import annotations
 
 TABLE = """
+ResizeFootprint 1.37 kubernetes#140047
 """

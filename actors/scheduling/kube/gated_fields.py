@@ -1,6 +1,6 @@
-"""The parts of a pod that count only with a feature gate.
+"""The parts of a pod that count only with a feature gate, or as a version of Kubernetes says.
 
-They are dropped as soon as a pod is read, so that no other code has to check the gates.
+They are dropped or marked as soon as a pod is read, so that no other code has to check the gates.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from .core import Pod, PodSpec, PodStatus
+from .requests import resized_at_once
 from .taints import COMPARISONS
 
 
@@ -19,12 +20,17 @@ class GatedFields:
         self._pod_level_status = gates["InPlacePodLevelResourcesVerticalScaling"]
         self._comparisons = gates["TaintTolerationComparisonOperators"]
         self._spread_label_keys = gates["MatchLabelKeysInPodTopologySpread"]
+        self._resized_at_once = gates["ResizeFootprint"]
 
     def drop(self, pod: Pod) -> Pod:
-        """Returns the pod without the parts whose gates are off."""
+        """Returns the pod without the parts whose gates are off, with a ResizedAtOnce status if
+        ResizeFootprint is on.
+        """
         spec, status = self._spec(pod.spec), pod.status
         if not self._pod_level_status:
             status = _without_resize(status)
+        if self._resized_at_once:
+            status = resized_at_once(status)
         if spec is pod.spec and status is pod.status:
             return pod
         return replace(pod, spec=spec, status=status)

@@ -3,8 +3,9 @@
 Containers run together. Init containers run before them, one at a time, beside the sidecars started
 so far. A pod therefore needs the larger of the two sums. Pod-level requests replace the sum for
 cpu, memory and huge pages; overhead is added. While a pod is resized in place, the largest of three
-amounts counts: the one in its spec, the one that its node allocated, and the one in effect. Amounts
-are added up exactly and rounded up once. Mirrors component-helpers' PodRequests.
+amounts counts: the one in its spec, the one that its node allocated, and the one in effect; of each
+container, or, if the status is ResizedAtOnce, of the sum. Amounts are added up exactly and rounded
+up once. Mirrors component-helpers' PodRequests.
 """
 
 from __future__ import annotations
@@ -27,9 +28,24 @@ Amounts = dict[str, int]
 _RESIZE = own(
     PodStatus, "container_statuses", "init_container_statuses", "resources", "allocated_resources"
 )
+_ALLOCATED = own(PodStatus, "allocated_resources")
+_STATUS = own(PodStatus, *PodStatus.__struct_fields__)
 DEFAULT_CPU_MILLI = 100
 DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
 DEFAULT_NANOS = {"cpu": DEFAULT_CPU_MILLI * 10**6, "memory": DEFAULT_MEMORY_BYTES * 10**9}
+
+
+class ResizedAtOnce(PodStatus, frozen=True, kw_only=True):
+    """The status of a pod whose containers are all resized at once, or none is: the pod needs the
+    largest of three sums, and not the sum of the largest amounts. The change ResizeFootprint.
+    """
+
+
+def resized_at_once(status: PodStatus) -> PodStatus:
+    """Returns the status of a pod of which the node has reported the resources as such a status."""
+    if not reports_resources(status):
+        return status
+    return ResizedAtOnce(**dict(zip(PodStatus.__struct_fields__, _STATUS(status), strict=True)))
 
 
 def pod_requests(
@@ -46,9 +62,14 @@ def pod_requests(
     does not request a resource. Raises QuantityError.
     """
     infeasible = status and resize_is_infeasible(pod)
-    total = _containers(pod, defaults or {}, infeasible=infeasible, status=status)
+    if status and isinstance(pod.status, ResizedAtOnce):
+        total = _largest_sum_of_states(pod, defaults or {}, infeasible=infeasible)
+        pod_level_of = _pod_level_at_once
+    else:
+        total = _containers(pod, defaults or {}, infeasible=infeasible, status=status)
+        pod_level_of = _pod_level
     if pod_level and _has_pod_level_requests(pod):
-        total.update(_pod_level(pod, infeasible=infeasible, status=status))
+        total.update(pod_level_of(pod, infeasible=infeasible, status=status))
     _add(total, _nanos(pod.spec.overhead))
     return {
         name: clamp_amount(-(-amount // (10**6 if name == "cpu" else 10**9)))
@@ -127,6 +148,38 @@ def _containers(
     return _largest_sum(pod.spec, requested, of_init)
 
 
+def _largest_sum_of_states(pod: Pod, defaults: Mapping[str, int], *, infeasible: bool) -> Amounts:
+    """Returns for each resource the largest of what the spec requests, what the node allocated, and
+    what is in effect. The node reports the latter two for the pod, or else for its containers.
+    """
+    status = pod.status
+    reported = (*status.init_container_statuses, *status.container_statuses)
+    statuses = {container.name: container for container in reported}
+
+    def requested(container: Container) -> Amounts:
+        return {**defaults, **_nanos(container.resources.requests)}
+
+    def allocated(container: Container) -> Amounts:
+        state = statuses.get(container.name)
+        if state is not None and state.allocated_resources:
+            return {**defaults, **_nanos(state.allocated_resources)}
+        return dict(defaults) if infeasible else requested(container)
+
+    def in_effect(container: Container) -> Amounts:
+        state = statuses.get(container.name)
+        if state is not None and state.resources is not None and state.resources.requests:
+            return {**defaults, **_nanos(state.resources.requests)}
+        return allocated(container)
+
+    largest: Amounts = {} if infeasible else _largest_sum(pod.spec, requested, requested)
+    whole = status.resources
+    if whole is not None and whole.requests and status.allocated_resources:
+        return _largest(largest, whole.requests, status.allocated_resources)
+    _raise_to(largest, _largest_sum(pod.spec, in_effect, in_effect))
+    _raise_to(largest, _largest_sum(pod.spec, allocated, allocated))
+    return largest
+
+
 def _largest_sum(
     spec: PodSpec,
     amounts_of: Callable[[Container], Amounts],
@@ -166,6 +219,19 @@ def _pod_level(pod: Pod, *, infeasible: bool, status: bool) -> Amounts:
     return {n: a for n, a in amounts.items() if _counts_at_pod_level(n)}
 
 
+def _pod_level_at_once(pod: Pod, *, infeasible: bool, status: bool) -> Amounts:
+    """Returns the pod's own requests for a status that is ResizedAtOnce. Those that only the status
+    names count too; what it lacks is left to the containers.
+    """
+    assert pod.spec.resources is not None
+    assert status
+    amounts = _nanos(pod.spec.resources.requests)
+    if pod.status.resources is not None:
+        actuated, allocated = pod.status.resources.requests, pod.status.allocated_resources
+        amounts = _largest({} if infeasible else amounts, actuated, allocated)
+    return {n: a for n, a in amounts.items() if _counts_at_pod_level(n)}
+
+
 def _in_effect(
     container: Container, status: ContainerStatus | None, *, infeasible: bool
 ) -> Amounts:
@@ -182,6 +248,16 @@ def _largest(amounts: Amounts, *others: ResourceList) -> Amounts:
     for other in others:
         _raise_to(largest, _nanos(other))
     return largest
+
+
+def reports_resources(status: PodStatus) -> bool:
+    """True if a status has resources for the pod that may differ from those of the spec."""
+    return bool(
+        status.container_statuses
+        or status.init_container_statuses
+        or status.resources
+        or _ALLOCATED(status)
+    )
 
 
 def resize_of(pod: Pod) -> tuple[object, ...]:

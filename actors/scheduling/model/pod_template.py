@@ -19,12 +19,12 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from ..kube.core import PersistentVolumeClaimVolumeSource, Pod, PodSpec, PodStatus, Volume
+from ..kube.core import PersistentVolumeClaimVolumeSource, Pod, PodSpec, Volume
 from ..kube.csi_translation import in_tree_plugin
 from ..kube.devices import may_be_devices
 from ..kube.labels import SelectorError
 from ..kube.meta import ObjectMeta, own
-from ..kube.requests import nonzero_requests, pod_requests, resize_of
+from ..kube.requests import nonzero_requests, pod_requests, reports_resources, resize_of
 from ..kube.taints import Tolerations
 from .affinity_terms import AffinityTerms, terms_of
 from .interner import LONGEST
@@ -44,7 +44,6 @@ _LEFT_OUT = ("node_name", "volumes", "resource_claims")
 _FIELDS_BUT_CLAIMS = own(
     PodSpec, *(name for name in PodSpec.__struct_fields__ if name not in _LEFT_OUT)
 )
-_ALLOCATED = own(PodStatus, "allocated_resources")
 _LABELS = own(ObjectMeta, "labels", "annotations")
 _OF_METADATA = own(ObjectMeta, "namespace", "labels", "annotations")
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=dict)
@@ -162,7 +161,7 @@ class PodTemplate:
     @cached_property
     def spec_requests(self) -> Mapping[str, int]:
         """The requests that NodeResourcesFit compares with nodes. They ignore the status."""
-        if not _is_resized(self._pod):
+        if not reports_resources(self._pod.status):
             return self.requests
         return MappingProxyType(pod_requests(self._pod, status=False))
 
@@ -178,7 +177,7 @@ class PodTemplate:
     @cached_property
     def scoring_requests(self) -> tuple[int, int]:
         """`nonzero` without the status and the pod's own `spec.resources`."""
-        if self._pod.spec.resources is None and not _is_resized(self._pod):
+        if self._pod.spec.resources is None and not reports_resources(self._pod.status):
             return self.nonzero
         return nonzero_requests(self._pod, pod_level=False, status=False)
 
@@ -429,8 +428,8 @@ def same_template(pod: Pod, other: Pod) -> bool:
     return (
         mine.namespace == theirs.namespace
         and bool(_LABELS(mine) == _LABELS(theirs))
-        and not _is_resized(pod)
-        and not _is_resized(other)
+        and not reports_resources(pod.status)
+        and not reports_resources(other.status)
         and (pod.spec is other.spec or _same_spec(pod.spec, other.spec))
     )
 
@@ -473,17 +472,6 @@ def _kinds_of_claims(spec: PodSpec) -> tuple[tuple[str, bool], ...]:
     return tuple((claim.name, claim.resource_claim_name is None) for claim in spec.resource_claims)
 
 
-def _is_resized(pod: Pod) -> bool:
-    """True if the status has other resources for the pod than the spec."""
-    status = pod.status
-    return bool(
-        status.container_statuses
-        or status.init_container_statuses
-        or status.resources
-        or _ALLOCATED(status)
-    )
-
-
 def spec_key(spec: PodSpec) -> bytes:
     """Returns a spec without its node, encoded: equal for equal specs."""
     return _ENCODER.encode(_SPEC_FIELDS(spec))
@@ -492,7 +480,7 @@ def spec_key(spec: PodSpec) -> bytes:
 def _encoded(pod: Pod) -> tuple[bytes, int]:
     """Returns the values by which templates differ, and how many bytes of them are of the spec."""
     fields: tuple[object, ...] = _OF_METADATA(pod.metadata)
-    if _is_resized(pod):
+    if reports_resources(pod.status):
         fields = (*fields, resize_of(pod))
     parts = (
         _FIELDS_BUT_CLAIMS(pod.spec),
