@@ -17,7 +17,7 @@ from berth.actors.wiring.glance import Glance
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..answers.feed.feed_source import Change, NodeGone, PodGone
-from ..answers.feed.rows import row_of_node, row_of_pod
+from ..answers.feed.rows import pod_rows, row_of_node
 from ..answers.feed.story import Story, as_pending, story_of
 from ..answers.feed.watched_rows import put_rows
 from ..cluster.controllers.embedded_access import EmbeddedAccess
@@ -60,7 +60,7 @@ class EmbeddedSource:
         pods = self._access.follow(PODS, dict).changes()
         async with anyio.create_task_group() as group:
             await group.start(put_rows, nodes, _name, row_of_node, NodeGone, put)
-            await put_rows(pods, _key, row_of_pod, PodGone, put)
+            await put_rows(pods, _key, pod_rows(self._gates), PodGone, put)
 
     async def story(self, namespace: str, name: str, *, decides: bool = True) -> Story | None:
         objects = await objects_of(self._access)

@@ -5,12 +5,13 @@ A row is an array on the wire, because a cluster has many; static/model.js names
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from berth.actors.scheduling.kube.core import FINISHED, Node, Pod
+from berth.actors.scheduling.kube.gated_fields import GatedFields
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.kube.quantity import milli_value, value
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
@@ -94,12 +95,19 @@ def row_of_node(document: Mapping[str, Any]) -> NodeRow | None:
         return None
 
 
-def row_of_pod(document: Mapping[str, Any]) -> PodRow | None:
-    """Returns the row of a pod's document, None if the pod cannot be read."""
-    try:
-        return pod_row(_POD.convert(document))
-    except UNREADABLE:
-        return None
+def pod_rows(gates: Mapping[str, bool]) -> Callable[[Mapping[str, Any]], PodRow | None]:
+    """Returns a function that makes the row of a pod's document, None if the pod cannot be read.
+    The gates say what a pod requests.
+    """
+    fields = GatedFields(gates)
+
+    def row_of_pod(document: Mapping[str, Any]) -> PodRow | None:
+        try:
+            return pod_row(fields.drop(_POD.convert(document)))
+        except UNREADABLE:
+            return None
+
+    return row_of_pod
 
 
 def workload_of(pod: Pod) -> str:

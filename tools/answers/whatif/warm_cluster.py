@@ -37,7 +37,7 @@ from ..explain.decider import Explainer
 from ..explain.document_cluster import decoded
 from ..feed.feed_source import Change
 from ..feed.poll import Look, follow
-from ..feed.rows import row_of_node, row_of_pod
+from ..feed.rows import pod_rows, row_of_node
 from ..feed.story import NOTHING_RECORDED, Story, undecided
 from .answer_process import AnswerProcess, StoryAsked
 from .question_refusals import RefusedError
@@ -196,7 +196,7 @@ class WarmSource:
             objects = await self._warm.objects()
             return objects.get(NODES, {}), objects.get(PODS, {})
 
-        await follow(look, row_of_node, row_of_pod, put, self._clock)
+        await follow(look, row_of_node, pod_rows(self._warm.feature_gates), put, self._clock)
 
     async def story(
         self, namespace: str, name: str, *, decides: bool = True

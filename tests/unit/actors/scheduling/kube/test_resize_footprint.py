@@ -97,7 +97,9 @@ INIT = {"name": "i", "resources": {"requests": {"cpu": "1"}}}
         (
             {
                 "spec": {"containers": [sized("a", "1")]},
-                "status": {"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "2"}}]},
+                "status": {
+                    "containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "2"}}]
+                },
             },
             1000,
             2000,

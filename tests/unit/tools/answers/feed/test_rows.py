@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.reading import Reader
-from berth.tools.answers.feed.rows import node_row, pod_row
+from berth.config.feature_gates import defaults_of
+from berth.config.versions import VERSIONS
+from berth.tools.answers.feed.rows import node_row, pod_row, pod_rows
 
 POD = {
     "metadata": {
@@ -37,6 +39,24 @@ def test_a_pod_has_its_deployment_its_requests_and_its_times() -> None:
     assert (row.key, row.node, row.workload) == ("shop/web-5d4-x", "node-1", "shop/web")
     assert row.requests == {"cpu": 250, "memory": 1 << 30, "pods": 1}
     assert (row.scheduled - row.created, row.priority, row.message) == (3.0, 7, "")
+
+
+def test_a_pod_that_is_resized_requests_what_the_version_counts() -> None:
+    reported = [
+        {"name": name, "resources": {"requests": {"cpu": cpu}}}
+        for name, cpu in (("a", 1), ("b", 5))
+    ]
+    containers = [
+        {"name": name, "resources": {"requests": {"cpu": cpu}}}
+        for name, cpu in (("a", 5), ("b", 1))
+    ]
+    document = {
+        "metadata": {"name": "p"},
+        "spec": {"containers": containers},
+        "status": {"containerStatuses": reported},
+    }
+    rows = [pod_rows(defaults_of(VERSIONS[minor]))(document) for minor in (36, 37)]
+    assert [row and row.requests["cpu"] for row in rows] == [10_000, 6000]
 
 
 def test_a_finished_pod_requests_nothing() -> None:
