@@ -37,7 +37,13 @@ from berth.actors.scheduling.framework.events import WILDCARD, Action, ClusterEv
 from berth.actors.scheduling.framework.questions import PAUSE
 from berth.actors.scheduling.kube.core import Namespace, Node, Pod, Service
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
-from berth.actors.scheduling.kube.storage import PersistentVolume, PersistentVolumeClaim
+from berth.actors.scheduling.kube.storage import (
+    CSIDriver,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of, rules_of
 from berth.config.types import KubeSchedulerConfiguration
@@ -203,6 +209,67 @@ def volumes(objects: int) -> Iterator[object]:
     yield from scene.decide(pod("p", volumes=[source]))
 
 
+LATE = "WaitForFirstConsumer"
+
+
+def waiting_for_volumes(scene: Scene, provisioner: str) -> Pod:
+    """Returns a pod whose claim waits for its first consumer."""
+    late = {"metadata": {"name": "s"}, "provisioner": provisioner, "volumeBindingMode": LATE}
+    scene.put(StorageClass, late)
+    claim = {
+        "metadata": {"name": "c", "namespace": "ns", "uid": "c"},
+        "spec": {
+            "storageClassName": "s",
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    scene.put(PersistentVolumeClaim, claim)
+    return pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+
+
+def odd_volumes(objects: int) -> Iterator[object]:
+    """a decision about a pod with a claim, when each new volume has 250 host names of its own"""
+    scene = Scene()
+    about = waiting_for_volumes(scene, "kubernetes.io/no-provisioner")
+    for number in range(objects):
+        terms = [
+            {"matchExpressions": [{"key": HOST, "operator": "In", "values": values}]}
+            for values in ([f"m{number}-{term}-{each}" for each in range(50)] for term in range(5))
+        ]
+        spec = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "s",
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+        }
+        document = {"metadata": {"name": f"v{number}"}, "spec": spec}
+        scene.put(PersistentVolume, document | {"status": {"phase": "Available"}})
+    yield None
+    yield from scene.decide(about)
+
+
+def odd_room(objects: int) -> Iterator[object]:
+    """a decision about a pod with a claim, when new room has 20 demands of its own each"""
+    scene = Scene()
+    about = waiting_for_volumes(scene, "d")
+    scene.put(CSIDriver, {"metadata": {"name": "d"}, "spec": {"storageCapacity": True}})
+    for number in range(objects):
+        expressions = [
+            {"key": f"k{key}", "operator": "NotIn", "values": [f"v{number}-{e}" for e in range(10)]}
+            for key in range(20)
+        ]
+        document = {
+            "metadata": {"name": f"r{number}", "namespace": "ns"},
+            "storageClassName": "s",
+            "capacity": "1Mi",
+            "nodeTopology": {"matchExpressions": expressions},
+        }
+        scene.put(CSIStorageCapacity, document)
+    yield None
+    yield from scene.decide(about)
+
+
 def label_event(objects: int) -> Iterator[object]:
     """a change of a pod's label, when pods with affinity are parked"""
     scene = Scene(1)
@@ -261,6 +328,8 @@ CASES: Mapping[str, Callable[[int], Iterator[object]]] = {
         namespaces,
         services,
         volumes,
+        odd_volumes,
+        odd_room,
         label_event,
         wake_all,
         flush,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -641,6 +642,16 @@ class History(RuleBasedStateMachine):
     )
     def decide_on_some(self, names: list[int], only: list[int]) -> None:
         self.decide(names, only)
+
+    @rule(
+        names=st.lists(st.integers(0, CLAIMS - 1), min_size=1, max_size=3),
+        parts=st.integers(0, 6),
+    )
+    def prepare_in_part(self, names: list[int], parts: int) -> None:
+        """An attempt that has no steps left for the rest."""
+        subject = as_pod(pod("p", *(of_claim(f"c{number}") for number in names)))
+        for _ in islice(self.indexes.follow(subject, self.cache.snapshot()), parts):
+            pass
 
     @invariant()
     def decide_on_all(self) -> None:

@@ -121,7 +121,7 @@ class Hook(Generic[A]):
         try:
             reply = self.call(attempt)
             if isinstance(reply, Generator):
-                reply = yield from _questions(reply)
+                reply = yield from questions_of(reply)
             answer: A = self.check(reply, attempt, self)
         except CRASHES as exception:
             raise self._failure(exception, record, started, attempt.info) from exception
@@ -213,7 +213,7 @@ def code_of(answer: object) -> Code:
             return Code.SUCCESS
 
 
-def _questions(steps: Generator[object, Answer, object]) -> Steps[object]:
+def questions_of(steps: Generator[object, Answer, object]) -> Steps[object]:
     """Passes a plugin's questions on. Raises WrongAnswerError for anything but a question to
     extenders.
     """

@@ -20,6 +20,7 @@ from ..framework.interface import (
     Plugin,
     PreBindPreFlightResult,
     PreEnqueuePlugin,
+    PreparingPlugin,
     QueueSortPlugin,
 )
 from ..framework.measuring import UNMEASURED, Record
@@ -31,11 +32,13 @@ from ..kube.kinds import type_of
 from ..kube.meta import HasMetadata, key
 from ..model.cluster_objects import UnlistedError
 from ..model.pod_info import PodInfo
+from ..model.snapshot import Snapshot
 from ..plugins.in_tree import IN_TREE
 from ..plugins.node_unreadable import NodeUnreadable
-from .answers import as_hint, as_keys, as_post_filtered, as_registrations, as_sort_key
+from .answers import as_hint, as_keys, as_post_filtered, as_registrations, as_sort_key, as_status
 from .failures import (
     BIND,
+    CRASHES,
     EVENTS_TO_REGISTER,
     PERMIT,
     POST_BIND,
@@ -43,15 +46,18 @@ from .failures import (
     PRE_BIND,
     PRE_BIND_PRE_FLIGHT,
     PRE_ENQUEUE,
+    PRE_FILTER,
     QUEUE_SORT,
     QUEUEING_HINT,
     RESERVE,
     ROLL_BACK,
     UNRESERVE,
     PluginError,
+    as_error,
+    failure_status,
     signed,
 )
-from .guard import Hook, IsCancelled, Points, guarded_call, hooks
+from .guard import Hook, IsCancelled, Points, guarded_call, hooks, questions_of
 from .rules import KEPT, Rules, rule_hooks
 from .statuses import as_binding, as_permitted, as_pre_flight, as_success, unchecked
 
@@ -103,6 +109,8 @@ class Profile(Rules):
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         every = {plugin.name: plugin for plugins in points.values() for plugin, _ in plugins}
         self.plugins: tuple[Plugin, ...] = tuple(every.values())
+        before = [plugin for plugin, _ in points.get("preFilter", ())]
+        self.preparing = [plugin for plugin in before if isinstance(plugin, PreparingPlugin)]
 
         sort = next(p for p, _ in points["queueSort"] if isinstance(p, QueueSortPlugin))
         # The queue needs a key: if the plugin fails, the pod gets the key of PrioritySort.
@@ -196,6 +204,18 @@ class Profile(Rules):
                     hinting(plugin, registration) for registration in registrations
                 )
         return registered
+
+    # ---------------------------------------------------------------------------- before PreFilter
+
+    def prepare(self, plugin: PreparingPlugin, info: PodInfo, snapshot: Snapshot) -> Steps[None]:
+        """Has a plugin bring up to date what it keeps. Raises PluginError."""
+        try:
+            status = as_status((yield from questions_of(plugin.prepare(info, snapshot))))
+        except CRASHES as exception:
+            problem = failure_status(plugin, PRE_FILTER, exception, pod=info.key)
+            raise PluginError(problem) from exception
+        if not status.ok:
+            raise PluginError(as_error(plugin, PRE_FILTER, status))
 
     # --------------------------------------------------------------------------- where no node fits
 

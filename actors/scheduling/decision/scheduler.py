@@ -69,6 +69,13 @@ class Scheduler:
         if observer is not None:
             observer.deciding(profile, info, snapshot, start, extended=extended)
         outcome: Outcome | None = None if len(snapshot) else Unfit(NO_NODES, frozenset())
+        if outcome is None:
+            try:
+                for plugin in profile.preparing:
+                    if plugin.prepares_for(info):
+                        yield from profile.prepare(plugin, info, snapshot)
+            except PluginError as failure:
+                outcome = DecisionFailure(failure.status)
         if outcome is None and self._recall is not None:
             remembered = self._recall.candidates_for(profile, info, snapshot, record)
             try:

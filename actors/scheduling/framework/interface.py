@@ -303,6 +303,23 @@ class PreFilterPlugin(Plugin):
         """
 
 
+class PreparingPlugin(PreFilterPlugin):
+    """A plugin that keeps what it has read of the cluster, and may have much to read anew. Before
+    PreFilter it reads that in parts, so that the other tasks of the process have their turns.
+    """
+
+    @abstractmethod
+    def prepares_for(self, info: PodInfo) -> bool:
+        """True if `prepare` may have something to do for the pod."""
+
+    @abstractmethod
+    def prepare(self, info: PodInfo, snapshot: Snapshot) -> Steps[Status]:
+        """Brings up to date what the other methods read; yields PAUSE now and then. Any status but
+        success ends the attempt as an error. The other methods must not rely on this call: a pod
+        is also decided without it.
+        """
+
+
 class FilterPlugin(Plugin):
     """A filter in the vector form. With `only_feasible`, it is not asked about nodes that earlier
     filters rejected, where its verdict does not count. Set it if verdicts are costly, or if the

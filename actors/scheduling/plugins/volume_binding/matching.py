@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_left, insort
-from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Sequence, Set
 
 import numpy as np
 
-from berth.plugin import Bools, NodeView
+from berth.plugin import Bools, Ints, NodeView, Snapshot
 
 from ...kube.claims import class_of
 from ...kube.core import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -25,6 +25,7 @@ from ...kube.volumes import VolumeRequest, is_for, size_of
 from ...model.cluster_objects import ClusterObjects
 from ...model.node_selection import NodeTerms
 from .label_numbers import NONE, LabelNumbers
+from .selected_nodes import SelectedNodes, Selection
 
 MOST_REQUESTS = 64
 # The size in billionths of a byte, and the name of a volume.
@@ -84,23 +85,74 @@ def _label_value(affinity: NodeSelector) -> tuple[str, str] | None:
     return requirement.key, requirement.values[0]
 
 
-class Matches:
-    """The available volumes that match one request, the smallest first, by their node affinity."""
+VOLUME_STEPS = 20  # to read a volume, or to sort it in
+# Values of a node affinity: so many are read in a step, and so many compared with labels.
+VALUES_READ, VALUES_COMPARED = 2, 4
 
-    def __init__(self, request: VolumeRequest) -> None:
+
+class Affinity:
+    """The node affinity of `volumes` available volumes: a label and its value, if it demands just
+    that, otherwise a selection.
+    """
+
+    __slots__ = ("demand", "selection", "selector", "volumes")
+
+    def __init__(self, selector: NodeSelector, selected: SelectedNodes) -> None:
+        self.selector = selector
+        self.volumes = 0
+        self.demand = _label_value(selector)
+        self.selection: Selection | None = None
+        if self.demand is None:
+            terms = selector.node_selector_terms
+            labels = dict.fromkeys(r.key for term in terms for r in term.match_expressions)
+            match = NodeTerms([(term, 1) for term in terms]).match
+            self.selection = selected.add(match, [*labels], _values(selector) // VALUES_COMPARED)
+
+
+def _values(selector: NodeSelector) -> int:
+    """Returns the number of values in a selector."""
+    return sum(len(r.values) for t in selector.node_selector_terms for r in t.match_expressions)
+
+
+class Matches:
+    """The available volumes that match one request, the smallest first, by their node affinity.
+
+    `candidates` are volumes of the class that `follow` still has to sort in.
+    """
+
+    def __init__(
+        self,
+        request: VolumeRequest,
+        selected: SelectedNodes,
+        candidates: dict[str, tuple[PersistentVolume, Affinity | None]],
+    ) -> None:
         self.request = request
-        self._place_of: dict[str, tuple[NodeSelector | None, Sized]] = {}
+        self._selected = selected
+        self._candidates = candidates
+        self._place_of: dict[str, tuple[Affinity | None, Sized]] = {}
         self._everywhere: list[Sized] = []
         self._by_label: dict[str, dict[str, list[Sized]]] = {}
         self._counts: dict[str, LabelNumbers] = {}  # how many volumes each value has
-        self._others: dict[NodeSelector, list[Sized]] = {}
+        self._others: dict[Selection, list[Sized]] = {}
+        # The volumes of `_others` with their slots, and where one of them can be used.
+        self._listed: tuple[list[list[Sized]], Ints] | None = None
+        self._anywhere: tuple[int, Bools] | None = None
 
-    def put(self, volume: PersistentVolume) -> None:
-        """Adds a volume if it matches. It must not be here yet."""
+    def follow(self) -> Iterator[int]:
+        """Sorts the candidates in. Yields the steps after each."""
+        while self._candidates:
+            name = next(iter(self._candidates))
+            self.put(*self._candidates[name])
+            yield VOLUME_STEPS
+
+    def put(self, volume: PersistentVolume, affinity: Affinity | None) -> None:
+        """Adds a volume if it matches. It must not be here yet, except among the candidates."""
+        name = volume.metadata.name
+        self._candidates.pop(name, None)
         if not self.request.matches(volume):
             return
-        affinity, sized = node_affinity(volume), (size_of(volume), volume.metadata.name)
-        self._place_of[volume.metadata.name] = affinity, sized
+        sized = size_of(volume), name
+        self._place_of[name] = affinity, sized
         self._change(affinity, sized, added=True)
 
     @property
@@ -110,27 +162,29 @@ class Matches:
 
     def drop(self, name: str) -> None:
         """Removes a volume if it is here."""
+        self._candidates.pop(name, None)
         place = self._place_of.pop(name, None)
         if place is not None:
             self._change(*place, added=False)
 
-    def _change(self, affinity: NodeSelector | None, sized: Sized, *, added: bool) -> None:
-        demand = None if affinity is None else _label_value(affinity)
+    def _change(self, affinity: Affinity | None, sized: Sized, *, added: bool) -> None:
         if affinity is None:
             _change(self._everywhere, sized, added=added)
-        elif demand is not None:
-            label, value = demand
+        elif affinity.demand is not None:
+            label, value = affinity.demand
             volumes = self._by_label.setdefault(label, {}).setdefault(value, [])
             _change(volumes, sized, added=added)
             counts = self._counts.setdefault(label, LabelNumbers(label))
             counts.set(value, len(volumes) or NONE)
             if not volumes:
                 del self._by_label[label][value]
-        else:
-            volumes = self._others.setdefault(affinity, [])
+        elif affinity.selection is not None:
+            volumes = self._others.setdefault(affinity.selection, [])
             _change(volumes, sized, added=added)
+            if len(volumes) == int(added):  # a selection has come or gone
+                self._listed = self._anywhere = None
             if not volumes:
-                del self._others[affinity]
+                del self._others[affinity.selection]
 
     def usable_on(self, nodes: NodeView) -> Bools:
         """Returns bool[nodes.size]: the nodes that can use one of the volumes."""
@@ -140,14 +194,33 @@ class Matches:
         for counts in self._counts.values():
             if counts:
                 usable |= counts.of(nodes) > 0
-        for affinity in self._others:
-            usable |= allowed(affinity, nodes)
+        if self._others:
+            usable |= self._of_others(nodes.snapshot)[nodes.rows]
         return usable
 
-    def smallest(self, node: Node, excluded: Set[str]) -> str | None:
+    def _of_others(self, snapshot: Snapshot) -> Bools:
+        """Returns bool[rows]: the nodes that one of the selections selects."""
+        deque(self._selected.follow(snapshot), maxlen=0)
+        version = self._selected.version
+        if self._anywhere is None or self._anywhere[0] != version:
+            _, slots = self._list_others()
+            rows = self._selected.any_of(slots, len(snapshot.columns.pods))
+            self._anywhere = version, rows
+        return self._anywhere[1]
+
+    def _list_others(self) -> tuple[list[list[Sized]], Ints]:
+        if self._listed is None:
+            slots = np.array([selection.slot for selection in self._others], dtype=np.int64)
+            self._listed = [*self._others.values()], slots
+        return self._listed
+
+    def smallest(self, snapshot: Snapshot, row: int, excluded: Set[str]) -> str | None:
         """Returns the name of the smallest volume, except the `excluded` ones, that can be used on
-        the node; None if there is none. Of volumes of one size, the first by name is chosen.
+        the node of a row; None if there is none. Of volumes of one size, the first by name is
+        chosen.
         """
+        node = snapshot.columns.nodes[row]
+        assert node is not None
         labels = node.metadata.labels
         lists = [self._everywhere]
         lists += [
@@ -155,7 +228,10 @@ class Matches:
             for label, values in self._by_label.items()
             if labels.get(label) in values
         ]
-        lists += [volumes for affinity, volumes in self._others.items() if allows(affinity, node)]
+        if self._others:
+            deque(self._selected.follow(snapshot), maxlen=0)
+            volumes, slots = self._list_others()
+            lists += [volumes[place] for place in self._selected.at(slots, row).tolist()]
         firsts = [next((pair for pair in each if pair[1] not in excluded), None) for each in lists]
         return min((pair for pair in firsts if pair is not None), default=(0, None))[1]
 
@@ -170,37 +246,63 @@ def _change(volumes: list[Sized], sized: Sized, *, added: bool) -> None:
 class Volumes:
     """The volumes of a cluster: the available ones by class, and those that name a claim.
 
-    Invariant: after `refresh` they equal the PersistentVolumes among the cluster's objects.
+    Invariant: after `follow` they equal the PersistentVolumes among the cluster's objects.
     """
 
     def __init__(self) -> None:
+        self.selected = SelectedNodes()
         self._objects: ClusterObjects | None = None
         self._version = 0
+        self._most_requests = MOST_REQUESTS
+        self._affinities: dict[NodeSelector, Affinity] = {}
         self._clear()
 
     def _clear(self) -> None:
-        self._available: dict[str, dict[str, PersistentVolume]] = defaultdict(dict)
+        self._changed: dict[str, None] = {}  # the volumes that `follow` still has to read
+        self._available: dict[str, dict[str, tuple[PersistentVolume, Affinity | None]]] = (
+            defaultdict(dict)
+        )
         self._reserved: dict[tuple[str, str], dict[str, PersistentVolume]] = defaultdict(dict)
         self._volumes: dict[str, PersistentVolume] = {}
         self._matches: dict[VolumeRequest, Matches] = {}
+        for affinity in self._affinities.values():
+            if affinity.selection is not None:
+                self.selected.drop(affinity.selection)
+        self._affinities = {}
+
+    def follow(self, objects: ClusterObjects) -> Iterator[int]:
+        """Takes in the volumes that changed since the last call. Yields the steps after each."""
+        log = objects.changes(PersistentVolume)
+        if self._objects is not objects or self._version != log.version:
+            changed = log.since(self._version) if self._objects is objects else None
+            if changed is None:
+                names = [volume.metadata.name for volume in objects.every(PersistentVolume)]
+                self._clear()
+            else:
+                names = [name for _, name in changed]
+            self._changed.update(dict.fromkeys(names))
+            self._objects, self._version = objects, log.version
+        while self._changed:
+            name = next(iter(self._changed))
+            volume = objects.get(PersistentVolume, name)
+            self._drop(name)
+            steps = VOLUME_STEPS if volume is None else self._put(volume)
+            del self._changed[name]
+            yield steps
+
+    def follow_all(self, snapshot: Snapshot, requests: Collection[VolumeRequest]) -> Iterator[int]:
+        """Brings the volumes up to date with the matches of these requests, and with the nodes that
+        can use them. Yields the steps after each part.
+        """
+        yield from self.follow(snapshot.objects)
+        self._most_requests = max(MOST_REQUESTS, len(requests))
+        for request in requests:
+            yield from self._matches_of(request).follow()
+        yield from self.selected.follow(snapshot)
 
     def refresh(self, objects: ClusterObjects) -> None:
-        """Takes in the volumes that changed since the last call."""
-        log = objects.changes(PersistentVolume)
-        changed: Iterable[tuple[str, str]] | None = None
-        if self._objects is objects:
-            if self._version == log.version:
-                return
-            changed = log.since(self._version)
-        if changed is None:
-            self._clear()
-            changed = [("", volume.metadata.name) for volume in objects.every(PersistentVolume)]
-        self._objects, self._version = objects, log.version
-        for _, name in changed:
-            self._drop(name)
-            volume = objects.get(PersistentVolume, name)
-            if volume is not None:
-                self._put(volume)
+        """Takes in the volumes that changed since the last call, without a pause."""
+        deque(self.follow(objects), maxlen=0)
 
     def reserved(self, claim: PersistentVolumeClaim) -> Sequence[PersistentVolume]:
         """Returns the volumes that name this claim, by name, without those that name the uid of an
@@ -211,27 +313,43 @@ class Volumes:
 
     def matches(self, request: VolumeRequest) -> Matches:
         """Returns the available volumes that match; they are kept up to date from now on."""
+        matches = self._matches_of(request)
+        deque(matches.follow(), maxlen=0)
+        return matches
+
+    def _matches_of(self, request: VolumeRequest) -> Matches:
+        """Returns the matches of a request, of which some may still have to be sorted in."""
         matches = self._matches.pop(request, None)
         if matches is None:
-            matches = Matches(request)
-            for volume in self._available.get(request.storage_class, {}).values():
-                matches.put(volume)
-            if len(self._matches) >= MOST_REQUESTS:
+            available = self._available.get(request.storage_class, {})
+            matches = Matches(request, self.selected, dict(available))
+            while len(self._matches) >= self._most_requests:
                 del self._matches[next(iter(self._matches))]
         self._matches[request] = matches
         return matches
 
-    def _put(self, volume: PersistentVolume) -> None:
+    def _put(self, volume: PersistentVolume) -> int:
+        """Adds a volume; returns the steps."""
         name, claim = volume.metadata.name, volume.spec.claim_ref
         self._volumes[name] = volume
         if claim is not None:
             self._reserved[claim.namespace, claim.name][name] = volume
         elif volume.status.phase == "Available" and volume.metadata.deletion_timestamp is None:
             storage_class = class_of(volume)
-            self._available[storage_class][name] = volume
+            selector = node_affinity(volume)
+            affinity = None
+            if selector is not None:
+                affinity = self._affinities.get(selector)
+                if affinity is None:
+                    affinity = self._affinities[selector] = Affinity(selector, self.selected)
+                affinity.volumes += 1
+            self._available[storage_class][name] = volume, affinity
             for matches in self._matches.values():
                 if matches.request.storage_class == storage_class:
-                    matches.put(volume)
+                    matches.put(volume, affinity)
+            values = 0 if selector is None else _values(selector)
+            return VOLUME_STEPS * (1 + len(self._matches)) + values // VALUES_READ
+        return VOLUME_STEPS
 
     def _drop(self, name: str) -> None:
         volume = self._volumes.pop(name, None)
@@ -243,6 +361,16 @@ class Volumes:
             del named[name]
             if not named:
                 del self._reserved[claim.namespace, claim.name]
-        elif self._available[class_of(volume)].pop(name, None) is not None:
-            for matches in self._matches.values():
-                matches.drop(name)
+            return
+        available = self._available[class_of(volume)].pop(name, None)
+        if available is None:
+            return
+        for matches in self._matches.values():
+            matches.drop(name)
+        affinity = available[1]
+        if affinity is not None:
+            affinity.volumes -= 1
+            if not affinity.volumes:
+                del self._affinities[affinity.selector]
+                if affinity.selection is not None:
+                    self.selected.drop(affinity.selection)

@@ -13,6 +13,7 @@ from berth.config.types import (
     described,
 )
 from berth.plugin import (
+    PAUSE,
     SKIP,
     SUCCESS,
     Action,
@@ -31,8 +32,8 @@ from berth.plugin import (
     PodInfo,
     PreBindPlugin,
     PreBindPreFlightResult,
-    PreFilterPlugin,
     PreFilterResult,
+    PreparingPlugin,
     PreScorePlugin,
     Registration,
     ReservePlugin,
@@ -41,6 +42,7 @@ from berth.plugin import (
     Snapshot,
     StateKey,
     Status,
+    Steps,
     Verdicts,
     error,
     read_args,
@@ -59,6 +61,7 @@ from ...kube.storage import (
     StorageClass,
 )
 from ..resource_args import ShapePoint, score_at, shape_problems
+from ..steps import STEPS_PER_SECOND, StepBudget
 from .binding import Binding, Reservation
 from .pod_volumes import (
     FAILED,
@@ -73,6 +76,7 @@ from .pod_volumes import (
 from .provisioning import largest_volume
 
 GATE = "StorageCapacityScoring"
+PART = STEPS_PER_SECOND // 100  # between two pauses
 # The emptier the storage of a node, the higher the score.
 DEFAULT_SHAPE = (ShapePoint(0, 10), ShapePoint(100, 0))
 
@@ -109,7 +113,7 @@ class VolumeBindingArgs(PluginArgs, frozen=True, rename="camel", forbid_unknown_
 
 
 class VolumeBinding(
-    PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin
+    PreparingPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin
 ):
     """The plugin. It needs PreFilter at every other extension point, as kube-scheduler's plugin
     does.
@@ -134,8 +138,25 @@ class VolumeBinding(
         self._shape = arguments.shape
         self._binding = Binding(handle, float(arguments.bind_timeout_seconds))
         self._indexes = VolumeIndexes()
+        self._budget = StepBudget(handle.now)
 
     # ------------------------------------------------------------------------------- in a decision
+
+    def prepares_for(self, info: PodInfo) -> bool:
+        return info.template.attaches
+
+    def prepare(self, info: PodInfo, snapshot: Snapshot) -> Steps[Status]:
+        """Reads the volumes and the room that changed, within the steps of the pod's namespace."""
+        left = self._budget.attempt(info.pod.metadata.namespace, STEPS_PER_SECOND)
+        since_pause = 0
+        for taken in self._indexes.follow(info.pod, snapshot):
+            if left.take(taken):
+                return error("timed out looking for volumes")
+            since_pause += taken
+            if since_pause > PART:
+                since_pause = 0
+                yield PAUSE
+        return SUCCESS
 
     def pre_filter(
         self, state: CycleState, info: PodInfo, snapshot: Snapshot

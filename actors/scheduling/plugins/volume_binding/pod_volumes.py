@@ -7,7 +7,7 @@ GetPodVolumeClaims and FindPodVolumes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 import msgspec
 import numpy as np
@@ -27,6 +27,7 @@ from ...kube.csi_translation import (
 from ...kube.labels import SelectorError
 from ...kube.storage import (
     WAIT_FOR_FIRST_CONSUMER,
+    CSIDriver,
     CSINode,
     CSIStorageCapacity,
     PersistentVolume,
@@ -34,7 +35,7 @@ from ...kube.storage import (
     StorageClass,
 )
 from ...kube.volumes import VolumeRequest, can_provision
-from ...model.cluster_objects import ClusterObjects
+from ...model.cluster_objects import ClusterObjects, UnlistedError
 from .matching import Volumes, allowed, allows, by_labels, node_affinity
 from .provisioning import Capacities, in_topology
 
@@ -202,6 +203,21 @@ class VolumeIndexes:
         self.volumes = Volumes()
         self.capacities = Capacities()
         self.migrated = MigratedNodes()
+
+    def follow(self, pod: Pod, snapshot: Snapshot) -> Iterator[int]:
+        """Brings up to date what a decision about the pod reads. Yields the steps (see ../steps.py)
+        after each part.
+        """
+        try:
+            claims = claims_of(pod, snapshot.objects)
+            if claims is None or not claims.delayed:
+                return
+            requests = [each.request for each in claims.delayed if each.request is not None]
+            yield from self.volumes.follow_all(snapshot, requests)
+            if any(_may_be_limited(each.claim, snapshot.objects) for each in claims.delayed):
+                yield from self.capacities.follow_all(snapshot)
+        except (ClaimProblem, VolumeError, UnlistedError):
+            return  # The decision meets the same, and says so.
 
 
 class PodVolumes:
@@ -390,11 +406,13 @@ class PodVolumes:
         """Returns the existing volumes for claims on a node, by the claim's place in `_by_size`."""
         taken: dict[int, PersistentVolume] = {}
         chosen: set[str] = set()
+        row = self._snapshot.columns.row_of[node.metadata.name]
         for i, delayed in enumerate(self._by_size()):
             assert delayed.request is not None
             volume = self.reserved_for(delayed, chosen)
             if volume is None:
-                name = self._indexes.volumes.matches(delayed.request).smallest(node, chosen)
+                matches = self._indexes.volumes.matches(delayed.request)
+                name = matches.smallest(self._snapshot, row, chosen)
                 volume = None if name is None else self._objects.get(PersistentVolume, name)
             elif not allows(node_affinity(volume), node):
                 volume = None
@@ -407,8 +425,17 @@ class PodVolumes:
         storage_class = self._objects.get(StorageClass, class_of(claim))
         assert storage_class is not None  # checked by `claims_of`
         return Provision(
-            claim, self._indexes.capacities.chosen(self._objects, storage_class, claim, node)
+            claim, self._indexes.capacities.chosen(self._snapshot, storage_class, claim, node)
         )
+
+
+def _may_be_limited(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bool:
+    """True if drivers may report how much room there is for a new volume."""
+    storage_class = objects.get(StorageClass, class_of(claim))
+    if storage_class is None:
+        return False
+    driver = objects.get(CSIDriver, storage_class.provisioner)
+    return driver is not None and bool(driver.spec.storage_capacity)
 
 
 def _nodes_of_affinity(affinity: NodeSelector | None, nodes: NodeView) -> Bools:

@@ -1,20 +1,23 @@
 """The nodes for which volumes of a class can be made, and the room for such volumes.
 
-The room that drivers report is sorted by the label values of its topology once, and again only when
-it changes. Mirrors checkVolumeProvisions and hasEnoughCapacity.
+The room that drivers report is sorted by the label values of its topology once, and again only what
+changes. Mirrors checkVolumeProvisions and hasEnoughCapacity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
 
-from berth.plugin import Bools, NodeView
+from berth.config.types import MAX_INT64
+from berth.plugin import Bools, Ints, NodeView, Snapshot
 
 from ...kube.core import Node
-from ...kube.labels import Selector, SelectorError, from_label_selector
+from ...kube.labels import Requirement, Selector, SelectorError, from_label_selector
 from ...kube.quantity import value
 from ...kube.storage import (
     CSIDriver,
@@ -26,6 +29,9 @@ from ...kube.storage import (
 from ...model.cluster_objects import ClusterObjects
 from ...model.node_selection import select_rows
 from .label_numbers import NONE, LabelNumbers
+from .selected_nodes import SelectedNodes, Selection
+
+MOST_SIZES = 64
 
 
 def in_topology(terms: Sequence[TopologySelectorTerm], nodes: NodeView) -> Bools | None:
@@ -51,40 +57,144 @@ class Room(msgspec.Struct, frozen=True):
     capacity: CSIStorageCapacity
 
 
-class _ClassRoom:
-    """The room for volumes of one class."""
+# Steps to read a report of room, and for each requirement in its topology; two values take one.
+ROOM_STEPS, REQUIREMENT_STEPS, VALUES_PER_STEP = 20, 4, 2
+# The namespace and the name of a CSIStorageCapacity.
+ObjectName = tuple[str, str]
 
-    def __init__(self, capacities: Sequence[CSIStorageCapacity]) -> None:
-        self.rooms: list[Room] = []
-        self._by_label: dict[str, LabelNumbers] = {}
-        self._others: list[Room] = []
-        most: dict[tuple[str, str], int] = {}
-        for capacity in capacities:
-            room = _room_of(capacity)
-            if room is None:
-                continue
-            self.rooms.append(room)
+
+class _ClassRoom:
+    """The room for volumes of one class, by the object that reports it."""
+
+    def __init__(self, selected: SelectedNodes) -> None:
+        self._selected = selected
+        self._rooms: dict[ObjectName, Room] = {}
+        # By label and value, the room of topologies that demand just that, with the largest one.
+        self._by_label: dict[str, dict[str, dict[ObjectName, Room]]] = {}
+        self._largest: dict[str, LabelNumbers] = {}
+        self._others: dict[ObjectName, tuple[Room, Selection]] = {}
+        self._listed: tuple[list[Room], Ints, Ints] | None = None  # the others: slots and limits
+        # By size, where one of the others is large enough.
+        self._enough: tuple[int, dict[int, Bools]] = (0, {})
+
+    @property
+    def rooms(self) -> Sequence[Room]:
+        """The room in the order of the objects' names."""
+        return [self._rooms[name] for name in sorted(self._rooms)]
+
+    def put(self, name: ObjectName, room: Room) -> None:
+        """Adds the room that an object reports; it must not be here yet."""
+        self._rooms[name] = room
+        demand = _label_value(room.topology)
+        if demand is None:
             demands = room.topology.requirements
-            if len(demands) == 1 and demands[0].operator == "In" and len(demands[0].values) == 1:
-                place = demands[0].key, demands[0].values[0]
-                most[place] = max(most.get(place, 0), room.limit)
-            else:
-                self._others.append(room)
-        for (label, text), limit in most.items():
-            self._by_label.setdefault(label, LabelNumbers(label)).set(text, limit)
+            labels = dict.fromkeys(each.key for each in demands)
+            match = partial(_match, demands)
+            self._others[name] = room, self._selected.add(match, [*labels], _steps(room.topology))
+            self._listed = None
+        else:
+            label, value = demand
+            self._by_label.setdefault(label, {}).setdefault(value, {})[name] = room
+            self._set_largest(label, value)
+
+    def drop(self, name: ObjectName) -> None:
+        """Removes what an object reported, if it is here."""
+        room = self._rooms.pop(name, None)
+        if room is None:
+            return
+        demand = _label_value(room.topology)
+        if demand is None:
+            self._selected.drop(self._others.pop(name)[1])
+            self._listed = None
+        else:
+            label, value = demand
+            del self._by_label[label][value][name]
+            self._set_largest(label, value)
+            if not self._by_label[label][value]:
+                del self._by_label[label][value]
+
+    def _set_largest(self, label: str, value: str) -> None:
+        limits = [room.limit for room in self._by_label[label][value].values()]
+        numbers = self._largest.setdefault(label, LabelNumbers(label))
+        numbers.set(value, max(limits, default=NONE))
 
     def has(self, size: int, nodes: NodeView) -> Bools:
+        """Returns bool[nodes.size]: the nodes with room for a volume of this size."""
         enough = np.zeros(nodes.size, dtype=np.bool_)
-        for limits in self._by_label.values():
+        for limits in self._largest.values():
             largest = limits.of(nodes)
             enough |= (largest >= size) & (largest != NONE)
-        for room in self._others:
-            if room.limit >= size:
-                here = np.ones(nodes.size, dtype=np.bool_)
-                for demand in room.topology.requirements:
-                    here &= select_rows(nodes, demand.key, demand.operator, demand.values)
-                enough |= here
+        if self._others:
+            enough |= self._of_others(size, nodes.snapshot)[nodes.rows]
         return enough
+
+    def _of_others(self, size: int, snapshot: Snapshot) -> Bools:
+        """Returns bool[rows]: the nodes with such room in a topology of several demands."""
+        _, slots, limits = self._list_others(snapshot)
+        version, by_size = self._enough
+        if version != self._selected.version or len(by_size) >= MOST_SIZES:
+            by_size = {}
+            self._enough = self._selected.version, by_size
+        rows = by_size.get(size)
+        if rows is None:
+            large = slots[limits >= size]
+            rows = by_size[size] = self._selected.any_of(large, len(snapshot.columns.pods))
+        return rows
+
+    def _list_others(self, snapshot: Snapshot) -> tuple[list[Room], Ints, Ints]:
+        deque(self._selected.follow(snapshot), maxlen=0)
+        if self._listed is None:
+            others = [self._others[name] for name in sorted(self._others)]
+            slots = np.array([selection.slot for _, selection in others], dtype=np.int64)
+            limits = np.array([min(room.limit, MAX_INT64) for room, _ in others], dtype=np.int64)
+            self._listed = [room for room, _ in others], slots, limits
+            self._enough = (0, {})
+        return self._listed
+
+    def first(self, size: int, snapshot: Snapshot, node: Node) -> Room | None:
+        """Returns the first room, by the name of its object, for a volume of this size on a node;
+        None if there is none.
+        """
+        rooms = [
+            room
+            for label, values in self._by_label.items()
+            for room in values.get(node.metadata.labels.get(label, ""), {}).values()
+            if label in node.metadata.labels
+        ]
+        if self._others:
+            others, slots, _ = self._list_others(snapshot)
+            row = snapshot.columns.row_of[node.metadata.name]
+            rooms += [others[place] for place in self._selected.at(slots, row).tolist()]
+        large = (room for room in rooms if room.limit >= size)
+        return min(large, key=lambda room: _name_of(room.capacity), default=None)
+
+
+def _match(demands: Sequence[Requirement], nodes: NodeView) -> Bools:
+    """Returns bool[nodes.size]: the nodes that meet all of these demands."""
+    here = np.ones(nodes.size, dtype=np.bool_)
+    for demand in demands:
+        here &= select_rows(nodes, demand.key, demand.operator, demand.values)
+    return here
+
+
+def _label_value(topology: Selector) -> tuple[str, str] | None:
+    """Returns a label and its value if the topology demands just that, otherwise None."""
+    if len(topology.requirements) != 1:
+        return None
+    (demand,) = topology.requirements
+    if demand.operator != "In" or len(demand.values) != 1:
+        return None
+    return demand.key, demand.values[0]
+
+
+def _steps(topology: Selector) -> int:
+    """Returns the steps to read a topology, or to ask nodes about it."""
+    values = sum(len(demand.values) for demand in topology.requirements)
+    return REQUIREMENT_STEPS * len(topology.requirements) + values // VALUES_PER_STEP
+
+
+def _name_of(capacity: CSIStorageCapacity) -> ObjectName:
+    return capacity.metadata.namespace, capacity.metadata.name
 
 
 def largest_volume(capacity: CSIStorageCapacity) -> int | None:
@@ -108,12 +218,63 @@ def _room_of(capacity: CSIStorageCapacity) -> Room | None:
 
 
 class Capacities:
-    """The room that CSI drivers report in CSIStorageCapacity objects."""
+    """The room that CSI drivers report in CSIStorageCapacity objects.
+
+    Invariant: after `follow` it is that of the CSIStorageCapacities among the cluster's objects.
+    """
 
     def __init__(self) -> None:
+        self._selected = SelectedNodes()
         self._objects: ClusterObjects | None = None
-        self._version = -1
+        self._version = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._selected = SelectedNodes()
+        self._changed: dict[ObjectName, None] = {}  # what `follow` still has to read
         self._classes: dict[str, _ClassRoom] = {}
+        self._class_of: dict[ObjectName, str] = {}
+
+    def follow(self, objects: ClusterObjects) -> Iterator[int]:
+        """Takes in the objects that changed since the last call. Yields the steps after each."""
+        log = objects.changes(CSIStorageCapacity)
+        if self._objects is not objects or self._version != log.version:
+            changed = log.since(self._version) if self._objects is objects else None
+            if changed is None:
+                names = [_name_of(capacity) for capacity in objects.every(CSIStorageCapacity)]
+                self._clear()
+            else:
+                names = [*changed]
+            self._changed.update(dict.fromkeys(names))
+            self._objects, self._version = objects, log.version
+        while self._changed:
+            name = next(iter(self._changed))
+            capacity = objects.get(CSIStorageCapacity, name[1], name[0])
+            steps = self._replace(name, capacity)
+            del self._changed[name]
+            yield steps
+
+    def follow_all(self, snapshot: Snapshot) -> Iterator[int]:
+        """Brings the room up to date, and the nodes that have it. Yields the steps after each
+        part.
+        """
+        yield from self.follow(snapshot.objects)
+        yield from self._selected.follow(snapshot)
+
+    def _replace(self, name: ObjectName, capacity: CSIStorageCapacity | None) -> int:
+        """Takes the present state of an object, None if it is gone; returns the steps."""
+        before = self._class_of.pop(name, None)
+        if before is not None:
+            self._classes[before].drop(name)
+        room = None if capacity is None else _room_of(capacity)
+        if room is None:
+            return ROOM_STEPS
+        storage_class = room.capacity.storage_class_name
+        self._class_of[name] = storage_class
+        if storage_class not in self._classes:
+            self._classes[storage_class] = _ClassRoom(self._selected)
+        self._classes[storage_class].put(name, room)
+        return ROOM_STEPS + _steps(room.topology)
 
     def enough(
         self,
@@ -130,7 +291,7 @@ class Capacities:
 
     def chosen(
         self,
-        objects: ClusterObjects,
+        snapshot: Snapshot,
         storage_class: StorageClass,
         claim: PersistentVolumeClaim,
         node: Node,
@@ -138,11 +299,12 @@ class Capacities:
         """Returns the first object that has enough room for the claim on the node; None if the room
         is not limited.
         """
-        size = value(claim.spec.resources.requests.get("storage", 0))
-        for room in self.reported(objects, storage_class, claim) or ():
-            if room.limit >= size and room.topology.matches(node.metadata.labels):
-                return room.capacity
-        return None
+        of_class = self._room(snapshot.objects, storage_class, claim)
+        if of_class is None:
+            return None
+        size = value(claim.spec.resources.requests["storage"])
+        room = of_class.first(size, snapshot, node)
+        return None if room is None else room.capacity
 
     def reported(
         self, objects: ClusterObjects, storage_class: StorageClass, claim: PersistentVolumeClaim
@@ -160,13 +322,8 @@ class Capacities:
         driver = objects.get(CSIDriver, storage_class.provisioner)
         if driver is None or not driver.spec.storage_capacity:
             return None
-        version = objects.version(CSIStorageCapacity)
-        if self._objects is not objects or self._version != version:
-            self._objects, self._version, self._classes = objects, version, {}
+        deque(self.follow(objects), maxlen=0)
         name = storage_class.metadata.name
-        room = self._classes.get(name)
-        if room is None:
-            reports = [c for c in objects.every(CSIStorageCapacity) if c.storage_class_name == name]
-            reports.sort(key=lambda report: (report.metadata.namespace, report.metadata.name))
-            room = self._classes[name] = _ClassRoom(reports)
-        return room
+        if name not in self._classes:
+            self._classes[name] = _ClassRoom(self._selected)
+        return self._classes[name]
