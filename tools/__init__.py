@@ -46,6 +46,7 @@ Where to find what.
     explain's suggestion is proven     answers/explain/changes/proof_search.py, in world.py
     a change is tried and undone       answers/explain/tried_cluster.py
     a what-if is tried                 answers/whatif/trial.py
+    what a verb of a what-if does      answers/whatif/verbs.py: VERBS
     a what-if's drain asks the budgets answers/whatif/tried_budgets.py
     the page's feed is made            answers/feed/feed.py
     the page is served                 views/page/page.py, by page_server.py

@@ -27,8 +27,18 @@ from berth.tools.answers.explain.decision import Decision, Preemption
 from berth.tools.bench.measure import Result
 from berth.tools.views.commands.serve import serve
 from berth.tools.views.commands.sweep import sweep
-from tests.docs import flag_tables, rule_tables
-from tests.docs.blocks import BENCH, EXPLAIN, PAGES, PLUGINS, PREEMPTION, ROOT, Block, blocks
+from tests.docs import flag_tables, rule_tables, verb_table
+from tests.docs.blocks import (
+    BENCH,
+    EXPLAIN,
+    PAGES,
+    PLUGINS,
+    PREEMPTION,
+    ROOT,
+    WHATIF,
+    Block,
+    blocks,
+)
 from tests.kit.handle import NoApi
 
 README, CONFIGURATION = ROOT / "README.md", ROOT / "docs/configuration.md"
@@ -114,6 +124,10 @@ def test_every_flag_exists(page: Path) -> None:
 
 def test_the_tables_of_flags_are_those_of_run() -> None:
     assert flag_tables.tables() in CONFIGURATION.read_text(), "run python -m tests.docs.refresh"
+
+
+def test_the_table_of_steps_is_that_of_the_verbs() -> None:
+    assert verb_table.table() in WHATIF.read_text(), "run python -m tests.docs.refresh"
 
 
 def test_the_options_of_bench_and_their_defaults() -> None:

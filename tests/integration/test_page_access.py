@@ -19,6 +19,7 @@ from berth.tools.answers.whatif.answer_process import Answered
 from berth.tools.answers.whatif.conclusion import Kept, Pending, Result, Returned, WithoutPods
 from berth.tools.answers.whatif.fullness import Fullness, NodeChange
 from berth.tools.answers.whatif.placement import Deleted, Evicted, Lost, Placed
+from berth.tools.answers.whatif.verbs import OFFERED
 from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from tests.integration.test_page import MESSAGE, browsing, filled, served
 from tests.kit.programs import needs
@@ -94,7 +95,7 @@ async def test_axe_finds_nothing_serious(
 ) -> None:
     viewport = {"width": width, "height": 800}
     async with (
-        served(filled(6, 12), acts=nothing, asks=WhatIfs(Canned(), WEIGHTS)) as url,
+        served(filled(6, 12), acts=nothing, asks=WhatIfs(Canned(), WEIGHTS, OFFERED)) as url,
         browsing(browser, viewport=viewport, color_scheme=scheme) as page,
     ):
         for view, text in VIEWS.items():

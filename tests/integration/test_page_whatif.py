@@ -15,6 +15,7 @@ from berth.config.load import from_mapping
 from berth.tools.answers.feed.node_actions import act
 from berth.tools.answers.whatif.listed_cluster import ListedCluster
 from berth.tools.answers.whatif.real_steps import RealSteps
+from berth.tools.answers.whatif.verbs import OFFERED
 from berth.tools.answers.whatif.weights import weights_of
 from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
@@ -82,7 +83,9 @@ async def toy() -> AsyncIterator[str]:
         access, FilledSource().glance, nothing_recorded, configuration, DEFAULTS
     )
     asks = WhatIfs(
-        ListedCluster(access, configuration, DEFAULTS), weights_of(configuration, DEFAULTS)
+        ListedCluster(access, configuration, DEFAULTS),
+        weights_of(configuration, DEFAULTS),
+        OFFERED,
     )
     acts, does = partial(act, access), RealSteps(access).respond
     async with served(source, acts=acts, asks=asks, does=does) as url:

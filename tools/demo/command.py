@@ -39,6 +39,7 @@ from ..answers.terminal.options import exit_with, manifest_options
 from ..answers.terminal.signal_end import cancel_at_signal
 from ..answers.whatif.listed_cluster import ListedCluster
 from ..answers.whatif.real_steps import RealSteps
+from ..answers.whatif.verbs import OFFERED
 from ..answers.whatif.weights import weights_of
 from ..answers.whatif.whatif_endpoint import WhatIfs
 from ..cluster.apiserver.app import serve
@@ -349,6 +350,7 @@ async def _run(settings: DemoSettings) -> Summary:
         asks = WhatIfs(
             ListedCluster(access, configuration, settings.gates),
             weights_of(configuration, settings.gates),
+            OFFERED,
         )
         hosts = settings.allowed_hosts
         acts, does = partial(act, access), RealSteps(access).respond

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 Weights = Mapping[str, Mapping[str, int]]
+
+
+class OfferedVerb(msgspec.Struct, frozen=True):
+    """A verb of what-ifs: its form, its title, and the labels of fields that have others elsewhere.
+    Unless it is `real`, it can only be tried, and is no step to choose.
+    """
+
+    form: str
+    title: str
+    labels: dict[str, str]
+    real: bool
+
+
+Verbs = Sequence[OfferedVerb]
 
 
 class Offers(msgspec.Struct, frozen=True):
@@ -14,7 +28,7 @@ class Offers(msgspec.Struct, frozen=True):
 
     With `acts` nodes can be changed, with `asks` what-ifs can be asked, with `does` their steps can
     be taken for real. `schedules` is False without a scheduler. `weights` are the weights of score
-    plugins, by profile.
+    plugins, by profile, and `verbs` the verbs of what-ifs.
     """
 
     token: str = ""
@@ -23,3 +37,4 @@ class Offers(msgspec.Struct, frozen=True):
     does: bool = False
     schedules: bool = True
     weights: Weights = {}
+    verbs: Verbs = ()

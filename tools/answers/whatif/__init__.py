@@ -1,6 +1,7 @@
 """What if: steps of change are tried on a copy of a cluster, and the pending pods decided.
 
-steps, trial         the steps, and how one after another is tried
+steps, verbs         the steps, and what each verb does
+trial                tries one step after another
 tried_*              the copy: its documents and its budgets
 placement            decides the pending pods
 question, conclusion a question in JSON, and its answer

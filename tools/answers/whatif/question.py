@@ -15,9 +15,10 @@ from berth.config.fields import path_first
 from .conclusion import Result
 from .placement import TooLongError
 from .question_refusals import Refusal, RefusedError
-from .steps import StepError, Written, steps_of
+from .steps import StepError, Written
 from .trial import result_of
 from .tried_documents import Documents
+from .verbs import steps_of
 
 MOST_SECONDS = 10.0
 MOST_STEPS = 1000

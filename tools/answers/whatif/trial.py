@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from operator import itemgetter
-from typing import Any
+from typing import Protocol
 
-import msgspec
-
-from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.decision.registry import RegistryError
-from berth.actors.scheduling.kube.core import Taint as NodeTaint
-from berth.actors.scheduling.kube.core import Toleration
-from berth.actors.scheduling.kube.taints import tolerates_any
 from berth.actors.scheduling.model.pod_template import PodTemplate
-from berth.config.load import ConfigError, from_mapping
+from berth.config.load import ConfigError
+from berth.config.types import KubeSchedulerConfiguration
 
 from ...kubernetes.api.store import Store
-from ...kubernetes.api.types.api_documents import Place, controller_in, place_of
+from ...kubernetes.api.types.api_documents import Place, place_of
 from ...kubernetes.api.writes.evictions import stays_in_drain
 from ..explain.asks.node_asks import asks_of
 from ..explain.cluster_source import SourceError, completed_objects
@@ -27,18 +22,8 @@ from ..explain.decision_report import conclusion, sentence_of
 from ..explain.on_node import on_node
 from ..explain.pinned_pods import waits_for_volume
 from ..explain.pod_claims import without_template
-from ..explain.subject import Subject, standing
-from ..manifests.manifest_files import paths_of
-from ..manifests.manifests import (
-    STRICT,
-    Findings,
-    Manifest,
-    ManifestError,
-    Reading,
-    read,
-    read_objects,
-    read_text,
-)
+from ..explain.subject import standing
+from ..manifests.manifests import STRICT, Findings, Manifest, Reading
 from .conclusion import (
     WAITING,
     Kept,
@@ -52,11 +37,10 @@ from .conclusion import (
 )
 from .fullness import changed
 from .placement import Placing
-from .steps import Content, Step, StepError, taint_of, tainted
+from .steps import StepError
 from .tried_budgets import budgets_against_eviction
 from .tried_documents import Document, Documents
-from .weights import weighed
-from .workload_pods import KINDS, add_like, first_pod, reconcile, scaled
+from .workload_pods import KINDS, first_pod, reconcile
 
 MOST_EXPLAINED = 300  # decisions about pods that stay pending
 SCRATCH_LOST = (
@@ -64,9 +48,15 @@ SCRATCH_LOST = (
 )
 
 
+class TriedStep(Protocol):
+    def change(self, trial: Trial) -> None:
+        """Changes the cluster. Raises SourceError, ConfigError or RegistryError."""
+        ...
+
+
 def result_of(
     documents: Documents,
-    steps: Sequence[Step],
+    steps: Sequence[TriedStep],
     seed: int = 0,
     namespace: str = "default",
     until: float = inf,
@@ -80,7 +70,7 @@ def result_of(
     of time.monotonic. Unless `every_node`, the result has only the nodes that change. Raises
     StepError, SourceError, or TooLongError.
     """
-    trial = _Trial(documents, Placing(documents, seed, until), namespace, reading)
+    trial = Trial(documents, Placing(documents, seed, until), namespace, reading)
     placing = trial.placing
     try:
         trial.create_first_pods()
@@ -91,7 +81,7 @@ def result_of(
             placing.check()
             placing.step = number
             try:
-                trial.take(step)
+                step.change(trial)
             except (SourceError, ConfigError, RegistryError) as problem:
                 raise StepError(number, problem) from None
             placing.settle()
@@ -131,15 +121,17 @@ def result_of(
     )
 
 
-class _Trial:
+class Trial:
+    """A trial that goes on, with the pods that drains have listed."""
+
     def __init__(
         self, documents: Documents, placing: Placing, namespace: str, reading: Reading
     ) -> None:
         self.documents = documents
         self.placing = placing
-        self._reading = reading
-        self._namespace = namespace
-        self._drained: dict[str, dict[Place, str]] = {}  # node: uids of the pods to evict
+        self.reading = reading
+        self.namespace = namespace
+        self.drained: dict[str, dict[Place, str]] = {}  # node: uids of the pods to evict
         self._first_pods: list[tuple[Place, int, Place | None]] = []
 
     def create_first_pods(self) -> None:
@@ -181,14 +173,14 @@ class _Trial:
         """Returns the pods that came to a node after its drain began."""
         return [
             Returned(f"{place[1]}/{place[2]}", name)
-            for name, listed in self._drained.items()
+            for name, listed in self.drained.items()
             for place, uid in self._drainable(name).items()
             if listed.get(place) != uid
         ]
 
     def _to_drain(self) -> Iterator[tuple[str, Place]]:
         """Yields the pods that drains have listed and that are still on their nodes."""
-        for name, listed in self._drained.items():
+        for name, listed in self.drained.items():
             if listed:
                 present = self._drainable(name)
                 yield from ((name, at) for at, uid in listed.items() if present.get(at) == uid)
@@ -196,136 +188,28 @@ class _Trial:
     def _drainable(self, name: str) -> dict[Place, str]:
         """Returns the uids of the pods on a node, but for those that each node has."""
         uids = {}
-        for place in self._pods_on(name):
+        for place in self.pods_on(name):
             self.placing.check()
             pod = self.documents.at(place)
             if not stays_in_drain(pod):
                 uids[place] = pod["metadata"].get("uid", "")
         return uids
 
-    def take(self, step: Step) -> None:
-        """Changes the cluster by a step. Raises SourceError."""
-        match step.verb, step.words:
-            case "add", (_, like):
-                self._add(step.number, like)
-            case "remove", (name,):
-                self._remove(name)
-            case ("drain" | "cordon" | "uncordon") as verb, (name,):
-                self._cordon(name, verb)
-            case "taint", (name, taint):
-                self._taint(name, taint)
-            case "apply", path:
-                self._apply(step.content, path)
-            case "scale", (workload, _):
-                self._scale(workload, step.number)
-            case "delete", (name,):
-                subject = Subject.parse(name, self._namespace)
-                place = "Pod", subject.namespace, subject.name
-                if controller_in(self.documents.at(place)) is None:
-                    self.placing.delete(place)
-                else:
-                    self.placing.evict(place, "deleted", node_stays=True)
-            case "priority", (name, _):
-                place = "PriorityClass", "", name
-                self.documents.put({**self.documents.at(place), "value": step.number})
-            case "weight", (name, _):
-                weighed_so = weighed(self.documents.configuration, name, step.number)
-                self.documents.configure(weighed_so)
-                self.placing.configured()
-            case "configure", path:
-                content = step.content
-                self.documents.configure(
-                    load_file(path[0]) if content is None else from_mapping(content.configure)
-                )
-                self.placing.configured()
-            case _:
-                raise AssertionError(step)
-
-    def _node(self, name: str) -> Document:
+    def node(self, name: str) -> Document:
         return self.documents.at(("Node", "", name))
 
-    def _add(self, number: int, like: str) -> None:
-        self._node(like)
-        self.placing.create(number, "nodes")
-        add_like(self.documents, like, number, self.placing.check)
-
-    def _remove(self, name: str) -> None:
-        self._node(name)
-        self._drained.pop(name, None)
-        for place in self._pods_on(name):
-            self.placing.evict(place, f"{name} is removed")
-        self.documents.remove(("Node", "", name))
-
-    def _cordon(self, name: str, verb: str) -> None:
-        """Cordons a node, or opens it again, which ends a drain."""
-        node = self._node(name)
-        spec = {k: v for k, v in (node.get("spec") or {}).items() if k != "unschedulable"}
-        spec |= {} if verb == "uncordon" else {"unschedulable": True}
-        self.documents.put({**node, "spec": spec})
-        if verb == "uncordon":
-            self._drained.pop(name, None)
-        if verb == "drain":
-            self._drained[name] = self._drainable(name)
-            self.drain_on()
-
-    def _pods_on(self, name: str) -> list[Place]:
+    def pods_on(self, name: str) -> list[Place]:
         return sorted(self.documents.pods_on(name))
 
-    def _taint(self, name: str, text: str) -> None:
-        node = self._node(name)
-        taint, added = taint_of(text)
-        spec = dict(node.get("spec") or {})
-        taints = tainted(spec.get("taints") or (), taint, added=added)
-        self.documents.put({**node, "spec": {**spec, "taints": taints}})
-        if not added:
-            self._create_daemons()
-        if added and taint.effect == "NoExecute":
-            self._evict_intolerant(name, taint)
+    def drain(self, name: str) -> None:
+        """Lists the pods of a node that go, and evicts those that may go now."""
+        self.drained[name] = self._drainable(name)
+        self.drain_on()
 
-    def _create_daemons(self) -> None:
-        """Creates the pods of DaemonSets that a node can take now."""
-        store = self.documents.classes()
-        for place, _ in self.documents.every("DaemonSet"):
-            reconcile(self.documents, self.placing, place, store)
-
-    def _evict_intolerant(self, name: str, taint: NodeTaint) -> None:
-        """Evicts pods in the order in which their tolerations of a taint end. As in Kubernetes, the
-        first toleration of a pod that matches the taint counts.
-        """
-        leaving: list[tuple[int, Place]] = []
-        for place in self._pods_on(name):
-            tolerations: Any = (self.documents.at(place)["spec"]).get("tolerations") or ()
-            matching = (
-                toleration.get("tolerationSeconds")
-                for toleration in tolerations
-                if tolerates_any([msgspec.convert(toleration, Toleration)], taint)
-            )
-            seconds = next(matching, 0)
-            if seconds is not None:
-                leaving.append((max(seconds, 0), place))
-        for seconds, place in sorted(leaving):
-            after = f", tolerated for {seconds} seconds" if seconds else ""
-            self.placing.evict(place, f"{name} is tainted with {taint.key}:NoExecute{after}")
-
-    def _apply(self, content: Content | None, paths: tuple[str, ...]) -> None:
-        try:
-            if content is None:
-                files = [file for path in paths for file in paths_of(path)]
-                manifests = read(files, reading=self._reading)
-            elif content.manifests is not None:
-                manifests = read_text(content.manifests.encode(), "manifests")
-            else:
-                manifests = read_objects(content.apply or (), "apply")
-        except ManifestError as problem:
-            raise SourceError(str(problem)) from None
-        apply(self.documents, self.placing, manifests.objects, manifests.findings)
-
-    def _scale(self, name: str, number: int) -> None:
-        place, field = scaled(name, self._namespace)
-        document = self.documents.at(place)
-        self.documents.put({**document, "spec": {**document["spec"], field: number}})
-        store = self.documents.classes()
-        reconcile(self.documents, self.placing, place, store)
+    def configure(self, configuration: KubeSchedulerConfiguration) -> None:
+        """Decides by another configuration from now on."""
+        self.documents.configure(configuration)
+        self.placing.configured()
 
 
 def apply(

@@ -25,7 +25,7 @@ from berth.actors.server.site import Page
 from berth.actors.wiring.view import View
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..feed.offers import Weights
+from ..feed.offers import Verbs, Weights
 from .answer_process import Answered, AnswerProcess, Objects
 from .question_refusals import Arrivals, RefusedError, Turns
 
@@ -79,11 +79,15 @@ class WhatIfs:
     """The answers at /whatif and /whatif/schema.
 
     One question is answered after another. If MOST_AT_ONCE questions wait or are being answered,
-    further ones are refused. `weights` are the weights of score plugins, by profile.
+    further ones are refused. `weights` are the weights of score plugins, by profile; `verbs` are
+    the verbs that a page offers.
     """
 
-    def __init__(self, cluster: AskedCluster, weights: Weights | None = None) -> None:
+    def __init__(
+        self, cluster: AskedCluster, weights: Weights | None = None, verbs: Verbs = ()
+    ) -> None:
         self.weights = weights or {}
+        self.verbs = verbs
         self._cluster = cluster
         self._arrivals = Arrivals()
         self._turns = Turns()

@@ -32,6 +32,7 @@ from ...answers.terminal.options import (
 from ...answers.terminal.signal_end import signals_that_end
 from ...answers.whatif.answer_process import AnswerProcess
 from ...answers.whatif.question_refusals import RefusedError
+from ...answers.whatif.verbs import OFFERED
 from ...answers.whatif.warm_cluster import Document, WarmCluster, WarmSource
 from ...answers.whatif.weights import weights_of
 from ...answers.whatif.whatif_endpoint import WhatIfs
@@ -145,7 +146,7 @@ async def serving(
         beside, clock = AnswerProcess(warm), SystemClock()
         with suppress(RefusedError):  # Who asks is told of it.
             await beside.ask(NO_STEPS)  # Nobody waits until the cluster is read.
-        whatifs = WhatIfs(beside, weights_of(configuration, gates))
+        whatifs = WhatIfs(beside, weights_of(configuration, gates), OFFERED)
         source = WarmSource(warm, beside, clock)
         feed = Feed(source, clock)
         page = ClusterPage(source, feed, asks=whatifs)

@@ -27,9 +27,10 @@ from ...answers.terminal.sheet import Sheet
 from ...answers.whatif.conclusion import WAITING, Result
 from ...answers.whatif.fullness import Fullness, NodeChange
 from ...answers.whatif.start_cluster import cluster_of
-from ...answers.whatif.steps import StepError, from_file, sentence_of, steps_of
+from ...answers.whatif.steps import StepError, from_file, sentence_of
 from ...answers.whatif.trial import result_of
 from ...answers.whatif.tried_documents import Documents
+from ...answers.whatif.verbs import VERBS, steps_of
 from .cluster_options import cluster_options
 
 
@@ -56,6 +57,11 @@ class _Command(click.Command):
 
             return sweep.make_context(f"{info_name} sweep", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Steps"):
+            formatter.write_dl([(verb.form, verb.help) for verb in VERBS.values()])
+        super().format_options(ctx, formatter)
 
     def invoke(self, ctx: click.Context) -> Any:
         return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
@@ -104,15 +110,6 @@ def whatif(
     nodes are. Nothing is written to the cluster. The exit code is 0 if the steps hurt no pod, 1 if
     pods are lost or newly pending, and 2 if the question cannot be answered. Without steps it is 1
     if pods stay pending.
-
-    \b
-    Steps:
-      "add NUMBER like NODE"   "remove NODE"    "drain NODE"
-      "cordon NODE"            "uncordon NODE"  "taint NODE KEY[=VALUE]:EFFECT[-]"
-      "apply FILE"             "scale KIND/NAME NUMBER"
-      "delete [NAMESPACE/]POD" "priority CLASS NUMBER"
-      "weight [PROFILE/]PLUGIN NUMBER"
-      "configure FILE"         (another scheduler configuration)
 
     \b
     berth whatif "drain node-1"

@@ -66,6 +66,7 @@ class ClusterPage:
             does is not None,
             source.schedules,
             {} if asks is None else asks.weights,
+            () if asks is None else asks.verbs,
         )
 
     async def show(self, request: Request) -> Answer:

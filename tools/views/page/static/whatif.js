@@ -8,24 +8,11 @@ import { linkTo, sentence, title, wordsOf } from "./steps.js";
 const MOST_ROWS = 200;
 const MOST_NAMES = 500; // of nodes or pods to choose from
 const DRAGGED = 250; // milliseconds after which a weight counts as set
-const NODE = ["node", "Node", "nodes"];
-// The verbs, with the fields of each: its name, its label, and the names to choose from.
-const VERBS = {
-  drain: [NODE], remove: [NODE], cordon: [NODE], uncordon: [NODE],
-  taint: [NODE, ["taint", "Taint", "taints"]],
-  add: [["number", "Number", "", 1], ["node", "Like node", "nodes"]],
-  scale: [["workload", "Workload", "workloads"], ["number", "Replicas", "", 1]],
-  delete: [["pod", "Pod", "pods"]],
-  apply: [["manifests", "Manifests"]],
+// The fields for the words in capitals of a verb's form: the name, the label, and the names to choose from, or a number.
+const FIELDS = {
+  NODE: ["node", "Node", "nodes"], "KEY[=VALUE]:EFFECT[-]": ["taint", "Taint", "taints"], NUMBER: ["number", "Number", "", 1],
+  "KIND/NAME": ["workload", "Workload", "workloads"], "[NAMESPACE/]POD": ["pod", "Pod", "pods"], FILE: ["manifests", "Manifests"],
 };
-const WORDS = {
-  add: ({ number, node }) => ["add", number, "like", node],
-  scale: ({ workload, number }) => ["scale", workload, number],
-  taint: ({ node, taint }) => ["taint", node, taint],
-};
-const TITLES = { add: "add nodes", apply: "apply manifests", delete: "delete a pod", scale: "scale", drain: "drain", remove: "remove",
-  cordon: "cordon", uncordon: "uncordon", taint: "taint" };
-const TRIED = ["weight", "priority", "configure"]; // steps that cannot be taken for real
 const kept = { steps: [], result: null, problem: null };
 
 export class WhatIfView {
@@ -41,13 +28,18 @@ export class WhatIfView {
     if (steps.length) this.ask();
     offers().then((offered) => {
       this.offered = offered;
+      this.verbs = Object.fromEntries((offered.verbs ?? []).map((of) => [of.form.split(" ")[0], { ...of, words: of.form.split(" ") }]));
+      this.verb.append(...Object.entries(this.verbs).filter(([, { real }]) => real).map(([verb, of]) => h("option", { value: verb }, of.title)));
+      this.verb.value = "drain";
+      this.fields();
       this.weigh();
       this.list();
     });
   }
 
   build() {
-    this.verb = h("select", { onchange: () => this.fields() }, Object.keys(VERBS).map((verb) => h("option", { value: verb }, TITLES[verb])));
+    this.verbs = {};
+    this.verb = h("select", { onchange: () => this.fields() });
     this.places = h("span", { class: "places" });
     this.adding = h("form", { class: "tools", "aria-label": "Add a step", onsubmit: (event) => { event.preventDefault(); this.add(); } },
       h("label", {}, h("span", {}, "Step"), this.verb), this.places, h("button", { type: "submit" }, "Add step"));
@@ -69,13 +61,14 @@ export class WhatIfView {
       h("p", { class: "hint" }, "Steps are tried on a copy of the cluster; nothing changes."),
       this.adding, this.weighing, this.steps, h("div", { class: "tools" }, this.asks, this.clears, this.reals),
       this.wrong, this.said, this.answer, Object.values(this.names));
-    this.fields();
   }
 
   // The fields of the verb that is chosen.
   fields(values = {}) {
     this.inputs = {};
-    this.places.replaceChildren(...VERBS[this.verb.value].map(([name, label, names, number]) => {
+    const { words = [], labels } = this.verbs[this.verb.value] ?? {};
+    this.places.replaceChildren(...words.filter((word) => FIELDS[word]).map((word) => {
+      const [name, label, names, number] = FIELDS[word];
       const input = name === "manifests"
         ? h("textarea", { rows: 8, cols: 60, required: true, spellcheck: "false", placeholder: "apiVersion: v1\nkind: Pod\n…" })
         : h("input", number ? { type: "number", min: 0, value: number, required: true }
@@ -84,7 +77,7 @@ export class WhatIfView {
       if (values[name] !== undefined) input.value = values[name];
       input.addEventListener("focus", () => this.choose(names));
       this.inputs[name] = input;
-      return h("label", { class: name }, h("span", {}, label), input);
+      return h("label", { class: name }, h("span", {}, labels[word] ?? label), input);
     }));
   }
 
@@ -103,7 +96,7 @@ export class WhatIfView {
     const verb = this.verb.value;
     const values = Object.fromEntries(Object.entries(this.inputs).map(([name, input]) => [name, input.value]));
     const step = verb === "apply" ? { manifests: values.manifests }
-      : sentence(...(WORDS[verb]?.(values) ?? [verb, ...Object.values(values)]));
+      : sentence(...this.verbs[verb].words.map((word) => (FIELDS[word] ? values[FIELDS[word][0]] : word)));
     kept.steps.push(step);
     for (const input of Object.values(this.inputs)) if (input.type !== "number") input.value = "";
     this.changed();
@@ -132,7 +125,7 @@ export class WhatIfView {
       h("button", { type: "button", "aria-label": `Remove step ${index + 1}`, onclick: () => this.drop(index) }, "×"))));
     this.steps.hidden = !kept.steps.length;
     this.reals.hidden = !this.offered?.does || !kept.steps.length;
-    this.reals.disabled = kept.steps.some((step) => TRIED.includes(wordsOf(step)[0]));
+    this.reals.disabled = kept.steps.some((step) => this.verbs[wordsOf(step)[0]]?.real === false);
     this.reals.title = this.reals.disabled ? "Weights, priorities and configurations are only tried." : "";
   }
 

@@ -1,0 +1,18 @@
+"""The table of steps in the documentation, made from the verbs of what-ifs."""
+
+from __future__ import annotations
+
+from berth.tools.answers.whatif.verbs import VERBS
+from tests.docs.blocks import WHATIF
+
+FIRST = "| step | what it does |\n| --- | --- |\n"
+
+
+def table() -> str:
+    rows = (f"| `{verb.form}` | {verb.help} |\n" for verb in VERBS.values())
+    return f"{FIRST}{''.join(rows)}\n"
+
+
+def refresh() -> None:
+    before, _, rest = WHATIF.read_text().partition(FIRST)
+    WHATIF.write_text(f"{before}{table()}{rest.partition(chr(10) * 2)[2]}")
