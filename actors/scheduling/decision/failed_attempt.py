@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +9,7 @@ from ..framework.post_filter import FailedAttempt, Rng
 from ..framework.status import Code, Status
 from ..framework.verdicts import Diagnosis
 from ..model.cluster_objects import UnlistedError
+from ..model.derived import derived_once
 from ..model.lent import lent, sealed
 from ..model.pod_info import PodInfo
 from ..model.pod_template import PodTemplate
@@ -48,7 +47,7 @@ class Attempt(FailedAttempt):
         self._evaluation = evaluation
         self._failures = 0
 
-    @cached_property
+    @derived_once
     def codes(self) -> NDArray[np.int8]:
         columns, diagnosis = self.snapshot.columns, self._evaluation.diagnosis
         if diagnosis is None:
@@ -65,7 +64,7 @@ class Attempt(FailedAttempt):
     def row_by_row(self) -> bool:
         return self._rules.filters_row_by_row(self.state)
 
-    @cached_property
+    @derived_once
     def seen_by(self) -> PodTemplate | None:
         return self._rules.seen_by(self.state, self.info)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Protocol
 
 import msgspec
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kube.meta import HasMetadata
+from ..model.derived import derived_once
 from ..model.lent import sealed
 from ..model.pod_info import PodInfo
 from ..model.pod_template import PodTemplate
@@ -122,7 +122,7 @@ class FailedAttempt(ABC):
         objects that are not listed.
         """
 
-    @cached_property
+    @derived_once
     def helped(self) -> Bools:
         """bool[nodes], in the node tree's order: True where evictions may make room for the pod."""
         return sealed(np.asarray(self.codes == _UNSCHEDULABLE))

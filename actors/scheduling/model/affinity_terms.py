@@ -7,13 +7,13 @@ of a thousand replicas are counted as one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from functools import cached_property
 
 import msgspec
 
 from ..kube.core import Pod, PodAffinity, PodAffinityTerm
 from ..kube.labels import EVERYTHING, NOTHING, Selector, from_label_selector
 from ..kube.selector_index import SelectorIndex
+from .derived import derived_once
 from .term_lookup import NO_WEIGHTS, Scope, TermLookup, TermNumbers, bounded_weight
 
 NO_LABELS: Mapping[str, str] = {}
@@ -123,7 +123,7 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
             return int(term.scope.may_cover(namespace) and term.selector.matches(labels))
         return self._lookup.number_that_may_match(namespace, labels)
 
-    @cached_property
+    @derived_once
     def _lookup(self) -> TermLookup:
         selectors: dict[Selector, int] = {}
         scopes: dict[Scope, int] = {}

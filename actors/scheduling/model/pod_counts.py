@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from functools import cached_property
 from typing import TypeVar
 
 import msgspec
@@ -22,6 +21,7 @@ from ..kube.labels import Selector, SelectorError
 from ..kube.selector_index import MAX_SCANNED
 from .affinity_terms import NO_LABELS, AffinityTerm, TermWeights, with_weight_one
 from .counted_index import ANYWHERE, CountedIndex, Place, places_of
+from .derived import derived_once
 from .label_column import LabelColumn
 from .lent import lent
 from .many_terms import NO_CARRIED_TERMS, CarriedTerms, ManyTerms
@@ -65,7 +65,7 @@ class CountedPods(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
             == len(self.terms)
         )
 
-    @cached_property
+    @derived_once
     def _matching_terms(self) -> TermWeights:
         """Terms that weigh a pod by the number of terms that match it, for any topology."""
         return with_weight_one(

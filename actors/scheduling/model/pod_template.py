@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -27,6 +26,7 @@ from ..kube.meta import ObjectMeta, own
 from ..kube.requests import nonzero_requests, pod_requests, reports_resources, resize_of
 from ..kube.taints import Tolerations
 from .affinity_terms import AffinityTerms, terms_of
+from .derived import derived_once
 from .interner import LONGEST
 from .latest import Latest
 from .many_terms import (
@@ -44,7 +44,6 @@ _LEFT_OUT = ("node_name", "volumes", "resource_claims")
 _FIELDS_BUT_CLAIMS = own(
     PodSpec, *(name for name in PodSpec.__struct_fields__ if name not in _LEFT_OUT)
 )
-_LABELS = own(ObjectMeta, "labels", "annotations")
 _OF_METADATA = own(ObjectMeta, "namespace", "labels", "annotations")
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=dict)
 LARGE = 1 << 14  # bytes of what scheduling reads of a pod; most pods have a few hundred
@@ -132,12 +131,12 @@ class PodTemplate:
         self._signature = Signature(hash(encoded), size, len(encoded))
         return self._signature
 
-    @cached_property
+    @derived_once
     def is_large(self) -> bool:
         """True if the pods may take long to decide about."""
         return (self._signature or self._sign()).size > LARGE
 
-    @cached_property
+    @derived_once
     def is_heavy(self) -> bool:
         """True if few such templates should be kept without pods."""
         return (self._signature or self._sign()).total > LONGEST
@@ -146,26 +145,26 @@ class PodTemplate:
         """True if a pod is certainly of this template."""
         return same_template(self._pod, pod)
 
-    @cached_property
+    @derived_once
     def requests(self) -> Mapping[str, int]:
         return MappingProxyType(self._requests)
 
-    @cached_property
+    @derived_once
     def _requests(self) -> Mapping[str, int]:
         return pod_requests(self._pod)
 
-    @cached_property
+    @derived_once
     def nonzero(self) -> tuple[int, int]:
         return nonzero_requests(self._pod)
 
-    @cached_property
+    @derived_once
     def spec_requests(self) -> Mapping[str, int]:
         """The requests that NodeResourcesFit compares with nodes. They ignore the status."""
         if not reports_resources(self._pod.status):
             return self.requests
         return MappingProxyType(pod_requests(self._pod, status=False))
 
-    @cached_property
+    @derived_once
     def container_requests(self) -> Mapping[str, int]:
         """`spec_requests` without the pod's own `spec.resources`, which NodeResourcesFit's scores
         ignore.
@@ -174,18 +173,18 @@ class PodTemplate:
             return self.spec_requests
         return MappingProxyType(pod_requests(self._pod, pod_level=False, status=False))
 
-    @cached_property
+    @derived_once
     def scoring_requests(self) -> tuple[int, int]:
         """`nonzero` without the status and the pod's own `spec.resources`."""
         if self._pod.spec.resources is None and not reports_resources(self._pod.status):
             return self.nonzero
         return nonzero_requests(self._pod, pod_level=False, status=False)
 
-    @cached_property
+    @derived_once
     def tolerations(self) -> Tolerations:
         return Tolerations(self._pod.spec.tolerations)
 
-    @cached_property
+    @derived_once
     def affinity_terms(self) -> AffinityTerms:
         """The affinity terms of the pods. Raises SelectorError."""
         return terms_of(self._pod)
@@ -195,7 +194,7 @@ class PodTemplate:
         """The affinity terms of the pods, for other pods. Raises SelectorError."""
         return NO_CARRIED_TERMS if self._pod.spec.affinity is None else self._carried_terms
 
-    @cached_property
+    @derived_once
     def _carried_terms(self) -> CarriedTerms:
         if has_many_terms(self._pod):
             return many_terms_of(self._pod)
@@ -207,12 +206,12 @@ class PodTemplate:
             with suppress(SelectorError):
                 _ = self.carried_terms
 
-    @cached_property
+    @derived_once
     def group(self) -> GroupKey:
         """The group of the pods that do not terminate."""
         return self._group(terminating=False)
 
-    @cached_property
+    @derived_once
     def terminating_group(self) -> GroupKey:
         return self._group(terminating=True)
 
@@ -220,12 +219,12 @@ class PodTemplate:
         metadata = self._pod.metadata
         return GroupKey(metadata.namespace, tuple(sorted(metadata.labels.items())), terminating)
 
-    @cached_property
+    @derived_once
     def names_claims(self) -> bool:
         """True if a volume names a PersistentVolumeClaim."""
         return any(v.persistent_volume_claim is not None for v in self._pod.spec.volumes)
 
-    @cached_property
+    @derived_once
     def most_volumes(self) -> int:
         """The most volumes that a pod can attach; UNKNOWN if some volumes do not belong to claims
         that the pod names.
@@ -234,46 +233,46 @@ class PodTemplate:
         others = any(v.ephemeral is not None or in_tree_plugin(v) for v in self._pod.spec.volumes)
         return UNKNOWN if others else named
 
-    @cached_property
+    @derived_once
     def attaches(self) -> bool:
         """True if a volume may be attached to the node."""
         return any(map(may_attach, self._pod.spec.volumes))
 
-    @cached_property
+    @derived_once
     def asks_devices(self) -> bool:
         """True if the pods have ResourceClaims, or request resources that devices may provide."""
         return bool(self._pod.spec.resource_claims) or any(
             amount and may_be_devices(name) for name, amount in self.requests.items()
         )
 
-    @cached_property
+    @derived_once
     def has_own_claims(self) -> bool:
         """True if a rule must look at the claims of each pod, for volumes or for devices."""
         return self.attaches or self.asks_devices
 
-    @cached_property
+    @derived_once
     def disks(self) -> tuple[Disk, ...]:
         """The disks of the volumes. An RBD image is a disk for each of its monitors: two images are
         the same if they have a monitor in common.
         """
         return tuple(disk for volume in self._pod.spec.volumes for disk in _disks_of(volume))
 
-    @cached_property
+    @derived_once
     def conflicting_disks(self) -> tuple[Disk, ...]:
         """The uses of disks by other pods with which the pods conflict."""
         return tuple(use for disk in self.disks for use in disk.conflicting)
 
-    @cached_property
+    @derived_once
     def values(self) -> Values:
         """The values that are counted when a pod comes to a node or leaves it."""
         return Values(self._requests, self.host_ports, self.disks)
 
-    @cached_property
+    @derived_once
     def excess(self) -> int:
         """The number of `values` beyond SMALL."""
         return max(len(self.requests) + len(self.host_ports) + len(self.disks) - SMALL, 0)
 
-    @cached_property
+    @derived_once
     def volumes_excess(self) -> int:
         """The number of volumes beyond SMALL."""
         return max(len(self._pod.spec.volumes) - SMALL, 0)
@@ -318,33 +317,33 @@ class PodTemplate:
                 return (HostPort(WILDCARD_IP, *number),)
         return ()
 
-    @cached_property
+    @derived_once
     def _port_set(self) -> frozenset[HostPort]:
         return frozenset(self.host_ports)
 
-    @cached_property
+    @derived_once
     def _numbers_on_any_ip(self) -> list[tuple[str, int]]:
         return [(port.protocol, port.port) for port in self.host_ports if port.ip == WILDCARD_IP]
 
-    @cached_property
+    @derived_once
     def _disk_set(self) -> frozenset[Disk]:
         return frozenset(self.disks)
 
-    @cached_property
+    @derived_once
     def _ports_by_number(self) -> dict[tuple[str, int], list[HostPort]]:
         by_number: dict[tuple[str, int], list[HostPort]] = {}
         for port in self.host_ports:
             by_number.setdefault((port.protocol, port.port), []).append(port)
         return by_number
 
-    @cached_property
+    @derived_once
     def _disks_by_identity(self) -> dict[tuple[str, ...], list[Disk]]:
         by_identity: dict[tuple[str, ...], list[Disk]] = {}
         for disk in self.disks:
             by_identity.setdefault(disk.identity, []).append(disk)
         return by_identity
 
-    @cached_property
+    @derived_once
     def host_ports(self) -> tuple[HostPort, ...]:
         """The host ports. An ip "" is normalised to 0.0.0.0, a protocol "" to TCP."""
         spec = self._pod.spec
@@ -424,10 +423,8 @@ class Templates:
 
 def same_template(pod: Pod, other: Pod) -> bool:
     """True if two pods are certainly of one template. Equal parts are mostly the same objects."""
-    mine, theirs = pod.metadata, other.metadata
     return (
-        mine.namespace == theirs.namespace
-        and bool(_LABELS(mine) == _LABELS(theirs))
+        bool(_OF_METADATA(pod.metadata) == _OF_METADATA(other.metadata))
         and not reports_resources(pod.status)
         and not reports_resources(other.status)
         and (pod.spec is other.spec or _same_spec(pod.spec, other.spec))
