@@ -193,6 +193,9 @@ class InProcess:
     async def update(
         self, kind: Kind, namespace: str, name: str, document: Document, subresources: Sequence[str]
     ) -> None:
+        if kind.path() not in self._shelves:
+            self._update_elsewhere(kind, namespace, name, document)
+            return
         before = self._existing(kind, namespace, name)
         after = self._prototype(kind, document)
         kept = before.metadata
@@ -222,6 +225,9 @@ class InProcess:
             self._delete(kind, namespace, name, grace)
 
     async def set_status(self, kind: Kind, namespace: str, name: str, status: Document) -> None:
+        if kind.path() not in self._shelves:
+            self._update_elsewhere(kind, namespace, name, {"status": status})
+            return
         before = self._existing(kind, namespace, name)
         converted = Reader(type(before.status)).convert(status)
         self._write(kind, msgspec.structs.replace(before, status=converted))
@@ -402,6 +408,15 @@ class InProcess:
         except RefusedError as refused:
             error = ExistsError if refused.reason == "AlreadyExists" else ClusterError
             raise error(str(refused)) from None
+
+    def _update_elsewhere(self, kind: Kind, namespace: str, name: str, document: Document) -> None:
+        """Changes the fields of an object that the scheduler does not follow. Its metadata stay."""
+        try:
+            before = self._rest.store.get(kind, namespace, name)
+            after = defaulted(kind, {**before, **document, "metadata": before["metadata"]})
+            self._rest.store.update(kind, after)
+        except RefusedError as refused:
+            raise ClusterError(str(refused)) from None
 
     def _now(self) -> str:
         """Returns the time as objects carry it; sets it and `_scheduled` once a second."""

@@ -27,7 +27,7 @@ from berth.tools.bench.pod_waits import StalledError
 from berth.tools.bench.templates import Document
 from berth.tools.bench.workload import load, plan
 from berth.tools.bench.workload_cluster import ClusterError
-from berth.tools.kubernetes.api.types.resources import Kind
+from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from tests.kit.virtual_loop import in_virtual_time
 
 POD = """
@@ -70,6 +70,16 @@ class Binding(InProcess):
         if kind == PODS and self.binds:
             (pod,) = (each for each in await self.every(PODS, Pod) if each.metadata.name == name)
             await self.bind(namespace, name, pod.metadata.uid, "node-0")
+
+
+async def test_a_kind_that_the_scheduler_does_not_follow_is_updated() -> None:
+    cluster, maps = InProcess(PodTracker()), BY_KIND["v1", "ConfigMap"]
+    await cluster.create(maps, "default", "m", {"data": {"a": "1"}})
+    await cluster.update(maps, "default", "m", {"data": {"a": "2"}}, ())
+    listed = await cluster.call("GET", maps.path("default"), dict)
+    assert [item["data"] for item in listed["items"]] == [{"a": "2"}]
+    with pytest.raises(ClusterError, match='configmaps "gone" not found'):
+        await cluster.update(maps, "default", "gone", {"data": {}}, ())
 
 
 class Story:
