@@ -90,8 +90,7 @@ def _access(
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         problems.append(invalid("spec.resourceAttributes", None, why))
     if asks_for_other and not spec.get("user") and not spec.get("groups"):
-        why = "at least one of user or group must be specified"
-        problems.append(invalid("spec.user", "", why))
+        problems.append(invalid("spec.user", "", "at least one of user or group must be specified"))
     if kind == "LocalSubjectAccessReview":
         where = (resource or {}).get("namespace", "")
         if resource is not None and where != namespace:

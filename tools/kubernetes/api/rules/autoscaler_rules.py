@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from berth.actors.scheduling.kube.names import dns_label
@@ -22,30 +23,25 @@ SOURCES = {
 }
 
 
-def autoscaler(spec: Document, before: Document | None) -> list[str]:
+def autoscaler(spec: Document, before: Document | None) -> Iterator[str]:
     """Checks an autoscaler; `before` is its stored spec, if any."""
-    problems: list[str] = []
     least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
     if least is not None and least < 1:
-        detail = "must be greater than or equal to 1"
-        problems.append(invalid("spec.minReplicas", least, detail))
+        yield invalid("spec.minReplicas", least, "must be greater than or equal to 1")
     if most == 0:
-        problems.append(required("spec.maxReplicas", "must be set and greater than 0"))
+        yield required("spec.maxReplicas", "must be set and greater than 0")
     elif most < 0:
-        detail = "must be greater than or equal to 1"
-        problems.append(invalid("spec.maxReplicas", most, detail))
+        yield invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
     if least is not None and most < least:
-        detail = "must be greater than or equal to `minReplicas`"
-        problems.append(invalid("spec.maxReplicas", most, detail))
+        yield invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
     target, was = spec.get("scaleTargetRef") or {}, (before or {}).get("scaleTargetRef")
-    problems += _target_reference("spec.scaleTargetRef", target, was)
+    yield from _target_reference("spec.scaleTargetRef", target, was)
     for i, metric in enumerate(spec.get("metrics") or ()):
-        problems += _metric(f"spec.metrics[{i}]", metric)
+        yield from _metric(f"spec.metrics[{i}]", metric)
     behavior = spec.get("behavior") or {}
     for direction in ("scaleUp", "scaleDown"):
         if behavior.get(direction) is not None:
-            problems += _rules(f"spec.behavior.{direction}", behavior[direction])
-    return problems
+            yield from _rules(f"spec.behavior.{direction}", behavior[direction])
 
 
 def _reference(path: str, reference: Document) -> list[str]:
@@ -74,8 +70,7 @@ def _target_reference(path: str, target: Document, before: Document | None) -> l
         and ("/" not in version or version.startswith("/"))
         and version.count("/") < 2
     ):
-        detail = "apiVersion must specify API group"
-        problems.append(invalid(f"{path}.apiVersion", version, detail))
+        problems.append(invalid(f"{path}.apiVersion", version, "apiVersion must specify API group"))
     return problems
 
 
@@ -91,48 +86,45 @@ def _path_segment(path: str, name: str | None, detail: str = "") -> list[str]:
     ]
 
 
-def _metric(path: str, metric: Document) -> list[str]:
-    problems: list[str] = []
+def _metric(path: str, metric: Document) -> Iterator[str]:
     type_ = metric.get("type") or ""
     if not type_:
-        problems.append(required(f"{path}.type", "must specify a metric source type"))
+        yield required(f"{path}.type", "must specify a metric source type")
     if type_ not in SOURCES:
-        problems.append(unsupported(f"{path}.type", type_, sorted(SOURCES)))
+        yield unsupported(f"{path}.type", type_, sorted(SOURCES))
     present = [field for field in SOURCES.values() if metric.get(field) is not None]
     if present:
-        problems += _source(f"{path}.{present[0]}", present[0], metric[present[0]])
+        yield from _source(f"{path}.{present[0]}", present[0], metric[present[0]])
     expected = SOURCES.get(type_, "")
     if expected and expected not in present:
         detail = "must populate information for the given metric source"
-        problems.append(required(f"{path}.{expected}", detail))
+        yield required(f"{path}.{expected}", detail)
     if len(present) != 1:
         detail = "must populate the given metric source only"
-        problems += [forbidden(f"{path}.{field}", detail) for field in present if field != expected]
-    return problems
+        yield from (forbidden(f"{path}.{field}", detail) for field in present if field != expected)
 
 
-def _source(path: str, field: str, source: Document) -> list[str]:
-    problems: list[str] = []
+def _source(path: str, field: str, source: Document) -> Iterator[str]:
     target = source.get("target") or {}
     has = {name for name, amount in target.items() if amount is not None}
     if field == "object":
-        problems += _reference(f"{path}.describedObject", source.get("describedObject") or {})
+        yield from _reference(f"{path}.describedObject", source.get("describedObject") or {})
     if field in ("object", "external", "pods"):
         name = (source.get("metric") or {}).get("name")
-        problems += _path_segment(f"{path}.metric.name", name, "must specify a metric name")
+        yield from _path_segment(f"{path}.metric.name", name, "must specify a metric name")
     elif not source.get("name"):
-        problems.append(required(f"{path}.name", "must specify a resource name"))
+        yield required(f"{path}.name", "must specify a resource name")
     elif field == "containerResource":
-        problems += name_of_resource(f"{path}.name", source["name"])
+        yield from name_of_resource(f"{path}.name", source["name"])
     if field == "containerResource":
         container = source.get("container")
         if not container:
-            problems.append(required(f"{path}.container", "must specify a container"))
+            yield required(f"{path}.container", "must specify a container")
         else:
-            problems += [
+            yield from (
                 invalid(f"{path}.container", container, why) for why in dns_label(container)
-            ]
-    problems += _target(f"{path}.target", target)
+            )
+    yield from _target(f"{path}.target", target)
     needed, why, both = {
         "object": ({"value", "averageValue"}, "either a target value or averageValue", ""),
         "external": (
@@ -152,61 +144,53 @@ def _source(path: str, field: str, source: Document) -> list[str]:
     first = "averageUtilization" if "averageUtilization" in needed else "averageValue"
     if not needed & has:
         detail = f"must set {why}" if why else "must specify a positive target averageValue"
-        problems.append(required(f"{path}.target.{first}", detail))
+        yield required(f"{path}.target.{first}", detail)
     if both and needed <= has:
         second = "value" if field == "external" else "averageValue"
-        problems.append(forbidden(f"{path}.target.{second}", f"may not set both {both}"))
-    return problems
+        yield forbidden(f"{path}.target.{second}", f"may not set both {both}")
 
 
-def _target(path: str, target: Document) -> list[str]:
-    problems: list[str] = []
+def _target(path: str, target: Document) -> Iterator[str]:
     type_ = target.get("type") or ""
     if not type_:
-        problems.append(required(f"{path}.type", "must specify a metric target type"))
+        yield required(f"{path}.type", "must specify a metric target type")
     if type_ not in ("Utilization", "Value", "AverageValue"):
-        detail = "must be either Utilization, Value, or AverageValue"
-        problems.append(invalid(f"{path}.type", type_, detail))
+        yield invalid(f"{path}.type", type_, "must be either Utilization, Value, or AverageValue")
     for field in ("value", "averageValue"):
         amount = target.get(field)
         if amount is not None and nano_value(amount) <= 0:
-            problems.append(invalid(f"{path}.{field}", str(amount), "must be positive"))
+            yield invalid(f"{path}.{field}", str(amount), "must be positive")
     share = target.get("averageUtilization")
     if share is not None and share < 1:
-        problems.append(invalid(f"{path}.averageUtilization", share, "must be greater than 0"))
-    return problems
+        yield invalid(f"{path}.averageUtilization", share, "must be greater than 0")
 
 
-def _rules(path: str, rules: Document) -> list[str]:
-    problems: list[str] = []
+def _rules(path: str, rules: Document) -> Iterator[str]:
     window = rules.get("stabilizationWindowSeconds")
     if window is not None:
         detail = "must be greater than or equal to zero"
         if window > MOST_WINDOW_SECONDS:
             detail = f"must be less than or equal to {MOST_WINDOW_SECONDS}"
         if not 0 <= window <= MOST_WINDOW_SECONDS:
-            problems.append(invalid(f"{path}.stabilizationWindowSeconds", window, detail))
+            yield invalid(f"{path}.stabilizationWindowSeconds", window, detail)
     policies = ("Disabled", "Max", "Min")
-    problems += one_of(f"{path}.selectPolicy", rules.get("selectPolicy"), policies)
+    yield from one_of(f"{path}.selectPolicy", rules.get("selectPolicy"), policies)
     if not rules.get("policies"):
-        problems.append(required(f"{path}.policies", "must specify at least one Policy"))
+        yield required(f"{path}.policies", "must specify at least one Policy")
     for i, policy in enumerate(rules.get("policies") or ()):
-        problems += _policy(f"{path}.policies[{i}]", policy)
+        yield from _policy(f"{path}.policies[{i}]", policy)
     tolerance: Any = rules.get("tolerance")
     if tolerance is not None and nano_value(tolerance) < 0:
-        detail = "must be greater than or equal to 0"
-        problems.append(invalid(f"{path}.tolerance", str(tolerance), detail))
-    return problems
+        yield invalid(f"{path}.tolerance", str(tolerance), "must be greater than or equal to 0")
 
 
-def _policy(path: str, policy: Document) -> list[str]:
-    problems = one_of(f"{path}.type", policy.get("type") or "", ("Percent", "Pods"))
+def _policy(path: str, policy: Document) -> Iterator[str]:
+    yield from one_of(f"{path}.type", policy.get("type") or "", ("Percent", "Pods"))
     for field in ("value", "periodSeconds"):
         number = policy.get(field) or 0
         if number <= 0:
-            problems.append(invalid(f"{path}.{field}", number, NOT_POSITIVE))
+            yield invalid(f"{path}.{field}", number, NOT_POSITIVE)
     period = policy.get("periodSeconds") or 0
     if period > MOST_PERIOD_SECONDS:
         detail = f"must be less than or equal to {MOST_PERIOD_SECONDS}"
-        problems.append(invalid(f"{path}.periodSeconds", period, detail))
-    return problems
+        yield invalid(f"{path}.periodSeconds", period, detail)

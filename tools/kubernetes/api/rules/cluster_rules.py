@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from berth.actors.scheduling.kube.names import qualified_name
 
 from .container_rules import resources
@@ -61,8 +63,7 @@ def node(document: Document, before: Document | None) -> list[str]:
     return problems + quantities("status.allocatable", status.get("allocatable"))
 
 
-def priority_class(document: Document, before: Document | None) -> list[str]:
-    problems: list[str] = []
+def priority_class(document: Document, before: Document | None) -> Iterator[str]:
     name, value = (document.get("metadata") or {}).get("name") or "", document.get("value") or 0
     if name.startswith("system-"):
         if SYSTEM_CLASSES.get(name) != value:
@@ -76,13 +77,12 @@ def priority_class(document: Document, before: Document | None) -> list[str]:
                 else ""
             )
             detail += mismatch or f"{name} is not a known system priority class"
-            problems.append(forbidden("metadata.name", detail))
+            yield forbidden("metadata.name", detail)
     elif value > HIGHEST_USER_PRIORITY:
         detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
-        problems.append(forbidden("value", detail))
+        yield forbidden("value", detail)
     if before is not None and value != (before.get("value") or 0):
-        problems.append(forbidden("value", "may not be changed in an update."))
-    return problems
+        yield forbidden("value", "may not be changed in an update.")
 
 
 def overhead(path: str, value: Document) -> list[str]:
@@ -104,7 +104,7 @@ def scheduling(path: str, value: Document) -> list[str]:
     ]
 
 
-def event(document: Document, controller: str) -> list[str]:
+def event(document: Document, controller: str) -> Iterator[str]:
     """Checks that an event is in its object's namespace, or in default if the object has no
     namespace.
 
@@ -118,46 +118,42 @@ def event(document: Document, controller: str) -> list[str]:
         fits = timed or about == namespace
     else:
         fits = namespace in (("kube-system", "default") if timed else ("", "default"))
-    problems = (
-        []
-        if fits
-        else [invalid("involvedObject.namespace", about, "does not match event.namespace")]
-    )
+    if not fits:
+        yield invalid("involvedObject.namespace", about, "does not match event.namespace")
     if timed:
         reporter = document.get("reportingComponent") or ""
-        problems += [] if reporter else [required(controller)]
-        problems += [invalid(controller, reporter, message) for message in qualified_name(reporter)]
+        if not reporter:
+            yield required(controller)
+        yield from (invalid(controller, reporter, message) for message in qualified_name(reporter))
         needed = ("reportingInstance", "action", "reason")
-        problems += [required(field) for field in needed if not document.get(field)]
+        yield from (required(field) for field in needed if not document.get(field))
         for field, most in (
             *((field, EVENT_FIELD_BYTES) for field in needed),
             ("message", EVENT_MESSAGE_BYTES),
         ):
             if len((document.get(field) or "").encode()) > most:
-                problems.append(invalid(field, "", f"can have at most {most} characters"))
-    return problems
+                yield invalid(field, "", f"can have at most {most} characters")
 
 
-def strict_event(document: Document, before: Document | None) -> list[str]:
+def strict_event(document: Document, before: Document | None) -> Iterator[str]:
     """Checks the further rules of events.k8s.io: an update may change nothing but the series."""
-    problems: list[str] = []
     series = document.get("series") or {}
     if series and (before is None or series != before.get("series")):
         if (series.get("count") or 0) < 2:
-            problems.append(invalid("series.count", "", "should be at least 2"))
+            yield invalid("series.count", "", "should be at least 2")
         if not series.get("lastObservedTime"):
-            problems.append(required("series.lastObservedTime"))
+            yield required("series.lastObservedTime")
     if before is not None:
         for field in _FIXED_OF_EVENT:
-            problems += unchanged(field, document.get(field), before.get(field))
-        return problems
+            yield from unchanged(field, document.get(field), before.get(field))
+        return
     if not document.get("eventTime"):
-        problems.append(required("eventTime"))
+        yield required("eventTime")
     if document.get("type") not in ("Normal", "Warning"):
-        problems.append(invalid("type", "", f"has invalid value: {document.get('type') or ''}"))
+        yield invalid("type", "", f"has invalid value: {document.get('type') or ''}")
     unset = [
         field
         for field in ("firstTimestamp", "lastTimestamp", "count", "source")
         if document.get(field)
     ]
-    return problems + [invalid(field, "", "needs to be unset") for field in unset]
+    yield from (invalid(field, "", "needs to be unset") for field in unset)

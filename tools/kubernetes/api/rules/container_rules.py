@@ -6,7 +6,7 @@ What depends on the pod around it is in the module pods.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from berth.actors.scheduling.kube import quantity
@@ -53,28 +53,23 @@ _DIVISORS = {  # of a resource: those allowed, and its name in messages
 }
 
 
-def env_var(path: str, variable: Document) -> list[str]:
+def env_var(path: str, variable: Document) -> Iterator[str]:
     """Checks that a variable has a value or one source, which a container may see."""
     source = variable.get("valueFrom")
     if source is None:
-        return []
+        return
     place, number = f"{path}.valueFrom", sum(source.get(field) is not None for field in _SOURCES)
-    problems: list[str] = []
     if source.get("fieldRef") is not None:
-        problems += object_field(f"{place}.fieldRef", source["fieldRef"], _IN_ENV)
+        yield from object_field(f"{place}.fieldRef", source["fieldRef"], _IN_ENV)
     if source.get("resourceFieldRef") is not None:
-        problems += resource_field(f"{place}.resourceFieldRef", source["resourceFieldRef"])
+        yield from resource_field(f"{place}.resourceFieldRef", source["resourceFieldRef"])
     if not number:
         *others, last = (f"`{field}`" for field in _SOURCES)
-        detail = f"must specify one of: {', '.join(others)} or {last}"
-        problems.append(invalid(place, "", detail))
+        yield invalid(place, "", f"must specify one of: {', '.join(others)} or {last}")
     elif variable.get("value"):
-        detail = "may not be specified when `value` is not empty"
-        problems.append(invalid(place, "", detail))
+        yield invalid(place, "", "may not be specified when `value` is not empty")
     elif number > 1:
-        detail = "may not have more than one field specified at a time"
-        problems.append(invalid(place, "", detail))
-    return problems
+        yield invalid(place, "", "may not have more than one field specified at a time")
 
 
 def object_field(path: str, selector: Document, supported: Sequence[str]) -> list[str]:
@@ -179,39 +174,34 @@ def container(path: str, value: Document) -> list[str]:
     return problems
 
 
-def _restart_rules(path: str, value: Document) -> list[str]:
+def _restart_rules(path: str, value: Document) -> Iterator[str]:
     rules = value.get("restartPolicyRules") or ()
-    problems: list[str] = []
     if rules and value.get("restartPolicy") is None:
         detail = "must specify restartPolicy when restart rules are used"
-        problems.append(required(f"{path}.restartPolicy", detail))
-    problems += [
+        yield required(f"{path}.restartPolicy", detail)
+    yield from (
         required(f"{path}.restartPolicyRules[{i}].exitCodes", "must be specified")
         for i, rule in enumerate(rules)
         if rule.get("exitCodes") is None
-    ]
-    return problems
+    )
 
 
-def resize_policies(path: str, policies: Sequence[Document], restart: str) -> list[str]:
+def resize_policies(path: str, policies: Sequence[Document], restart: str) -> Iterator[str]:
     """Checks what a resize of each resource does to a container of a pod with this policy."""
-    problems: list[str] = []
     seen: set[str] = set()
     for i, policy in enumerate(policies):
         name, then = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
         if name in seen:
-            problems.append(duplicate(f"{path}[{i}]", name))
+            yield duplicate(f"{path}[{i}]", name)
         seen.add(name)
         choices = ((name, ("cpu", "memory")), (then, ("NotRequired", "RestartContainer")))
         for value, supported in choices:
             if not value:
-                problems.append(required(path))
+                yield required(path)
             elif value not in supported:
-                problems.append(unsupported(path, value, supported))
+                yield unsupported(path, value, supported)
         if restart == "Never" and then != "NotRequired":
-            detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
-            problems.append(invalid(path, then, detail))
-    return problems
+            yield invalid(path, then, "must be 'NotRequired' when pod `restartPolicy` is 'Never'")
 
 
 def resources(path: str, sizes: Document, supported: Sequence[str] = ()) -> list[str]:
@@ -292,26 +282,24 @@ def _page_size(name: str) -> int | None:
         return None
 
 
-def used_claims(path: str, sizes: Document, claims: Sequence[str]) -> list[str]:
+def used_claims(path: str, sizes: Document, claims: Sequence[str]) -> Iterator[str]:
     """Checks the claims of the pod that a container uses, each as a whole or by request."""
-    problems: list[str] = []
     seen: set[tuple[str, str]] = set()
     for i, claim in enumerate(sizes.get("claims") or ()):
         place = f"{path}[{i}]"
         name, request = claim.get("name") or "", claim.get("request") or ""
         if not name:
-            problems.append(required(place))
+            yield required(place)
             continue
         if request:
-            problems += [invalid(f"{place}.request", request, m) for m in dns_label(request)]
+            yield from (invalid(f"{place}.request", request, m) for m in dns_label(request))
         if {(name, request), (name, "")} & seen:
             whole = (name, "") in seen or not request
-            problems.append(duplicate(place, name if whole else f"{name}/{request}"))
+            yield duplicate(place, name if whole else f"{name}/{request}")
         elif not request and any(each[0] == name for each in seen):
-            problems.append(duplicate(place, name))
+            yield duplicate(place, name)
         seen.add((name, request))
         if name not in claims:
             listed = f": {', '.join(sorted(claims))}" if claims else " which is empty"
             detail = f"must be one of the names in pod.spec.resourceClaims{listed}"
-            problems.append(f'{place}: Not found: "{name}": {detail}')
-    return problems
+            yield f'{place}: Not found: "{name}": {detail}'

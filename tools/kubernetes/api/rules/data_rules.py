@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import json
+from collections.abc import Iterator
 
 from .fields import Document, forbidden, invalid, required, too_long, unchanged
 from .value_forms import config_key_messages
@@ -17,31 +18,33 @@ _JSON = {
 }
 
 
-def config_map(document: Document, before: Document | None) -> list[str]:
+def config_map(document: Document, before: Document | None) -> Iterator[str]:
     data, binary = document.get("data") or {}, document.get("binaryData") or {}
-    problems = _keys("data", data) + _keys("binaryData", binary)
-    problems += [
+    yield from _keys("data", data)
+    yield from _keys("binaryData", binary)
+    yield from (
         invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
         for key in data
         if key in binary
-    ]
+    )
     size = sum(len((value or "").encode()) for value in data.values())
     if size + _bytes(binary) > MOST_BYTES:
-        problems.append(too_long("[]", MOST_BYTES))
-    return problems + _fixed(document, before, ("data", "binaryData"))
+        yield too_long("[]", MOST_BYTES)
+    yield from _fixed(document, before, ("data", "binaryData"))
 
 
-def secret(document: Document, before: Document | None) -> list[str]:
+def secret(document: Document, before: Document | None) -> Iterator[str]:
     text = document.get("stringData") or {}
     encoded = {key: _base64(value or "") for key, value in text.items()}
     data = {**(document.get("data") or {}), **encoded}
-    problems = [] if before is None else unchanged("type", _type(document), _type(before))
-    problems += _keys("data", data)
+    if before is not None:
+        yield from unchanged("type", _type(document), _type(before))
+    yield from _keys("data", data)
     if _bytes(data) > MOST_BYTES:
-        problems.append(too_long("data", MOST_BYTES))
+        yield too_long("data", MOST_BYTES)
     annotations = (document.get("metadata") or {}).get("annotations") or {}
-    problems += _type_problems(_type(document), data, annotations)
-    return problems + _fixed(document, before, ("data",))
+    yield from _type_problems(_type(document), data, annotations)
+    yield from _fixed(document, before, ("data",))
 
 
 def _type(document: Document) -> str:
@@ -120,14 +123,15 @@ def _bytes(pairs: Document) -> int:
     return sum(len(value) * 3 // 4 - value[-2:].count("=") for value in values)
 
 
-def _fixed(document: Document, before: Document | None, fields: tuple[str, ...]) -> list[str]:
+def _fixed(document: Document, before: Document | None, fields: tuple[str, ...]) -> Iterator[str]:
     """Checks that an immutable object keeps its data, and stays immutable."""
     if before is None or not before.get("immutable"):
-        return []
+        return
     detail = "field is immutable when `immutable` is set"
-    problems = [] if document.get("immutable") else [forbidden("immutable", detail)]
-    return problems + [
+    if not (document.get("immutable")):
+        yield forbidden("immutable", detail)
+    yield from (
         forbidden(field, detail)
         for field in fields
         if (document.get(field) or {}) != (before.get(field) or {})
-    ]
+    )

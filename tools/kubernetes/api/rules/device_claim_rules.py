@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from berth.actors.scheduling.kube.names import dns_subdomain, label_value
@@ -69,11 +69,12 @@ def claim(spec: Document, before: Document | None) -> list[str]:
     return _devices("spec.devices", spec.get("devices") or {})
 
 
-def template(spec: Document, before: Document | None) -> list[str]:
+def template(spec: Document, before: Document | None) -> Iterator[str]:
     if before is not None:
-        return _immutable("ResourceClaimTemplateSpec", "spec", spec, before)
-    problems = labels("spec.metadata.labels", (spec.get("metadata") or {}).get("labels"))
-    return problems + _devices("spec.spec.devices", (spec.get("spec") or {}).get("devices") or {})
+        yield from _immutable("ResourceClaimTemplateSpec", "spec", spec, before)
+        return
+    yield from labels("spec.metadata.labels", (spec.get("metadata") or {}).get("labels"))
+    yield from _devices("spec.spec.devices", (spec.get("spec") or {}).get("devices") or {})
 
 
 def _immutable(type_: str, path: str, after: Document, before: Document) -> list[str]:
@@ -110,20 +111,19 @@ def _names(requests: Iterable[Document]) -> dict[str, set[str]]:
     }
 
 
-def _request(path: str, request: Document) -> list[str]:
-    problems = label_name(f"{path}.name", request.get("name") or "")
+def _request(path: str, request: Document) -> Iterator[str]:
+    yield from label_name(f"{path}.name", request.get("name") or "")
     exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or ()
     if exactly is None and not alternatives:
-        problems.append(required(path, _ONE_REQUEST))
+        yield required(path, _ONE_REQUEST)
     elif exactly is not None and alternatives:
-        problems.append(invalid(path, None, f"{_ONE_REQUEST}, but multiple fields are set"))
+        yield invalid(path, None, f"{_ONE_REQUEST}, but multiple fields are set")
     elif exactly is not None:
-        problems += _device_request(f"{path}.exactly", exactly)
+        yield from _device_request(f"{path}.exactly", exactly)
     else:
-        problems += set_of(
+        yield from set_of(
             f"{path}.firstAvailable", alternatives, MOST_ALTERNATIVES, _alternative, "name"
         )
-    return problems
 
 
 def _alternative(path: str, request: Document) -> list[str]:
@@ -149,21 +149,20 @@ def _device_request(path: str, request: Document) -> list[str]:
     return problems
 
 
-def _toleration(path: str, toleration: Document) -> list[str]:
-    problems = qualified(f"{path}.key", toleration["key"]) if toleration.get("key") else []
+def _toleration(path: str, toleration: Document) -> Iterator[str]:
+    if toleration.get("key"):
+        yield from qualified(f"{path}.key", toleration["key"])
     operator, value = toleration.get("operator") or "", toleration.get("value") or ""
     if operator == "Exists":
         if value:
-            rule = "must be empty for operator `Exists`"
-            problems.append(invalid(f"{path}.value", value, rule))
+            yield invalid(f"{path}.value", value, "must be empty for operator `Exists`")
     elif operator == "Equal":
-        problems += [invalid(f"{path}.value", value, message) for message in label_value(value)]
+        yield from (invalid(f"{path}.value", value, message) for message in label_value(value))
     else:
-        problems.append(unsupported(f"{path}.operator", operator, _OPERATORS))
+        yield unsupported(f"{path}.operator", operator, _OPERATORS)
     effect = toleration.get("effect") or ""
     if effect and effect not in EFFECTS:
-        problems.append(unsupported(f"{path}.effect", effect, EFFECTS))
-    return problems
+        yield unsupported(f"{path}.effect", effect, EFFECTS)
 
 
 def _constraint(path: str, constraint: Document, names: Mapping[str, set[str]]) -> list[str]:
@@ -261,18 +260,17 @@ def _consumer(path: str, consumer: Document) -> list[str]:
     ]
 
 
-def _device_status(path: str, device: Document, allocated: Collection[Device]) -> list[str]:
-    problems = _identity(path, device)
+def _device_status(path: str, device: Document, allocated: Collection[Device]) -> Iterator[str]:
+    yield from _identity(path, device)
     if device_id(device) not in allocated:
         shown = "/".join(part for part in device_id(device) if part)
-        problems.append(invalid(path, shown, "must be an allocated device in the claim"))
+        yield invalid(path, shown, "must be an allocated device in the claim")
     conditions = device.get("conditions") or ()
     if len(conditions) > MOST_DEVICE_CONDITIONS:
         place = f"{path}.conditions"
-        problems.append(too_many(place, len(conditions), MOST_DEVICE_CONDITIONS))
+        yield too_many(place, len(conditions), MOST_DEVICE_CONDITIONS)
     if device.get("data") is not None:
-        problems += raw_object(f"{path}.data", device["data"])
-    return problems
+        yield from raw_object(f"{path}.data", device["data"])
 
 
 def _identity(path: str, device: Document) -> list[str]:

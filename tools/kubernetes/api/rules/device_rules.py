@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -51,7 +51,7 @@ _VERSION = re.compile(
     rf"(-{_PRERELEASE}(\.{_PRERELEASE})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?",
     re.ASCII,
 )
-Check = Callable[[str, Any], list[str]]
+Check = Callable[[str, Any], Iterable[str]]
 
 
 # ---------------------------------------------------------------------------------- what all share
@@ -87,14 +87,16 @@ def label_name(path: str, name: str) -> list[str]:
     return [invalid(path, name, message) for message in dns_label(name)]
 
 
-def pool_name(path: str, name: str) -> list[str]:
+def pool_name(path: str, name: str) -> Iterator[str]:
     """Checks the name of a pool: DNS subdomains separated by slashes."""
     if not name:
-        return [required(path)]
-    problems = [too_long(path, LONGEST_POOL)] if len(name) > LONGEST_POOL else []
-    return problems + [
+        yield required(path)
+        return
+    if len(name) > LONGEST_POOL:
+        yield too_long(path, LONGEST_POOL)
+    yield from (
         invalid(path, part, message) for part in name.split("/") for message in dns_subdomain(part)
-    ]
+    )
 
 
 def attribute_name(path: str, name: str) -> list[str]:
@@ -197,17 +199,16 @@ def qualified(path: str, name: str) -> list[str]:
 # ------------------------------------------------------------------------------------------ classes
 
 
-def device_class(spec: Document, before: Document | None) -> list[str]:
+def device_class(spec: Document, before: Document | None) -> Iterator[str]:
     """Checks a device class. Selectors that an update does not change are not compiled again."""
     current = spec.get("selectors") or ()
     same = before is not None and current == (before.get("selectors") or ())
-    problems = [] if same else selectors("spec.selectors", current)
-    problems += each("spec.config", spec.get("config") or (), MOST_CONFIGS, configuration)
+    if not same:
+        yield from selectors("spec.selectors", current)
+    yield from each("spec.config", spec.get("config") or (), MOST_CONFIGS, configuration)
     name = spec.get("extendedResourceName")
     if name is not None and (not is_extended(name) or qualified_name(f"requests.{name}")):
-        rule = "must be a valid extended resource name"
-        problems.append(invalid("spec.extendedResourceName", name, rule))
-    return problems
+        yield invalid("spec.extendedResourceName", name, "must be a valid extended resource name")
 
 
 # ------------------------------------------------------------------------------------------- slices
@@ -231,8 +232,7 @@ def resource_slice(spec: Document, before: Document | None) -> list[str]:
     problems += _nodes_of_slice(spec)
     devices = spec.get("devices")
     if spec.get("sharedCounters") is not None and devices is not None:
-        rule = "only one of `sharedCounters` or `devices` is allowed"
-        problems.append(invalid("spec", "", rule))
+        problems.append(invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed"))
     each_chosen = bool(spec.get("perDeviceNodeSelection"))
     most = MOST_ADVANCED_DEVICES if any(map(_is_advanced, devices or ())) else MOST_DEVICES
     problems += set_of(
@@ -258,37 +258,34 @@ def _is_advanced(device: Document) -> bool:
     )
 
 
-def _nodes_of_slice(spec: Document) -> list[str]:
+def _nodes_of_slice(spec: Document) -> Iterator[str]:
     """Checks that exactly one of the fields says which nodes can use the devices."""
-    problems: list[str] = []
     present: list[str] = []
     node, chosen = spec.get("nodeName"), spec.get("nodeSelector")
     if node:
         present.append("`nodeName`")
-        problems += [invalid("spec.nodeName", node, message) for message in dns_subdomain(node)]
+        yield from (invalid("spec.nodeName", node, message) for message in dns_subdomain(node))
     elif node is not None:
-        rule = "must be either unset or set to a non-empty string"
-        problems.append(invalid("spec.nodeName", node, rule))
+        yield invalid("spec.nodeName", node, "must be either unset or set to a non-empty string")
     if chosen is not None:
         present.append("`nodeSelector`")
         terms = chosen.get("nodeSelectorTerms") or []
         if len(terms) != 1:
             rule = "must have exactly one node selector term"
-            problems.append(invalid("spec.nodeSelector.nodeSelectorTerms", terms, rule))
+            yield invalid("spec.nodeSelector.nodeSelectorTerms", terms, rule)
     for field in ("allNodes", "perDeviceNodeSelection"):
         if spec.get(field):
             present.append(f"`{field}`")
         elif spec.get(field) is not None:
             rule = "must be either unset or set to true"
-            problems.append(invalid(f"spec.{field}", value=False, detail=rule))
+            yield invalid(f"spec.{field}", value=False, detail=rule)
     fields = "`nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection`"
     rule = f"exactly one of {fields} is required"
     if not present:
-        problems.append(required("spec", rule))
+        yield required("spec", rule)
     elif len(present) > 1:
         listed = f"{{{', '.join(present)}}}"
-        problems.append(invalid("spec", listed, f"{rule}, but multiple fields are set"))
-    return problems
+        yield invalid("spec", listed, f"{rule}, but multiple fields are set")
 
 
 def _device(path: str, device: Document, *, each_chosen: bool) -> list[str]:
@@ -322,7 +319,7 @@ def _device(path: str, device: Document, *, each_chosen: bool) -> list[str]:
     return problems + binding_conditions(path, device)
 
 
-def _nodes_of_device(path: str, device: Document, *, each_chosen: bool) -> list[str]:
+def _nodes_of_device(path: str, device: Document, *, each_chosen: bool) -> Iterator[str]:
     fields = ("nodeName", "nodeSelector", "allNodes")
     present = [f"`{field}`" for field in fields if device.get(field)]
     if not each_chosen:
@@ -330,80 +327,71 @@ def _nodes_of_device(path: str, device: Document, *, each_chosen: bool) -> list[
             "`nodeName`, `nodeSelector` and `allNodes` can only be set if "
             "`perDeviceNodeSelection` is set to true in the ResourceSlice spec"
         )
-        return (
-            [invalid(path, None, rule)]
-            if any(device.get(field) is not None for field in fields)
-            else []
-        )
-    problems: list[str] = []
+        if any(device.get(field) is not None for field in fields):
+            yield invalid(path, None, rule)
+        return
     node = device.get("nodeName")
     if node == "":
-        problems.append(invalid(f"{path}.nodeName", node, "must not be empty"))
+        yield invalid(f"{path}.nodeName", node, "must not be empty")
     elif node is not None:
-        problems += [invalid(f"{path}.nodeName", node, message) for message in dns_subdomain(node)]
+        yield from (invalid(f"{path}.nodeName", node, message) for message in dns_subdomain(node))
     if device.get("allNodes") is False:
         rule = "must be either unset or set to true"
-        problems.append(invalid(f"{path}.allNodes", value=False, detail=rule))
+        yield invalid(f"{path}.allNodes", value=False, detail=rule)
     rule = (
         "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when "
         "`perDeviceNodeSelection` is set to true in the ResourceSlice spec"
     )
     if not present:
-        problems.append(required(path, rule))
+        yield required(path, rule)
     elif len(present) > 1:
-        problems.append(invalid(path, f"{{{', '.join(present)}}}", rule))
-    return problems
+        yield invalid(path, f"{{{', '.join(present)}}}", rule)
 
 
-def _attribute(path: str, attribute: Document) -> list[str]:
+def _attribute(path: str, attribute: Document) -> Iterator[str]:
     values = {field: value for field, value in attribute.items() if value is not None}
-    problems = [
+    yield from (
         invalid(f"{path}.{field}", [], "must not be empty if specified")
         for field in _LISTS
         if values.get(field) == []
-    ]
+    )
     for field in ("string", "version"):
         if field in values:
-            problems += _value(f"{path}.{field}", field, values[field])
+            yield from _value(f"{path}.{field}", field, values[field])
         for i, value in enumerate(values.get(f"{field}s") or ()):
-            problems += _value(f"{path}.{field}s[{i}]", field, value)
+            yield from _value(f"{path}.{field}s[{i}]", field, value)
     if len(values) != 1:
         shown = values or ""
-        problems.append(invalid(path, shown, "exactly one value must be specified"))
-    return problems
+        yield invalid(path, shown, "exactly one value must be specified")
 
 
-def _value(path: str, form: str, value: str) -> list[str]:
-    problems: list[str] = []
+def _value(path: str, form: str, value: str) -> Iterator[str]:
     if form == "version" and not _VERSION.fullmatch(value):
-        rule = "must be a string compatible with semver.org spec 2.0.0"
-        problems.append(invalid(path, value, rule))
+        yield invalid(path, value, "must be a string compatible with semver.org spec 2.0.0")
     if len(value.encode()) > LONGEST_VALUE:
-        problems.append(too_long(path, LONGEST_VALUE))
-    return problems
+        yield too_long(path, LONGEST_VALUE)
 
 
-def _taint(path: str, taint: Document) -> list[str]:
-    problems = qualified(f"{path}.key", taint.get("key") or "")
+def _taint(path: str, taint: Document) -> Iterator[str]:
+    yield from qualified(f"{path}.key", taint.get("key") or "")
     value, effect = taint.get("value") or "", taint.get("effect") or ""
-    problems += [invalid(f"{path}.value", value, message) for message in label_value(value)]
+    yield from (invalid(f"{path}.value", value, message) for message in label_value(value))
     if not effect:
-        problems.append(required(f"{path}.effect"))
+        yield required(f"{path}.effect")
     elif effect not in EFFECTS:
-        problems.append(unsupported(f"{path}.effect", effect, EFFECTS))
-    return problems
+        yield unsupported(f"{path}.effect", effect, EFFECTS)
 
 
-def _counter_set(path: str, counter_set: Document) -> list[str]:
+def _counter_set(path: str, counter_set: Document) -> Iterator[str]:
     name = counter_set.get("name") or ""
-    problems = label_name(f"{path}.name", name) if name else [required(f"{path}.name")]
-    return problems + _counters(f"{path}.counters", counter_set.get("counters") or {})
+    yield from label_name(f"{path}.name", name) if name else [required(f"{path}.name")]
+    yield from _counters(f"{path}.counters", counter_set.get("counters") or {})
 
 
-def _consumption(path: str, consumption: Document) -> list[str]:
+def _consumption(path: str, consumption: Document) -> Iterator[str]:
     name = consumption.get("counterSet") or ""
-    problems = label_name(f"{path}.counterSet", name) if name else [required(f"{path}.counterSet")]
-    return problems + _counters(f"{path}.counters", consumption.get("counters") or {})
+    yield from label_name(f"{path}.counterSet", name) if name else [required(f"{path}.counterSet")]
+    yield from _counters(f"{path}.counters", consumption.get("counters") or {})
 
 
 def _counters(path: str, counters: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ problems, which is empty if there are none.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from berth.actors.scheduling.kube import quantity
@@ -141,35 +141,31 @@ def label_selector(path: str, selector: Document | None) -> list[str]:
 
 def selector_requirement(
     path: str, requirement: Document, single: Sequence[str] = (), *, any_value: bool = False
-) -> list[str]:
+) -> Iterator[str]:
     """Returns the problems of a requirement on a label.
 
     In and NotIn need values, the `single` operators exactly one, Exists and DoesNotExist none.
     """
     key, operator = requirement.get("key", ""), requirement.get("operator", "")
     values = requirement.get("values") or ()
-    problems: list[str] = []
     if operator in ("In", "NotIn"):
         if not values:
-            problems.append(
-                required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-            )
+            yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            problems.append(forbidden(f"{path}.values", detail))
+            yield forbidden(f"{path}.values", detail)
     elif operator in single:
         if len(values) != 1:
             detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            problems.append(required(f"{path}.values", detail))
+            yield required(f"{path}.values", detail)
     else:
-        problems.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    problems += [invalid(f"{path}.key", key, message) for message in qualified_name(key)]
+        yield invalid(f"{path}.operator", operator, "not a valid selector operator")
+    yield from (invalid(f"{path}.key", key, message) for message in qualified_name(key))
     for i, value in enumerate(() if any_value else values):
-        problems += [
+        yield from (
             invalid(f"{path}.values[{i}]", value, message) for message in label_value(value)
-        ]
-    return problems
+        )
 
 
 def selects(selector: Document | None, pairs: Mapping[str, str]) -> bool:
@@ -187,12 +183,12 @@ def quantities(path: str, amounts: Mapping[str, Any] | None) -> list[str]:
     return problems
 
 
-def resource_amount(path: str, name: str, amount: Any) -> list[str]:
+def resource_amount(path: str, name: str, amount: Any) -> Iterator[str]:
     nano = quantity.nano_value(amount or 0)
-    problems = [invalid(path, str(amount), NEGATIVE)] if nano < 0 else []
+    if nano < 0:
+        yield invalid(path, str(amount), NEGATIVE)
     if nano % 1_000_000_000 and (is_extended(name) or name == "pods"):
-        problems.append(invalid(path, str(amount), "must be an integer"))
-    return problems
+        yield invalid(path, str(amount), "must be an integer")
 
 
 def is_extended(name: str) -> bool:

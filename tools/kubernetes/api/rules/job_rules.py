@@ -12,20 +12,17 @@ _MOST_OF_LARGE = 10_000
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 
 
-def indexes(path: str, spec: Document) -> list[str]:
+def indexes(path: str, spec: Document) -> Iterator[str]:
     """Checks the numbers of pods of a job, which may give each pod an index."""
     per_index, most = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
-    problems: list[str] = []
     if most is not None and per_index is None:
-        detail = "when maxFailedIndexes is specified"
-        problems.append(required(f"{path}.backoffLimitPerIndex", detail))
+        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if spec.get("completionMode") == "Indexed":
-        return problems + list(_indexed(path, spec))
+        yield from list(_indexed(path, spec))
+        return
     for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
         if spec.get(field) is not None:
-            detail = "requires indexed completion mode"
-            problems.append(invalid(f"{path}.{field}", spec[field], detail))
-    return problems
+            yield invalid(f"{path}.{field}", spec[field], "requires indexed completion mode")
 
 
 def _indexed(path: str, spec: Document) -> Iterator[str]:
@@ -54,36 +51,33 @@ def _indexed(path: str, spec: Document) -> Iterator[str]:
         yield invalid(failed, most, detail)
 
 
-def endings(path: str, spec: Document) -> list[str]:
+def endings(path: str, spec: Document) -> Iterator[str]:
     """Checks the policies of success, of failure and of replacement."""
-    problems: list[str] = []
     failure, success = spec.get("podFailurePolicy"), spec.get("successPolicy")
     if failure is not None:
         pod = (spec.get("template") or {}).get("spec") or {}
         containers = [*(pod.get("containers") or ()), *(pod.get("initContainers") or ())]
         names = {each.get("name") for each in containers}
         for i, rule in enumerate(failure.get("rules") or ()):
-            problems += _failure_rule(f"{path}.podFailurePolicy.rules[{i}]", rule, names, spec)
+            yield from _failure_rule(f"{path}.podFailurePolicy.rules[{i}]", rule, names, spec)
     if success is not None:
         place = f"{path}.successPolicy"
         if spec.get("completionMode") != "Indexed":
             shown = {"Rules": success.get("rules")}
-            problems.append(invalid(place, shown, "requires indexed completion mode"))
+            yield invalid(place, shown, "requires indexed completion mode")
         else:
-            problems += _success(f"{place}.rules", success, spec.get("completions") or 0)
+            yield from _success(f"{place}.rules", success, spec.get("completions") or 0)
     choices = ("Failed",) if failure is not None else ("Failed", "TerminatingOrFailed")
     place = f"{path}.podReplacementPolicy"
-    return problems + one_of(place, spec.get("podReplacementPolicy"), choices)
+    yield from one_of(place, spec.get("podReplacementPolicy"), choices)
 
 
-def _success(path: str, policy: Document, completions: int) -> list[str]:
-    problems: list[str] = []
+def _success(path: str, policy: Document, completions: int) -> Iterator[str]:
     if not policy.get("rules"):
         detail = "at least one rules must be specified when the successPolicy is specified"
-        problems.append(required(path, detail))
+        yield required(path, detail)
     for i, rule in enumerate(policy.get("rules") or ()):
-        problems += _success_rule(f"{path}[{i}]", rule, completions)
-    return problems
+        yield from _success_rule(f"{path}[{i}]", rule, completions)
 
 
 def _success_rule(path: str, rule: Document, completions: int) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from berth.actors.scheduling.kube.names import qualified_name
@@ -15,17 +16,15 @@ _AMOUNTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 _ONE = 1_000_000_000
 
 
-def limit_range(spec: Document) -> list[str]:
-    problems: list[str] = []
+def limit_range(spec: Document) -> Iterator[str]:
     kinds: set[str] = set()
     for i, limit in enumerate(spec.get("limits") or ()):
         path, kind = f"spec.limits[{i}]", limit.get("type", "")
-        problems += _kind(f"{path}.type", kind)
+        yield from _kind(f"{path}.type", kind)
         if kind in kinds:
-            problems.append(duplicate(f"{path}.type", kind))
+            yield duplicate(f"{path}.type", kind)
         kinds.add(kind)
-        problems += _limit(path, kind, limit)
-    return problems
+        yield from _limit(path, kind, limit)
 
 
 def _kind(path: str, kind: str) -> list[str]:
@@ -35,29 +34,27 @@ def _kind(path: str, kind: str) -> list[str]:
     return problems
 
 
-def _limit(path: str, kind: str, limit: Document) -> list[str]:
-    problems: list[str] = []
+def _limit(path: str, kind: str, limit: Document) -> Iterator[str]:
     fields: tuple[str, ...] = _AMOUNTS
     if kind == "Pod":
         fields = ("max", "min", "maxLimitRequestRatio")
-        problems += [
+        yield from (
             forbidden(f"{path}.{field}", "may not be specified when `type` is 'Pod'")
             for field in ("default", "defaultRequest")
             if limit.get(field)
-        ]
+        )
     amounts: dict[str, dict[str, Any]] = {field: limit.get(field) or {} for field in fields}
     for field, values in amounts.items():
         for name in values:
-            problems += _resource(f"{path}.{field}[{name}]", name, kind)
+            yield from _resource(f"{path}.{field}[{name}]", name, kind)
     if kind == "PersistentVolumeClaim" and not any(
         "storage" in amounts[field] for field in ("min", "max")
     ):
         detail = "either minimum or maximum storage value is required, but neither was provided"
-        problems.append(required(f"{path}.limits", detail))
+        yield required(f"{path}.limits", detail)
     for name in dict.fromkeys(name for values in amounts.values() for name in values):
         of_name = {field: values[name] for field, values in amounts.items() if name in values}
-        problems += _order(path, name, of_name)
-    return problems
+        yield from _order(path, name, of_name)
 
 
 def _resource(path: str, name: str, kind: str) -> list[str]:
@@ -97,13 +94,11 @@ def _order(path: str, name: str, amounts: dict[str, Any]) -> list[str]:
     return problems
 
 
-def _ratio(path: str, ratio: Any, amounts: dict[str, Any]) -> list[str]:
-    problems: list[str] = []
+def _ratio(path: str, ratio: Any, amounts: dict[str, Any]) -> Iterator[str]:
     if nano_value(ratio) < _ONE:
-        problems.append(invalid(path, str(ratio), f"ratio {ratio} is less than 1"))
+        yield invalid(path, str(ratio), f"ratio {ratio} is less than 1")
     if "min" in amounts and "max" in amounts:
         low, high = nano_value(amounts["min"]), nano_value(amounts["max"])
         if low and nano_value(ratio) * low > high * _ONE:
             detail = f"ratio {ratio} is greater than max/min = {high / low:f}"
-            problems.append(invalid(path, str(ratio), detail))
-    return problems
+            yield invalid(path, str(ratio), detail)

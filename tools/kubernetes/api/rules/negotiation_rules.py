@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from berth.actors.scheduling.kube.names import dns_subdomain
@@ -19,35 +20,34 @@ def claim(spec: Document, before: Document | None) -> list[str]:
     return [] if before is None else unchanged("spec", spec, before)
 
 
-def claim_status(document: Document, before: Document) -> list[str]:
+def claim_status(document: Document, before: Document) -> Iterator[str]:
     """Returns the problems of an update of a claim's status; both arguments are whole claims."""
     after, was = document.get("status") or {}, before.get("status") or {}
     reserved, allocation = after.get("reservedFor") or (), after.get("allocation")
-    problems = set_of("status.reservedFor", reserved, MOST_RESERVED, _consumer, "uid")
+    yield from set_of("status.reservedFor", reserved, MOST_RESERVED, _consumer, "uid")
     if allocation is None:
         if reserved:
             rule = "may not be specified when `allocated` is not set"
-            problems.append(forbidden("status.reservedFor", rule))
+            yield forbidden("status.reservedFor", rule)
         if after.get("deallocationRequested"):
             rule = "deallocation cannot be requested while `allocation` is not set"
-            problems.append(forbidden("status.deallocationRequested", rule))
-        return problems
+            yield forbidden("status.deallocationRequested", rule)
+        return
     if not allocation.get("shareable") and len(reserved) > 1:
-        rule = "may not be reserved more than once"
-        problems.append(forbidden("status.reservedFor", rule))
+        yield forbidden("status.reservedFor", "may not be reserved more than once")
     ends = after.get("deallocationRequested") or "deletionTimestamp" in before["metadata"]
     if ends and any(consumer not in (was.get("reservedFor") or ()) for consumer in reserved):
         rule = (
             "new entries may not be added while `deallocationRequested` or "
             "`deletionTimestamp` are set"
         )
-        problems.append(forbidden("status.reservedFor", rule))
+        yield forbidden("status.reservedFor", rule)
     if was.get("allocation") is not None:
-        return problems + unchanged("status.allocation", allocation, was["allocation"])
+        yield from unchanged("status.allocation", allocation, was["allocation"])
+        return
     if allocation.get("availableOnNodes") is not None:
         path = "status.allocation.availableOnNodes"
-        problems += node_selector(path, allocation["availableOnNodes"])
-    return problems
+        yield from node_selector(path, allocation["availableOnNodes"])
 
 
 def context(spec: Document) -> list[str]:

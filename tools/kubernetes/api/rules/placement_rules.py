@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, label_value, qualified_name
 from berth.actors.scheduling.kube.node_selector import integer
@@ -24,9 +24,8 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def toleration(path: str, given: Document) -> list[str]:
+def toleration(path: str, given: Document) -> Iterator[str]:
     """Checks that key, operator, value, effect and seconds fit each other."""
-    problems: list[str] = []
     key, operator = given.get("key") or "", given.get("operator") or "Equal"
     effect, value = given.get("effect") or "", given.get("value") or ""
     if not key and operator != "Exists":
@@ -34,35 +33,30 @@ def toleration(path: str, given: Document) -> list[str]:
             "operator must be Exists when `key` is empty, "
             'which means "match all values and all keys"'
         )
-        problems.append(invalid(f"{path}.operator", given.get("operator") or "", detail))
+        yield invalid(f"{path}.operator", given.get("operator") or "", detail)
     if given.get("tolerationSeconds") is not None and effect != "NoExecute":
-        problems.append(
-            invalid(
-                f"{path}.effect",
-                effect,
-                "effect must be 'NoExecute' when `tolerationSeconds` is set",
-            )
+        yield invalid(
+            f"{path}.effect",
+            effect,
+            "effect must be 'NoExecute' when `tolerationSeconds` is set",
         )
     match operator:
         case "Equal":
             if messages := label_value(value):
-                problems.append(invalid(f"{path}.operator", value, ";".join(messages)))
+                yield invalid(f"{path}.operator", value, ";".join(messages))
         case "Exists":
             if value:
-                problems.append(
-                    invalid(
-                        f"{path}.operator",
-                        value,
-                        "value must be empty when `operator` is 'Exists'",
-                    )
+                yield invalid(
+                    f"{path}.operator",
+                    value,
+                    "value must be empty when `operator` is 'Exists'",
                 )
         case "Lt" | "Gt":
             if integer(value) is None:
                 detail = "value must be a valid integer when `operator` is 'Lt' or 'Gt'"
-                problems.append(invalid(f"{path}.value", value, detail))
+                yield invalid(f"{path}.value", value, detail)
         case _:
-            problems.append(unsupported(f"{path}.operator", operator, ("Equal", "Exists")))
-    return problems
+            yield unsupported(f"{path}.operator", operator, ("Equal", "Exists"))
 
 
 def taints(path: str, items: Sequence[Document]) -> list[str]:
@@ -84,14 +78,13 @@ def taints(path: str, items: Sequence[Document]) -> list[str]:
     return problems
 
 
-def node_selector(path: str, selector: Document) -> list[str]:
+def node_selector(path: str, selector: Document) -> Iterator[str]:
     """Checks that there are terms, and their requirements on labels and names of nodes."""
     if not selector.get("nodeSelectorTerms"):
-        return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
-    problems: list[str] = []
+        yield required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
+        return
     for i, term in enumerate(selector["nodeSelectorTerms"]):
-        problems += _term(f"{path}.nodeSelectorTerms[{i}]", term, any_value=False)
-    return problems
+        yield from _term(f"{path}.nodeSelectorTerms[{i}]", term, any_value=False)
 
 
 def _term(path: str, term: Document, *, any_value: bool) -> list[str]:
@@ -128,56 +121,50 @@ def preferred_term(path: str, preferred: Document) -> list[str]:
     return _term(f"{path}.preference", preferred.get("preference") or {}, any_value=True)
 
 
-def pod_affinity_term(path: str, term: Document) -> list[str]:
+def pod_affinity_term(path: str, term: Document) -> Iterator[str]:
     """Checks namespaces, label keys and the topology key."""
-    problems: list[str] = []
     for name in term.get("namespaces") or ():
-        problems += [invalid(f"{path}.namespace", name, message) for message in dns_label(name)]
-    problems += _keys(path, term)
+        yield from (invalid(f"{path}.namespace", name, message) for message in dns_label(name))
+    yield from _keys(path, term)
     key = term.get("topologyKey") or ""
     if not key:
-        problems.append(required(f"{path}.topologyKey", "can not be empty"))
-    return problems + [
-        invalid(f"{path}.topologyKey", key, message) for message in qualified_name(key)
-    ]
+        yield required(f"{path}.topologyKey", "can not be empty")
+    yield from (invalid(f"{path}.topologyKey", key, message) for message in qualified_name(key))
 
 
-def _keys(path: str, owner: Document) -> list[str]:
+def _keys(path: str, owner: Document) -> Iterator[str]:
     """Checks label keys whose values, taken from the pod, are added to a selector."""
     matched, mismatched = owner.get("matchLabelKeys") or (), owner.get("mismatchLabelKeys") or ()
     selector = owner.get("labelSelector")
-    problems: list[str] = []
     for field, keys in (("matchLabelKeys", matched), ("mismatchLabelKeys", mismatched)):
         place = f"{path}.{field}"
         if keys and selector is None:
-            detail = "must not be specified when labelSelector is not set"
-            problems.append(forbidden(place, detail))
+            yield forbidden(place, "must not be specified when labelSelector is not set")
             continue
         for i, key in enumerate(keys):
-            problems += [invalid(f"{place}[{i}]", key, message) for message in qualified_name(key)]
+            yield from (invalid(f"{place}[{i}]", key, message) for message in qualified_name(key))
     selected = set((selector or {}).get("matchLabels") or ())
     for requirement in (selector or {}).get("matchExpressions") or ():
         key = requirement.get("key") or ""
         if key in matched and key in selected:  # one of the two comes from matchLabelKeys
             detail = "exists in both matchLabelKeys and labelSelector"
-            problems.append(invalid(f"{path}[{matched.index(key)}]", key, detail))
+            yield invalid(f"{path}[{matched.index(key)}]", key, detail)
         selected.add(key)
     detail = "exists in both matchLabelKeys and mismatchLabelKeys"
-    return problems + [
+    yield from (
         invalid(f"{path}.matchLabelKeys[{i}]", key, detail)
         for i, key in enumerate(matched)
         if key in mismatched
-    ]
+    )
 
 
-def spread_constraint(path: str, constraint: Document) -> list[str]:
+def spread_constraint(path: str, constraint: Document) -> Iterator[str]:
     """Checks the topology key, minDomains and label keys."""
-    problems: list[str] = []
     key, unsatisfiable = constraint.get("topologyKey"), constraint.get("whenUnsatisfiable") or ""
     if not key:
-        problems.append(required(f"{path}.topologyKey", "can not be empty"))
+        yield required(f"{path}.topologyKey", "can not be empty")
     domains = constraint.get("minDomains")
     if domains is not None and unsatisfiable != "DoNotSchedule":
         detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {unsatisfiable}"
-        problems.append(invalid(f"{path}.minDomains", domains, detail))
-    return problems + _keys(path, constraint)
+        yield invalid(f"{path}.minDomains", domains, detail)
+    yield from _keys(path, constraint)

@@ -82,19 +82,18 @@ def _is_supported(status: Document) -> bool:
     return True
 
 
-def _of_pod_itself(after: Document | None, before: Document | None) -> list[str]:
+def _of_pod_itself(after: Document | None, before: Document | None) -> Iterator[str]:
     if not before and not after:
-        return []
+        return
     if before is not None and after is None:
-        return [forbidden("spec.resources", "pod-level resources cannot be removed")]
-    problems = []
+        yield forbidden("spec.resources", "pod-level resources cannot be removed")
+        return
     for field in ("requests", "limits"):
         if _removed(after, before, field):
             detail = f"pod-level resource {field} cannot be removed"
-            problems.append(forbidden(f"spec.resources.{field}", detail))
+            yield forbidden(f"spec.resources.{field}", detail)
     if _fixed(after) != _fixed(before):
-        problems.append(forbidden("spec", f"{_ONLY} at pod-level"))
-    return problems
+        yield forbidden("spec", f"{_ONLY} at pod-level")
 
 
 def _misplaced(new: Document, old: Document) -> list[str]:

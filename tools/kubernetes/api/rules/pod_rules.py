@@ -51,7 +51,7 @@ _SECCOMP_OF_POD = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
 
 
-def pod_spec(path: str, spec: Document) -> list[str]:
+def pod_spec(path: str, spec: Document) -> Iterator[str]:
     """Checks what containers use of the pod: volumes, claims, host ports, namespaces, operating
     system.
     """
@@ -62,47 +62,44 @@ def pod_spec(path: str, spec: Document) -> list[str]:
     ]
     claims = [claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")]
     sources = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
-    problems: list[str] = []
     for place, container in containers:
-        problems += mounts(place, container, sources)
-        problems += unique_places(place, container)
-        problems += _file_keys(place, container, sources)
-        problems += _propagation(place, container)
+        yield from mounts(place, container, sources)
+        yield from unique_places(place, container)
+        yield from _file_keys(place, container, sources)
+        yield from _propagation(place, container)
         sizes = container.get("resources") or {}
-        problems += used_claims(f"{place}.resources.claims", sizes, claims)
-        problems += resize_policies(
+        yield from used_claims(f"{place}.resources.claims", sizes, claims)
+        yield from resize_policies(
             f"{place}.resizePolicy",
             container.get("resizePolicy") or (),
             spec.get("restartPolicy") or "",
         )
-        problems += _stopping(place, container.get("lifecycle") or {}, spec)
-    problems += _names(path, spec)
-    problems += _init_containers(path, spec)
-    problems += _ephemeral(path, spec)
-    problems += _host_ports(path, spec)
+        yield from _stopping(place, container.get("lifecycle") or {}, spec)
+    yield from _names(path, spec)
+    yield from _init_containers(path, spec)
+    yield from _ephemeral(path, spec)
+    yield from _host_ports(path, spec)
     if spec.get("resources"):
-        problems += _own_resources(path, spec)
-        problems += used_claims(f"{path}.resources.claims", spec["resources"], claims)
-    problems += security_rules.of_pod(path, spec, containers)
-    problems += _dns(f"{path}.dnsConfig", spec)
-    problems += _gates(f"{path}.schedulingGates", spec.get("schedulingGates") or ())
-    problems += _spread(f"{path}.topologySpreadConstraints", spec)
+        yield from _own_resources(path, spec)
+        yield from used_claims(f"{path}.resources.claims", spec["resources"], claims)
+    yield from security_rules.of_pod(path, spec, containers)
+    yield from _dns(f"{path}.dnsConfig", spec)
+    yield from _gates(f"{path}.schedulingGates", spec.get("schedulingGates") or ())
+    yield from _spread(f"{path}.topologySpreadConstraints", spec)
     if spec.get("overhead"):
-        problems += resources(f"{path}.overhead", {"limits": spec["overhead"]})
-    problems += security_rules.of_system(path, spec, containers)
-    return problems
+        yield from resources(f"{path}.overhead", {"limits": spec["overhead"]})
+    yield from security_rules.of_system(path, spec, containers)
 
 
-def pod_template(path: str, template: Document) -> list[str]:
+def pod_template(path: str, template: Document) -> Iterator[str]:
     """Checks labels and annotations, and that there are no ephemeral containers."""
     metadata = template.get("metadata") or {}
-    problems = labels(f"{path}.labels", metadata.get("labels"))
-    problems += annotation_rules(f"{path}.annotations", metadata.get("annotations"))
-    problems += pod_annotations(f"{path}.annotations", metadata, template.get("spec") or {})
+    yield from labels(f"{path}.labels", metadata.get("labels"))
+    yield from annotation_rules(f"{path}.annotations", metadata.get("annotations"))
+    yield from pod_annotations(f"{path}.annotations", metadata, template.get("spec") or {})
     if (template.get("spec") or {}).get("ephemeralContainers"):
         place = f"{path}.spec.ephemeralContainers"
-        problems.append(forbidden(place, "ephemeral containers not allowed in pod template"))
-    return problems
+        yield forbidden(place, "ephemeral containers not allowed in pod template")
 
 
 def pod_annotations(path: str, metadata: Document, spec: Document) -> Iterator[str]:
@@ -132,33 +129,28 @@ def pod_annotations(path: str, metadata: Document, spec: Document) -> Iterator[s
                 yield invalid(f"{path}.{key}", profile, "must be a valid seccomp profile")
 
 
-def new_pod(spec: Document) -> list[str]:
+def new_pod(spec: Document) -> Iterator[str]:
     """Checks a pod that is created, beyond the rules for its spec."""
-    problems: list[str] = []
     if spec.get("ephemeralContainers"):
-        problems.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+        yield forbidden("spec.ephemeralContainers", "cannot be set on create")
     if spec.get("nodeName") and spec.get("schedulingGates"):
-        problems.append(
-            forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+        yield forbidden(
+            "spec.nodeName", "cannot be set until all schedulingGates have been cleared"
         )
-    return problems
 
 
-def only_of_pods(spec: Document) -> list[str]:
+def only_of_pods(spec: Document) -> Iterator[str]:
     """Checks what a pod must fulfil, but not a template: the rest is set when a pod is made."""
-    problems: list[str] = []
     for field in _LISTS:
         for i, container in enumerate(spec.get(field) or ()):
             image = container.get("image") or ""
             if image.strip() != image:
                 place = f"spec.{field}[{i}].image"
-                detail = "must not have leading or trailing whitespace"
-                problems.append(invalid(place, image, detail))
+                yield invalid(place, image, "must not have leading or trailing whitespace")
     for i, volume in enumerate(spec.get("volumes") or ()):
         place = f"spec.volumes[{i}]"
         if volume.get("image") is not None and not volume["image"].get("reference"):
-            problems.append(required(f"{place}.image.reference"))
-    return problems
+            yield required(f"{place}.image.reference")
 
 
 def _file_keys(
@@ -272,19 +264,18 @@ def _host_ports(path: str, spec: Document) -> Iterator[str]:
                     yield invalid(place, number, detail)
 
 
-def _own_resources(path: str, spec: Document) -> list[str]:
+def _own_resources(path: str, spec: Document) -> Iterator[str]:
     """Returns the problems of the resources in the pod's own spec.
 
     They may be CPU, memory and huge pages only, and no less than what the containers request.
     """
     own, place = spec["resources"], f"{path}.resources"
     if (spec.get("os") or {}).get("name") == "windows":
-        return [forbidden(place, "may not be set for a windows pod")]
-    problems = []
+        yield forbidden(place, "may not be set for a windows pod")
+        return
     if own.get("claims"):
-        detail = "claims may not be set for Resources at pod-level"
-        problems.append(forbidden(f"{place}.claims", detail))
-    problems += resources(place, own, ("cpu", "hugepages-", "memory"))
+        yield forbidden(f"{place}.claims", "claims may not be set for Resources at pod-level")
+    yield from resources(place, own, ("cpu", "hugepages-", "memory"))
     containers = spec.get("containers") or ()
     for field in ("requests", "limits"):
         for name, amount in (own.get(field) or {}).items():
@@ -298,61 +289,57 @@ def _own_resources(path: str, spec: Document) -> list[str]:
                     f"{nano // 1_000_000}m" if nano % 1_000_000_000 else str(nano // 1_000_000_000)
                 )
                 detail = f"must be greater than or equal to aggregate container {field} of {total}"
-                problems.append(invalid(f"{place}.{field}[{name}]", str(amount), detail))
+                yield invalid(f"{place}.{field}[{name}]", str(amount), detail)
     for i, container in enumerate(containers):
         for name, amount in ((container.get("resources") or {}).get("limits") or {}).items():
             most = (own.get("limits") or {}).get(name)
             if most is not None and quantity.nano_value(amount) > quantity.nano_value(most):
                 at = f"{place}.containers[{i}][{name}].limits"
                 detail = f"must be less than or equal to pod limits of {most}"
-                problems.append(invalid(at, str(amount), detail))
-    return problems
+                yield invalid(at, str(amount), detail)
 
 
-def _dns(path: str, spec: Document) -> list[str]:
+def _dns(path: str, spec: Document) -> Iterator[str]:
     config = spec.get("dnsConfig")
     if spec.get("dnsPolicy") == "None":
         if config is None:
-            detail = "must provide `dnsConfig` when `dnsPolicy` is None"
-            return [required(path, detail)]
+            yield required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
+            return
         if not config.get("nameservers"):
             detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            return [required(f"{path}.nameservers", detail)]
-    problems: list[str] = []
+            yield required(f"{path}.nameservers", detail)
+            return
     servers, searches = (
         (config or {}).get("nameservers") or (),
         (config or {}).get("searches") or (),
     )
     if len(servers) > _MOST_SERVERS:
         detail = f"must not have more than {_MOST_SERVERS} nameservers"
-        problems.append(invalid(f"{path}.nameservers", servers, detail))
+        yield invalid(f"{path}.nameservers", servers, detail)
     if len(searches) > _MOST_SEARCHES:
         detail = f"must not have more than {_MOST_SEARCHES} search paths"
-        problems.append(invalid(f"{path}.searches", searches, detail))
+        yield invalid(f"{path}.searches", searches, detail)
     if len(" ".join(searches).encode()) > _MOST_SEARCH_BYTES:
         detail = (
             f"must not have more than {_MOST_SEARCH_BYTES} characters (including spaces) "
             "in the search list"
         )
-        problems.append(invalid(f"{path}.searches", searches, detail))
-    problems += [
+        yield invalid(f"{path}.searches", searches, detail)
+    yield from (
         required(f"{path}.options[{i}]", "must not be empty")
         for i, option in enumerate((config or {}).get("options") or ())
         if not option.get("name")
-    ]
-    return problems
+    )
 
 
-def _gates(path: str, gates: Sequence[Document]) -> list[str]:
-    problems: list[str] = []
+def _gates(path: str, gates: Sequence[Document]) -> Iterator[str]:
     seen: set[str] = set()
     for i, gate in enumerate(gates):
         name = gate.get("name") or ""
-        problems += [invalid(f"{path}[{i}]", name, message) for message in qualified_name(name)]
+        yield from (invalid(f"{path}[{i}]", name, message) for message in qualified_name(name))
         if name in seen:
-            problems.append(duplicate(f"{path}[{i}]", name))
+            yield duplicate(f"{path}[{i}]", name)
         seen.add(name)
-    return problems
 
 
 def _spread(path: str, spec: Document) -> list[str]:

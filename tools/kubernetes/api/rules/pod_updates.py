@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ..types.schema import TYPES, canonical
@@ -24,20 +25,21 @@ _UPDATABLE = ",".join(
 _ADDITIONS = "only additions are allowed (no mutations or deletions)"
 
 
-def pod_update(after: Document, before: Document) -> list[str]:
+def pod_update(after: Document, before: Document) -> Iterator[str]:
     """Returns the problems of an update; both arguments are specs with their defaults."""
     if after == before:
-        return []
+        return
     new, old = canonical(TYPES["PodSpec"], after), canonical(TYPES["PodSpec"], before)
     for field in ("containers", "initContainers"):
         if len(new.get(field, ())) != len(old.get(field, ())):
-            return [forbidden(f"spec.{field}", "pod updates may not add or remove containers")]
-    problems = _deadline(
+            yield forbidden(f"spec.{field}", "pod updates may not add or remove containers")
+            return
+    yield from _deadline(
         new.pop("activeDeadlineSeconds", None), old.pop("activeDeadlineSeconds", None)
     )
-    problems += _tolerations(new.pop("tolerations", []), old.pop("tolerations", []))
+    yield from _tolerations(new.pop("tolerations", []), old.pop("tolerations", []))
     gated = bool(old.get("schedulingGates"))
-    problems += _gates(new.pop("schedulingGates", []), old.pop("schedulingGates", []))
+    yield from _gates(new.pop("schedulingGates", []), old.pop("schedulingGates", []))
     for spec in (new, old):
         for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
             container.pop("image", None)
@@ -47,12 +49,9 @@ def pod_update(after: Document, before: Document) -> list[str]:
     ):
         del old["terminationGracePeriodSeconds"], new["terminationGracePeriodSeconds"]
     if gated:
-        problems += _stricter_placement(new, old)
+        yield from _stricter_placement(new, old)
     if new != old:
-        problems.append(
-            forbidden("spec", f"pod updates may not change fields other than {_UPDATABLE}")
-        )
-    return problems
+        yield forbidden("spec", f"pod updates may not change fields other than {_UPDATABLE}")
 
 
 def mirror_annotation(after: Document, before: Document | None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from berth.actors.scheduling.kube.names import dns_subdomain, qualified_name
 
@@ -48,31 +48,31 @@ _LABEL_1035_RULE = (
 _MOST_LABEL = 63
 
 
-def policy(name: str, spec: Document) -> list[str]:
-    problems = one_of("spec.failurePolicy", spec.get("failurePolicy"), _FAILURE_POLICIES)
+def policy(name: str, spec: Document) -> Iterator[str]:
+    yield from one_of("spec.failurePolicy", spec.get("failurePolicy"), _FAILURE_POLICIES)
     if spec.get("paramKind") is not None:
-        problems += _param_kind("spec.paramKind", spec["paramKind"])
+        yield from _param_kind("spec.paramKind", spec["paramKind"])
     path, constraints = "spec.matchConstraints", spec.get("matchConstraints")
     if constraints is None:
-        problems.append(required(path))
+        yield required(path)
     else:
-        problems += _match_resources(path, constraints)
+        yield from _match_resources(path, constraints)
         if not constraints.get("resourceRules"):
-            problems.append(required(f"{path}.resourceRules"))
-    problems += _match_conditions("spec.matchConditions", spec.get("matchConditions") or ())
+            yield required(f"{path}.resourceRules")
+    yield from _match_conditions("spec.matchConditions", spec.get("matchConditions") or ())
     for i, variable in enumerate(spec.get("variables") or ()):
-        problems += _variable(f"spec.variables[{i}]", variable)
+        yield from _variable(f"spec.variables[{i}]", variable)
     validations, annotations = spec.get("validations"), spec.get("auditAnnotations")
     if not validations and not annotations:
         detail = "validations or auditAnnotations must contain at least one item"
-        problems.append(required("spec.validations", detail))
-        problems.append(required("spec.auditAnnotations", detail))
+        yield required("spec.validations", detail)
+        yield required("spec.auditAnnotations", detail)
     for i, validation in enumerate(validations or ()):
-        problems += _validation(f"spec.validations[{i}]", validation)
-    problems += _audit_annotations("spec.auditAnnotations", name, annotations or ())
-    return problems + [
+        yield from _validation(f"spec.validations[{i}]", validation)
+    yield from _audit_annotations("spec.auditAnnotations", name, annotations or ())
+    yield from (
         invalid(f"spec.{path}", text, detail) for path, text, detail in compiled(spec).problems
-    ]
+    )
 
 
 def status(status: Document) -> list[str]:
@@ -88,18 +88,17 @@ def status(status: Document) -> list[str]:
     return problems
 
 
-def binding(spec: Document) -> list[str]:
+def binding(spec: Document) -> Iterator[str]:
     name = spec.get("policyName") or ""
-    problems = (
-        [invalid("spec.policyName", name, message) for message in dns_subdomain(name)]
-        if name
-        else [required("spec.policyName")]
-    )
+    if not name:
+        yield required("spec.policyName")
+    else:
+        yield from (invalid("spec.policyName", name, message) for message in dns_subdomain(name))
     if spec.get("paramRef") is not None:
-        problems += _param_ref("spec.paramRef", spec["paramRef"])
+        yield from _param_ref("spec.paramRef", spec["paramRef"])
     if spec.get("matchResources") is not None:
-        problems += _match_resources("spec.matchResources", spec["matchResources"])
-    return problems + _actions("spec.validationActions", spec.get("validationActions") or ())
+        yield from _match_resources("spec.matchResources", spec["matchResources"])
+    yield from _actions("spec.validationActions", spec.get("validationActions") or ())
 
 
 def _is_blank(text: str | None) -> bool:
@@ -141,34 +140,32 @@ def _dns_1035_label(text: str) -> tuple[str, ...]:
     )
 
 
-def _match_resources(path: str, matched: Document) -> list[str]:
-    problems = one_of(f"{path}.matchPolicy", matched.get("matchPolicy"), _MATCH_POLICIES)
+def _match_resources(path: str, matched: Document) -> Iterator[str]:
+    yield from one_of(f"{path}.matchPolicy", matched.get("matchPolicy"), _MATCH_POLICIES)
     for field in ("resourceRules", "excludeResourceRules"):
         for i, rule in enumerate(matched.get(field) or ()):
-            problems += _rule(f"{path}.{field}[{i}]", rule)
-    return problems
+            yield from _rule(f"{path}.{field}[{i}]", rule)
 
 
-def _rule(path: str, rule: Document) -> list[str]:
-    problems: list[str] = []
+def _rule(path: str, rule: Document) -> Iterator[str]:
     names = rule.get("resourceNames") or ()
     for i, name in enumerate(names):
         place = f"{path}.resourceNames[{i}]"
-        problems += [invalid(place, name, message) for message in path_segment(name)]
+        yield from (invalid(place, name, message) for message in path_segment(name))
         if name in names[:i]:
-            problems.append(duplicate(place, name))
+            yield duplicate(place, name)
     operations = rule.get("operations") or ()
-    problems += _values(f"{path}.operations", operations, "operations")
+    yield from _values(f"{path}.operations", operations, "operations")
     for i, operation in enumerate(operations):
-        problems += one_of(f"{path}.operations[{i}]", operation, _OPERATIONS)
-    problems += _values(f"{path}.apiGroups", rule.get("apiGroups") or (), "API groups")
+        yield from one_of(f"{path}.operations[{i}]", operation, _OPERATIONS)
+    yield from _values(f"{path}.apiGroups", rule.get("apiGroups") or (), "API groups")
     versions = rule.get("apiVersions") or ()
-    problems += _values(f"{path}.apiVersions", versions, "API versions")
-    problems += [
+    yield from _values(f"{path}.apiVersions", versions, "API versions")
+    yield from (
         required(f"{path}.apiVersions[{i}]") for i, version in enumerate(versions) if not version
-    ]
-    problems += _resources(f"{path}.resources", rule.get("resources") or ())
-    return problems + one_of(f"{path}.scope", rule.get("scope"), _SCOPES)
+    )
+    yield from _resources(f"{path}.resources", rule.get("resources") or ())
+    yield from one_of(f"{path}.scope", rule.get("scope"), _SCOPES)
 
 
 def _values(path: str, values: Sequence[str], noun: str) -> list[str]:
@@ -180,103 +177,92 @@ def _values(path: str, values: Sequence[str], noun: str) -> list[str]:
     return []
 
 
-def _resources(path: str, resources: Sequence[str]) -> list[str]:
+def _resources(path: str, resources: Sequence[str]) -> Iterator[str]:
     """Checks that no resource is among those that another one with a * stands for."""
-    problems = [] if resources else [required(path)]
+    if not resources:
+        yield required(path)
     whole, anywhere = set[str](), set[str]()  # those of `pods/*`, and those of `*/status`
     for i, text in enumerate(resources):
         place = f"{path}[{i}]"
         if not text:
-            problems.append(required(place))
+            yield required(place)
             continue
         resource, slash, subresource = text.partition("/")
         if not slash:
             continue
         if resource in whole:
-            detail = f"if '{resource}/*' is present, must not specify {text}"
-            problems.append(invalid(place, text, detail))
+            yield invalid(place, text, f"if '{resource}/*' is present, must not specify {text}")
         if subresource in anywhere:
-            detail = f"if '*/{subresource}' is present, must not specify {text}"
-            problems.append(invalid(place, text, detail))
+            yield invalid(place, text, f"if '*/{subresource}' is present, must not specify {text}")
         if subresource == "*":
             whole.add(resource)
         if resource == "*":
             anywhere.add(subresource)
     if len(resources) > 1 and "*/*" in resources:
-        detail = "if '*/*' is present, must not specify other resources"
-        problems.append(invalid(path, resources, detail))
+        yield invalid(path, resources, "if '*/*' is present, must not specify other resources")
     plain = [text for text in resources if text and "/" not in text]
     if "*" in plain and plain[-1] != "*":  # only the last one counts, as in Kubernetes
         detail = "if '*' is present, must not specify other resources without subresources"
-        problems.append(invalid(path, resources, detail))
-    return problems
+        yield invalid(path, resources, detail)
 
 
-def _match_conditions(path: str, conditions: Sequence[Document]) -> list[str]:
-    problems: list[str] = []
+def _match_conditions(path: str, conditions: Sequence[Document]) -> Iterator[str]:
     if len(conditions) > _MOST_CONDITIONS:
-        problems.append(too_many(path, len(conditions), _MOST_CONDITIONS))
+        yield too_many(path, len(conditions), _MOST_CONDITIONS)
     names = set[str]()
     for i, condition in enumerate(conditions):
         if _is_blank(condition.get("expression")):
-            problems.append(required(f"{path}[{i}].expression"))
+            yield required(f"{path}[{i}].expression")
         name, place = condition.get("name") or "", f"{path}[{i}].name"
         if not name:
-            problems.append(required(place))
+            yield required(place)
             continue
-        problems += [invalid(place, name, message) for message in qualified_name(name)]
+        yield from (invalid(place, name, message) for message in qualified_name(name))
         if name in names:
-            problems.append(duplicate(place, name))
+            yield duplicate(place, name)
         names.add(name)
-    return problems
 
 
-def _variable(path: str, variable: Document) -> list[str]:
+def _variable(path: str, variable: Document) -> Iterator[str]:
     name = variable.get("name") or ""
-    problems: list[str] = []
     if _is_blank(name):
-        problems.append(required(f"{path}.name", "name is not specified"))
+        yield required(f"{path}.name", "name is not specified")
     elif not _IDENTIFIER.fullmatch(name) or name in _RESERVED:
-        problems.append(invalid(f"{path}.name", name, "must be a valid CEL identifier"))
+        yield invalid(f"{path}.name", name, "must be a valid CEL identifier")
     if _is_blank(variable.get("expression")):
-        problems.append(required(f"{path}.expression", "expression is not specified"))
-    return problems
+        yield required(f"{path}.expression", "expression is not specified")
 
 
-def _validation(path: str, validation: Document) -> list[str]:
-    problems: list[str] = []
+def _validation(path: str, validation: Document) -> Iterator[str]:
     if _is_blank(validation.get("expression")):
-        problems.append(required(f"{path}.expression", "expression is not specified"))
+        yield required(f"{path}.expression", "expression is not specified")
     for field in ("messageExpression", "message"):
         text = validation.get(field)
         if text and _is_blank(text):
-            problems.append(invalid(f"{path}.{field}", text, "must be non-empty if specified"))
+            yield invalid(f"{path}.{field}", text, "must be non-empty if specified")
         elif field == "message" and _LINE_BREAK.search((text or "").strip()):
-            problems.append(invalid(f"{path}.{field}", text, "must not contain line breaks"))
-    return problems + one_of(f"{path}.reason", validation.get("reason"), _REASONS)
+            yield invalid(f"{path}.{field}", text, "must not contain line breaks")
+    yield from one_of(f"{path}.reason", validation.get("reason"), _REASONS)
 
 
-def _audit_annotations(path: str, name: str, annotations: Sequence[Document]) -> list[str]:
-    problems: list[str] = []
+def _audit_annotations(path: str, name: str, annotations: Sequence[Document]) -> Iterator[str]:
     if len(annotations) > _MOST_ANNOTATIONS:
         detail = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
-        problems.append(invalid(path, annotations, detail))
+        yield invalid(path, annotations, detail)
     keys = set[str]()
     for i, annotation in enumerate(annotations):
         key, place = annotation.get("key") or "", f"{path}[{i}].key"
         full = f"{name}/{key}"
-        problems += [invalid(place, full, message) for message in qualified_name(full)]
+        yield from (invalid(place, full, message) for message in qualified_name(full))
         expression = (annotation.get("valueExpression") or "").strip()
         if not expression:
-            detail = "valueExpression is not specified"
-            problems.append(required(f"{path}[{i}].valueExpression", detail))
+            yield required(f"{path}[{i}].valueExpression", "valueExpression is not specified")
         elif len(expression.encode()) > _MOST_BYTES:
             detail = f"must not exceed {_MOST_BYTES} bytes in length"
-            problems.append(required(f"{path}[{i}].valueExpression", detail))
+            yield required(f"{path}[{i}].valueExpression", detail)
         if key in keys:
-            problems.append(duplicate(place, key))
+            yield duplicate(place, key)
         keys.add(key)
-    return problems
 
 
 def _param_ref(path: str, reference: Document) -> list[str]:
@@ -293,19 +279,18 @@ def _param_ref(path: str, reference: Document) -> list[str]:
     return problems + one_of(f"{path}.parameterNotFoundAction", action, _MISSING_PARAMETER)
 
 
-def _actions(path: str, actions: Sequence[str]) -> list[str]:
+def _actions(path: str, actions: Sequence[str]) -> Iterator[str]:
     if not actions:
-        return [required(path, "at least one validation action is required")]
-    problems: list[str] = []
+        yield required(path, "at least one validation action is required")
+        return
     for i, action in enumerate(actions):
         if action not in _ACTIONS:
-            problems.append(unsupported(f"{path}[{i}]", action, _ACTIONS))
+            yield unsupported(f"{path}[{i}]", action, _ACTIONS)
         if action in actions[:i]:
-            problems.append(duplicate(f"{path}[{i}]", action))
+            yield duplicate(f"{path}[{i}]", action)
     if "Deny" in actions and "Warn" in actions:
         detail = (
             "must not contain both Deny and Warn (repeating the same validation failure "
             "information in the API response and headers serves no purpose)"
         )
-        problems.append(invalid(path, actions, detail))
-    return problems
+        yield invalid(path, actions, detail)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from berth.actors.scheduling.kube.names import qualified_name
@@ -41,21 +41,20 @@ _OTHER_OPERATOR = (
 )
 
 
-def quota(document: Document, before: Document | None) -> list[str]:
+def quota(document: Document, before: Document | None) -> Iterator[str]:
     spec: Document = document.get("spec") or {}
     hard = spec.get("hard") or {}
-    problems = _amounts("spec.hard", hard)
+    yield from _amounts("spec.hard", hard)
     scopes = spec.get("scopes") or []
     for scope in scopes:
         if scope not in _SCOPES:
-            problems.append(invalid("spec.scopes", scopes, "unsupported scope"))
-        problems += _amounts_beyond_scope("spec.scopes", scopes, scope, hard)
-    problems += _conflicts("spec.scopes", scopes, scopes)
+            yield invalid("spec.scopes", scopes, "unsupported scope")
+        yield from _amounts_beyond_scope("spec.scopes", scopes, scope, hard)
+    yield from _conflicts("spec.scopes", scopes, scopes)
     if spec.get("scopeSelector") is not None:
-        problems += _selector(spec["scopeSelector"], scopes, hard)
+        yield from _selector(spec["scopeSelector"], scopes, hard)
     if before is not None and set(scopes) != set((before.get("spec") or {}).get("scopes") or ()):
-        problems.append(invalid("spec.scopes", scopes, IMMUTABLE))
-    return problems
+        yield invalid("spec.scopes", scopes, IMMUTABLE)
 
 
 def status(document: Document) -> list[str]:
@@ -85,8 +84,7 @@ def quota_warnings(document: Document) -> list[str]:
     return warnings
 
 
-def _amounts(path: str, amounts: Mapping[str, Any]) -> list[str]:
-    problems: list[str] = []
+def _amounts(path: str, amounts: Mapping[str, Any]) -> Iterator[str]:
     for name, amount in amounts.items():
         at = f"{path}[{name}]"
         names = [invalid(at, name, message) for message in qualified_name(name)]
@@ -96,9 +94,8 @@ def _amounts(path: str, amounts: Mapping[str, Any]) -> list[str]:
                     invalid(at, name, "must be a standard resource type or fully qualified")
                 )
             names.append(invalid(at, name, "must be a standard resource for quota"))
-        problems += names
-        problems += resource_amount(at, "pods" if name in COUNTED else name, amount)
-    return problems
+        yield from names
+        yield from resource_amount(at, "pods" if name in COUNTED else name, amount)
 
 
 def _is_standard(name: str) -> bool:
@@ -124,20 +121,19 @@ def _conflicts(path: str, value: Any, scopes: list[str]) -> list[str]:
     ]
 
 
-def _selector(selector: Document, scopes: list[str], hard: Mapping[str, Any]) -> list[str]:
+def _selector(selector: Document, scopes: list[str], hard: Mapping[str, Any]) -> Iterator[str]:
     path = "spec.scopeSelector.matchExpressions"
-    problems: list[str] = []
     requirements = selector.get("matchExpressions") or ()
     for requirement in requirements:
         scope, operator = requirement.get("scopeName", ""), requirement.get("operator", "")
         values = requirement.get("values") or []
         if scope not in _SCOPES:
-            problems.append(invalid(f"{path}.scopeName", scope, "unsupported scope"))
-        problems += _amounts_beyond_scope(path, selector, scope, hard)
+            yield invalid(f"{path}.scopeName", scope, "unsupported scope")
+        yield from _amounts_beyond_scope(path, selector, scope, hard)
         if scope in _SCOPES and scope not in _WITH_VALUES and operator != "Exists":
-            problems.append(invalid(f"{path}.operator", operator, _OTHER_OPERATOR))
-        problems += _operator(path, operator, values)
-    return problems + _conflicts(path, scopes, [r.get("scopeName", "") for r in requirements])
+            yield invalid(f"{path}.operator", operator, _OTHER_OPERATOR)
+        yield from _operator(path, operator, values)
+    yield from _conflicts(path, scopes, [r.get("scopeName", "") for r in requirements])
 
 
 def _operator(path: str, operator: str, values: list[str]) -> list[str]:

@@ -70,20 +70,18 @@ _LINUX_OF_CONTAINER = (
 Placed = tuple[str, Document]  # a container with its path
 
 
-def context(path: str, value: Document) -> list[str]:
+def context(path: str, value: Document) -> Iterator[str]:
     """Checks that a container which may not gain privileges has none from the start."""
     if value.get("allowPrivilegeEscalation") is not False:
-        return []
+        return
     shown = in_go(value, _CONTEXT_IN_GO)
     if value.get("capabilities") is not None:
         shown["Capabilities"] = in_go(value["capabilities"], ("Add", "Drop"))
-    problems: list[str] = []
     rule = "cannot set `allowPrivilegeEscalation` to false and"
     if value.get("privileged"):
-        problems.append(invalid(path, shown, f"{rule} `privileged` to true"))
+        yield invalid(path, shown, f"{rule} `privileged` to true")
     if "CAP_SYS_ADMIN" in ((value.get("capabilities") or {}).get("add") or ()):
-        problems.append(invalid(path, shown, f"{rule} `capabilities.Add` CAP_SYS_ADMIN"))
-    return problems
+        yield invalid(path, shown, f"{rule} `capabilities.Add` CAP_SYS_ADMIN")
 
 
 def seccomp_profile(path: str, value: Document) -> list[str]:
@@ -125,21 +123,18 @@ def _profile_type(path: str, value: Document, field: str) -> list[str]:
     return [] if type_ in _PROFILES else [unsupported(f"{path}.type", type_, _PROFILES)]
 
 
-def windows_options(path: str, value: Document) -> list[str]:
+def windows_options(path: str, value: Document) -> Iterator[str]:
     """Checks the credentials and the user of a container on Windows."""
-    problems: list[str] = []
     credential, user = value.get("gmsaCredentialSpec"), value.get("runAsUserName")
     if credential is not None:
         place = f"{path}.gmsaCredentialSpec"
         if not credential:
-            problems.append(invalid(place, "", "gmsaCredentialSpec cannot be an empty string"))
+            yield invalid(place, "", "gmsaCredentialSpec cannot be an empty string")
         elif len(credential.encode()) > _MOST_CREDENTIAL_BYTES:
-            rule = "gmsaCredentialSpec size must be under 64 KiB"
-            problems.append(invalid(place, credential, rule))
+            yield invalid(place, credential, "gmsaCredentialSpec size must be under 64 KiB")
     if user is not None:
         place = f"{path}.runAsUserName"
-        problems += [invalid(place, user, f"runAsUserName{why}") for why in _user_problems(user)]
-    return problems
+        yield from (invalid(place, user, f"runAsUserName{why}") for why in _user_problems(user))
 
 
 def _user_problems(name: str) -> Iterator[str]:
@@ -168,18 +163,16 @@ def _user_problems(name: str) -> Iterator[str]:
         yield """'s User cannot contain the following characters: "/\\:;|=,+*?<>@[]"""
 
 
-def of_pod(path: str, spec: Document, containers: Sequence[Placed]) -> list[str]:
+def of_pod(path: str, spec: Document, containers: Sequence[Placed]) -> Iterator[str]:
     """Returns the problems of a pod's namespaces, users and operating system."""
-    problems: list[str] = []
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         place = f"{path}.securityContext.shareProcessNamespace"
         rule = "ShareProcessNamespace and HostPID cannot both be enabled"
-        problems.append(invalid(place, value=True, detail=rule))
-    problems += _host_sysctls(f"{path}.securityContext.sysctls", spec)
-    problems += _host_process(path, spec, containers)
-    problems += _host_users(path, spec, containers)
-    problems += _host_name(path, spec)
-    return problems
+        yield invalid(place, value=True, detail=rule)
+    yield from _host_sysctls(f"{path}.securityContext.sysctls", spec)
+    yield from _host_process(path, spec, containers)
+    yield from _host_users(path, spec, containers)
+    yield from _host_name(path, spec)
 
 
 def _host_sysctls(path: str, spec: Document) -> Iterator[str]:

@@ -14,23 +14,22 @@ _PORT_IN_GO = ("Name", "Protocol", "AppProtocol", "Port", "TargetPort", "NodePor
 _POLICIES = ("Cluster", "Local")
 
 
-def service(path: str, spec: Document) -> list[str]:
+def service(path: str, spec: Document) -> Iterator[str]:
     """Checks type, addresses, ports, affinity, balancer and traffic policies against each other."""
     type_, headless = spec.get("type") or "ClusterIP", _is_headless(spec)
-    problems: list[str] = []
     if not spec.get("ports") and not headless and type_ != "ExternalName":
-        problems.append(required(f"{path}.ports"))
+        yield required(f"{path}.ports")
     if headless and type_ in ("LoadBalancer", "NodePort"):
         detail = f"may not be set to 'None' for {type_} services"
-        problems.append(invalid(f"{path}.clusterIPs[0]", "None", detail))
-    problems += _alias(path, spec) if type_ == "ExternalName" else _addresses(path, spec)
-    problems += _ports(f"{path}.ports", spec.get("ports") or (), type_)
-    problems += _affinity(f"{path}.sessionAffinityConfig", spec)
+        yield invalid(f"{path}.clusterIPs[0]", "None", detail)
+    yield from _alias(path, spec) if type_ == "ExternalName" else _addresses(path, spec)
+    yield from _ports(f"{path}.ports", spec.get("ports") or (), type_)
+    yield from _affinity(f"{path}.sessionAffinityConfig", spec)
     for i, address in enumerate(spec.get("externalIPs") or ()):
         place = f"{path}.externalIPs[{i}]"
-        problems += ip(place, address) or endpoint_ip(place, address)
-    problems += _balancer(path, spec, type_)
-    return problems + list(_traffic(path, spec, type_))
+        yield from ip(place, address) or endpoint_ip(place, address)
+    yield from _balancer(path, spec, type_)
+    yield from list(_traffic(path, spec, type_))
 
 
 def _is_headless(spec: Document) -> bool:
@@ -52,17 +51,15 @@ def _alias(path: str, spec: Document) -> Iterator[str]:
         yield invalid(place, name, message)
 
 
-def _addresses(path: str, spec: Document) -> list[str]:
+def _addresses(path: str, spec: Document) -> Iterator[str]:
     """Returns the problems of addresses in the cluster: at most one of each family."""
     first, place = spec.get("clusterIP") or "", f"{path}.clusterIPs"
     addresses = spec.get("clusterIPs") or ([first] if first else [])
     families = spec.get("ipFamilies") or ()
-    problems: list[str] = []
     if first and addresses[0] != first:
-        problems.append(invalid(place, addresses, "first value must match `clusterIP`"))
+        yield invalid(place, addresses, "first value must match `clusterIP`")
     if addresses and not first:
-        detail = "must be empty when `clusterIP` is not specified"
-        problems.append(invalid(place, addresses, detail))
+        yield invalid(place, addresses, "must be empty when `clusterIP` is not specified")
     bad: list[str] = []
     for i, address in enumerate(addresses):
         if i == 0 and address == "None":
@@ -71,41 +68,37 @@ def _addresses(path: str, spec: Document) -> list[str]:
         else:
             bad += ip(f"{place}[{i}]", address)
     if len(addresses) > 2:
-        problems.append(invalid(place, addresses, "may only hold up to 2 values"))
+        yield invalid(place, addresses, "may only hold up to 2 values")
     if bad or addresses == ["None"]:
-        return problems + bad
+        yield from bad
+        return
     versions = ["IPv6" if ":" in address else "IPv4" for address in addresses]
     if len(addresses) > 1 and len(set(versions)) == 1:
-        detail = "may specify no more than one IP for each IP family"
-        problems.append(invalid(place, addresses, detail))
+        yield invalid(place, addresses, "may specify no more than one IP for each IP family")
     for i, (version, family) in enumerate(zip(versions, families, strict=False)):
         if version != family and family in ("IPv4", "IPv6"):
             detail = f"expected an {family} value as indicated by `ipFamilies[{i}]`"
-            problems.append(invalid(f"{place}[{i}]", addresses[i], detail))
-    return problems
+            yield invalid(f"{place}[{i}]", addresses[i], detail)
 
 
-def _ports(path: str, ports: Sequence[Document], type_: str) -> list[str]:
-    problems: list[str] = []
+def _ports(path: str, ports: Sequence[Document], type_: str) -> Iterator[str]:
     used: set[tuple[str, int]] = set()
     used_of_nodes: set[tuple[str, int]] = set()
     for i, port in enumerate(ports):
         place, protocol = f"{path}[{i}]", port.get("protocol") or "TCP"
         number, of_nodes = port.get("port") or 0, port.get("nodePort") or 0
         if len(ports) > 1 and not port.get("name"):
-            problems.append(required(f"{place}.name"))
+            yield required(f"{place}.name")
         if of_nodes and type_ == "ClusterIP":
-            detail = "may not be used when `type` is 'ClusterIP'"
-            problems.append(forbidden(f"{place}.nodePort", detail))
+            yield forbidden(f"{place}.nodePort", "may not be used when `type` is 'ClusterIP'")
         if of_nodes and (protocol, of_nodes) in used_of_nodes:
-            problems.append(duplicate(f"{place}.nodePort", of_nodes))
+            yield duplicate(f"{place}.nodePort", of_nodes)
         used_of_nodes.add((protocol, of_nodes))
         if (protocol, number) in used:
             zero = {"name": "", "targetPort": 0, "nodePort": 0}
             shown = in_go({**zero, "protocol": protocol, "port": number}, _PORT_IN_GO)
-            problems.append(duplicate(place, shown))
+            yield duplicate(place, shown)
         used.add((protocol, number))
-    return problems
 
 
 def _affinity(path: str, spec: Document) -> list[str]:
@@ -123,23 +116,21 @@ def _affinity(path: str, spec: Document) -> list[str]:
     return [] if 0 < seconds <= _LONGEST_AFFINITY else [invalid(place, seconds, rule)]
 
 
-def _balancer(path: str, spec: Document, type_: str) -> list[str]:
+def _balancer(path: str, spec: Document, type_: str) -> Iterator[str]:
     """Returns the problems of fields that only a service with a load balancer has."""
-    problems: list[str] = []
     detail, balanced = "may only be used when `type` is 'LoadBalancer'", type_ == "LoadBalancer"
     ranges, place = spec.get("loadBalancerSourceRanges") or (), f"{path}.LoadBalancerSourceRanges"
     if ranges and not balanced:
-        problems.append(forbidden(place, detail))
+        yield forbidden(place, detail)
     for i, value in enumerate(ranges):
-        problems += cidr(f"{place}[{i}]", value.strip())
+        yield from cidr(f"{place}[{i}]", value.strip())
     for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
         if spec.get(field) is not None and not balanced:
-            problems.append(forbidden(f"{path}.{field}", detail))
+            yield forbidden(f"{path}.{field}", detail)
     name = spec.get("loadBalancerClass")
     if balanced and name is not None:
         at = f"{path}.loadBalancerClass"
-        problems += [invalid(at, name, message) for message in qualified_name(name)]
-    return problems
+        yield from (invalid(at, name, message) for message in qualified_name(name))
 
 
 def _traffic(path: str, spec: Document, type_: str) -> Iterator[str]:
@@ -174,10 +165,9 @@ def as_checked(spec: Document, before: Document) -> Document:
     }
 
 
-def service_update(spec: Document, before: Document) -> list[str]:
+def service_update(spec: Document, before: Document) -> Iterator[str]:
     """Checks that a service keeps its addresses, families and balancer."""
     types = (spec.get("type"), before.get("type"))
-    problems: list[str] = []
     if "ExternalName" not in types and not (_is_headless(spec) and _is_headless(before)):
         new, old = spec.get("clusterIPs") or [], before.get("clusterIPs") or []
         first, was = spec.get("clusterIP"), before.get("clusterIP")
@@ -185,16 +175,13 @@ def service_update(spec: Document, before: Document) -> list[str]:
         changed = matches and (new[:1] != old[:1] if old else was and first != was)
         if changed:
             shown = new or ([first] if first else None)
-            detail = "may not change once set"
-            problems.append(invalid("spec.clusterIPs[0]", shown, detail))
+            yield invalid("spec.clusterIPs[0]", shown, "may not change once set")
     classes = (spec.get("loadBalancerClass"), before.get("loadBalancerClass"))
     if types == ("LoadBalancer", "LoadBalancer") and classes[0] != classes[1]:
-        detail = "may not change once set"
-        problems.append(invalid("spec.loadBalancerClass", classes[0], detail))
+        yield invalid("spec.loadBalancerClass", classes[0], "may not change once set")
     ports = [each.get("healthCheckNodePort") for each in (spec, before) if _is_local(each)]
     if len(ports) > 1 and ports[0] != ports[1]:
-        problems.append(forbidden("spec.healthCheckNodePort", "field is immutable"))
-    return problems
+        yield forbidden("spec.healthCheckNodePort", "field is immutable")
 
 
 def _is_local(spec: Document) -> bool:
@@ -202,13 +189,11 @@ def _is_local(spec: Document) -> bool:
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
-def subset(path: str, value: Document) -> list[str]:
+def subset(path: str, value: Document) -> Iterator[str]:
     """Checks the addresses of one part of Endpoints, and that its ports have names if several."""
-    problems: list[str] = []
     if not value.get("addresses") and not value.get("notReadyAddresses"):
-        problems.append(required(path, "must specify `addresses` or `notReadyAddresses`"))
+        yield required(path, "must specify `addresses` or `notReadyAddresses`")
     ports = value.get("ports") or ()
     for i, port in enumerate(ports):
         if len(ports) > 1 and not port.get("name"):
-            problems.append(required(f"{path}.ports[{i}].name"))
-    return problems
+            yield required(f"{path}.ports[{i}].name")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from berth.actors.scheduling.kube import quantity
@@ -86,26 +86,27 @@ def is_known_source(source: Document) -> bool:
     return (source.get("apiGroup") or "", source.get("kind")) in known
 
 
-def claim_update(document: Document, before: Document) -> list[str]:
+def claim_update(document: Document, before: Document) -> Iterator[str]:
     """Checks that a claim keeps what it asked for, but for its size and attributes once it is
     bound. Binding sets its volume, and its class if it omits it.
     """
     spec, was = document.get("spec") or {}, before.get("spec") or {}
     if spec == was:
-        return []
+        return
     is_bound = (document.get("status") or {}).get("phase") == "Bound"
     kept, had = (_immutable_fields(version, is_bound=is_bound) for version in (spec, was))
     for field in ("volumeName", "storageClassName"):
         if field not in had:
             kept.pop(field, None)
-    problems = [forbidden("spec", _CLAIM_RULE)] if kept != had else []
+    if kept != had:
+        yield forbidden("spec", _CLAIM_RULE)
     asked, asked_before = (
         _storage((each.get("resources") or {}).get("requests")) for each in (spec, was)
     )
     if asked < asked_before and asked <= _storage((before.get("status") or {}).get("capacity")):
         place = "spec.resources.requests.storage"
-        problems.append(forbidden(place, "field can not be less than status.capacity"))
-    return problems + unchanged("volumeMode", spec.get("volumeMode"), was.get("volumeMode"))
+        yield forbidden(place, "field can not be less than status.capacity")
+    yield from unchanged("volumeMode", spec.get("volumeMode"), was.get("volumeMode"))
 
 
 def _storage(amounts: Document | None) -> int:
@@ -120,48 +121,43 @@ def _immutable_fields(spec: Document, *, is_bound: bool) -> dict[str, Any]:
     return fields
 
 
-def volume(path: str, spec: Document) -> list[str]:
+def volume(path: str, spec: Document) -> Iterator[str]:
     """Checks the spec of a PersistentVolume."""
-    problems = _access_modes(path, spec)
+    yield from _access_modes(path, spec)
     capacity = spec.get("capacity") or {}
     if not capacity:
-        problems.append(required(f"{path}.capacity"))
+        yield required(f"{path}.capacity")
     if list(capacity) != ["storage"]:
-        problems.append(
-            unsupported(f"{path}.capacity", dict(sorted(capacity.items())), ("storage",))
-        )
+        yield unsupported(f"{path}.capacity", dict(sorted(capacity.items())), ("storage",))
     for name, amount in capacity.items():
         place, nano = f"{path}.capacity[{name}]", quantity.nano_value(amount)
         if nano < 0:
             value = -(-nano // 1_000_000_000)
-            problems.append(invalid(place, value, "must be a valid resource quantity"))
+            yield invalid(place, value, "must be a valid resource quantity")
         if nano <= 0:
-            problems.append(invalid(place, str(amount), NOT_POSITIVE))
+            yield invalid(place, str(amount), NOT_POSITIVE)
     affinity = spec.get("nodeAffinity")
     if affinity is not None and affinity.get("required") is None:
-        detail = "must specify required node constraints"
-        problems.append(required(f"{path}.nodeAffinity.required", detail))
-    problems += one_source(path, spec, _SOURCES)
+        yield required(f"{path}.nodeAffinity.required", "must specify required node constraints")
+    yield from one_source(path, spec, _SOURCES)
     if spec.get("local") is not None and not (affinity or {}).get("required"):
-        problems.append(required(f"{path}.nodeAffinity", "Local volume requires node affinity"))
+        yield required(f"{path}.nodeAffinity", "Local volume requires node affinity")
     recycled = spec.get("persistentVolumeReclaimPolicy") == "Recycle"
     if recycled and posixpath.normpath((spec.get("hostPath") or {}).get("path") or "") == "/":
         detail = "may not be 'recycle' for a hostPath mount of '/'"
-        problems.append(forbidden(f"{path}.persistentVolumeReclaimPolicy", detail))
-    return problems + _attributes(path, spec)
+        yield forbidden(f"{path}.persistentVolumeReclaimPolicy", detail)
+    yield from _attributes(path, spec)
 
 
-def _attributes(path: str, spec: Document) -> list[str]:
+def _attributes(path: str, spec: Document) -> Iterator[str]:
     name, place = spec.get("volumeAttributesClassName"), f"{path}.volumeAttributesClassName"
     if name is None:
-        return []
-    problems = [invalid(place, name, message) for message in (dns_subdomain(name) if name else ())]
+        return
+    yield from (invalid(place, name, message) for message in (dns_subdomain(name) if name else ()))
     if not name:
-        problems.append(required(place, "an empty string is disallowed"))
+        yield required(place, "an empty string is disallowed")
     if spec.get("csi") is None:
-        detail = "has to be specified when using volumeAttributesClassName"
-        problems.append(required(f"{path}.csi", detail))
-    return problems
+        yield required(f"{path}.csi", "has to be specified when using volumeAttributesClassName")
 
 
 def volume_update(spec: Document, before: Document) -> list[str]:
@@ -200,20 +196,21 @@ def _access_modes(path: str, spec: Document) -> list[str]:
     return [forbidden(f"{path}.accessModes", detail)]
 
 
-def storage_class(_path: str, document: Document) -> list[str]:
+def storage_class(_path: str, document: Document) -> Iterator[str]:
     """Checks the parameters and the topologies of a StorageClass."""
     parameters = document.get("parameters") or {}
     if len(parameters) > _MOST_PARAMETERS:
-        return [too_long("parameters", _MOST_PARAMETERS)]
-    problems = [invalid("parameters", "", "field can not be empty.")] if "" in parameters else []
+        yield too_long("parameters", _MOST_PARAMETERS)
+        return
+    if "" in parameters:
+        yield invalid("parameters", "", "field can not be empty.")
     size = sum(len(f"{key}{value or ''}".encode()) for key, value in parameters.items())
     if size > _PARAMETER_BYTES:
-        problems.append(too_long("parameters", _PARAMETER_BYTES))
-    return problems + _allowed_topologies(document.get("allowedTopologies") or ())
+        yield too_long("parameters", _PARAMETER_BYTES)
+    yield from _allowed_topologies(document.get("allowedTopologies") or ())
 
 
-def _allowed_topologies(terms: Iterable[Document]) -> list[str]:
-    problems: list[str] = []
+def _allowed_topologies(terms: Iterable[Document]) -> Iterator[str]:
     seen: list[dict[str, set[str]]] = []
     for i, term in enumerate(terms):
         keys: dict[str, set[str]] = {}
@@ -221,21 +218,20 @@ def _allowed_topologies(terms: Iterable[Document]) -> list[str]:
             path = f"allowedTopologies[{i}].matchLabelExpressions[{j}]"
             key, values = expression.get("key") or "", expression.get("values") or ()
             if not values:
-                problems.append(required(f"{path}.values"))
-            problems += [
+                yield required(f"{path}.values")
+            yield from (
                 duplicate(f"{path}.values[{n}]", value)
                 for n, value in enumerate(values)
                 if value in values[:n]
-            ]
-            problems += [invalid(f"{path}.key", key, message) for message in qualified_name(key)]
+            )
+            yield from (invalid(f"{path}.key", key, message) for message in qualified_name(key))
             if key in keys:
-                problems.append(duplicate(f"{path}.key", key))
+                yield duplicate(f"{path}.key", key)
             keys[key] = set(values)
         if keys in seen:
             path = f"allowedTopologies[{i}].matchLabelExpressions"
-            problems.append(duplicate(path, ""))
+            yield duplicate(path, "")
         seen.append(keys)
-    return problems
 
 
 def csi_driver(path: str, spec: Document) -> list[str]:
@@ -269,28 +265,26 @@ def volume_attachment(path: str, spec: Document) -> list[str]:
     return empty + [invalid(place, named, message) for message in dns_subdomain(named)]
 
 
-def csi_node_driver(path: str, driver: Document) -> list[str]:
+def csi_node_driver(path: str, driver: Document) -> Iterator[str]:
     """Checks the length of the id and the keys of the topology, each of which is there once."""
-    problems: list[str] = []
     if len((driver.get("nodeID") or "").encode()) > _NODE_ID_BYTES:
         detail = f"must be {_NODE_ID_BYTES} characters or less"
-        problems.append(invalid(f"{path}.nodeID", driver["nodeID"], detail))
+        yield invalid(f"{path}.nodeID", driver["nodeID"], detail)
     keys = driver.get("topologyKeys") or ()
     for i, key in enumerate(keys):
-        problems += [] if key else [required(path, key)]
-        problems += [duplicate(path, key)] if key in keys[:i] else []
-        problems += [invalid(path, key, message) for message in qualified_name(key)]
-    return problems
+        if not key:
+            yield required(path, key)
+        if key in keys[:i]:
+            yield duplicate(path, key)
+        yield from (invalid(path, key, message) for message in qualified_name(key))
 
 
-def csi_node_update(spec: Document, before: Document) -> list[str]:
+def csi_node_update(spec: Document, before: Document) -> Iterator[str]:
     """Checks that the drivers which stay are unchanged, but for what can be allocated."""
-    problems: list[str] = []
     had = {driver.get("name"): driver for driver in before.get("drivers") or ()}
     for driver in spec.get("drivers") or ():
         fixed, was = (
             {field: value for field, value in version.items() if field != "allocatable"}
             for version in (driver, had.get(driver.get("name"), driver))
         )
-        problems += unchanged("spec.drivers", fixed, was)
-    return problems
+        yield from unchanged("spec.drivers", fixed, was)

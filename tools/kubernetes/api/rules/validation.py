@@ -7,7 +7,7 @@ problem once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -40,7 +40,7 @@ from . import (
 from .field_marks import Marks, Rule
 from .fields import Document, annotation_rules, invalid, label_selector, labels, required
 
-KindRule = Callable[[Document, Document | None], list[str]]
+KindRule = Callable[[Document, Document | None], Iterable[str]]
 _LABEL_NAMES = ("Namespace", "Service")
 _PATH_NAMES = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
 _FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
@@ -112,8 +112,9 @@ def problems(kind: str, document: Document, before: Document | None = None) -> l
         own += _pod_spec(document.get("spec") or {})
     else:
         own += _MARKS.problems(kind, "", _as_checked(kind, document, before), before)
-    rule = _OF_KINDS.get(kind)
-    return own + rule(document, before) if rule is not None else own
+    if (rule := _OF_KINDS.get(kind)) is not None:
+        own += rule(document, before)
+    return own
 
 
 def _as_checked(kind: str, document: Document, before: Document | None) -> Document:
@@ -132,56 +133,60 @@ def resize_problems(document: Document, before: Document, qos: str) -> list[str]
     """
     spec, metadata = document.get("spec") or {}, document.get("metadata") or {}
     own = _metadata("Pod", metadata) + _pod_spec(spec)
-    return own + pod_resize.pod_resize(document, before, qos)
+    return [*own, *pod_resize.pod_resize(document, before, qos)]
 
 
 def status_problems(kind: str, document: Document, before: Document) -> list[str]:
     """Returns the problems of an update of an object's status; both documents are whole objects."""
     rule = _OF_STATUSES.get(kind)
-    return rule(document, before) if rule is not None else []
+    return [*rule(document, before)] if rule is not None else []
 
 
 @recalled
 def _pod_spec(spec: Document) -> list[str]:
-    return _MARKS.problems("PodSpec", "spec", spec) + pod_rules.only_of_pods(spec)
+    return [*_MARKS.problems("PodSpec", "spec", spec), *pod_rules.only_of_pods(spec)]
 
 
-def _pod(document: Document, before: Document | None) -> list[str]:
-    own = pod_updates.mirror_annotation(document, before)
-    own += pod_rules.pod_annotations(
-        "metadata.annotations", document["metadata"], document.get("spec") or {}
-    )
-    return own + _of_spec(_pod_or_its_update)(document, before)
-
-
-def _pod_or_its_update(spec: Document, was: Document | None) -> list[str]:
-    return pod_rules.new_pod(spec) if was is None else pod_updates.pod_update(spec, was)
+def _pod(document: Document, before: Document | None) -> Iterator[str]:
+    spec = document.get("spec") or {}
+    yield from pod_updates.mirror_annotation(document, before)
+    yield from pod_rules.pod_annotations("metadata.annotations", document["metadata"], spec)
+    if before is None:
+        yield from pod_rules.new_pod(spec)
+    else:
+        yield from pod_updates.pod_update(spec, before.get("spec") or {})
 
 
 def _workload(kind: str) -> KindRule:
     return _of_spec(lambda spec, _: workload_rules.workload(kind, spec))
 
 
-def _job(document: Document, before: Document | None) -> list[str]:
-    own = workload_rules.own_selector(document, new=before is None)
+def _stateful_set(spec: Document, was: Document | None) -> Iterator[str]:
+    yield from workload_rules.workload("StatefulSet", spec)
+    yield from workload_rules.stateful_set(spec, was)
+
+
+def _job(document: Document, before: Document | None) -> Iterator[str]:
+    yield from workload_rules.own_selector(document, new=before is None)
     if before is None:
-        return own + workload_rules.job_name(document)
-    return own + _on_update(workload_rules.job_update)(document, before)
+        yield from workload_rules.job_name(document)
+    else:
+        yield from workload_rules.job_update(document.get("spec") or {}, before.get("spec") or {})
 
 
-def _events_event(document: Document, before: Document | None) -> list[str]:
-    own = cluster_rules.event(document, "reportingController")
-    return own + cluster_rules.strict_event(document, before)
+def _events_event(document: Document, before: Document | None) -> Iterator[str]:
+    yield from cluster_rules.event(document, "reportingController")
+    yield from cluster_rules.strict_event(document, before)
 
 
-def _of_spec(rule: Callable[[Document, Document | None], list[str]]) -> KindRule:
+def _of_spec(rule: Callable[[Document, Document | None], Iterable[str]]) -> KindRule:
     """Returns the rule of an object with this rule for its spec and the earlier one."""
     return lambda document, before: rule(
         document.get("spec") or {}, None if before is None else before.get("spec") or {}
     )
 
 
-def _on_update(rule: Callable[[Document, Document], list[str]]) -> KindRule:
+def _on_update(rule: Callable[[Document, Document], Iterable[str]]) -> KindRule:
     """Returns the rule of an object with this rule for the update of its spec."""
     return _of_spec(lambda spec, was: [] if was is None else rule(spec, was))
 
@@ -193,11 +198,7 @@ _OF_KINDS: dict[str, KindRule] = {
         kind: _workload(kind)
         for kind in ("Deployment", "ReplicaSet", "DaemonSet", "ReplicationController")
     },
-    "StatefulSet": _of_spec(
-        lambda spec, was: (
-            workload_rules.workload("StatefulSet", spec) + workload_rules.stateful_set(spec, was)
-        )
-    ),
+    "StatefulSet": _of_spec(_stateful_set),
     "Job": _job,
     "CronJob": workload_rules.cron_job,
     "ControllerRevision": workload_rules.revision,
@@ -233,7 +234,7 @@ _OF_KINDS: dict[str, KindRule] = {
     ),
     "ValidatingAdmissionPolicyBinding": _of_spec(lambda spec, _: policy_rules.binding(spec)),
 }
-_OF_STATUSES: dict[str, Callable[[Document, Document], list[str]]] = {
+_OF_STATUSES: dict[str, Callable[[Document, Document], Iterable[str]]] = {
     "ResourceClaim": device_claim_rules.status,
     "v1alpha2.ResourceClaim": negotiation_rules.claim_status,
     "v1alpha2.PodSchedulingContext": lambda after, _: negotiation_rules.context_status(after),

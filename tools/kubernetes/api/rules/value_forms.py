@@ -6,7 +6,7 @@ A form is a function of a path and a value; it returns problems in Kubernetes' w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
@@ -25,7 +25,7 @@ from .fields import (
 )
 from .percentages import int_or_percent
 
-Form = Callable[[str, Any], list[str]]
+Form = Callable[[str, Any], Iterable[str]]
 
 _ENDS = "must start and end with an alphanumeric character"
 _UNDERSCORES = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
@@ -75,7 +75,7 @@ def port_name_messages(name: str) -> list[str]:
     return messages
 
 
-def port(path: str, value: int | str) -> list[str]:
+def port(path: str, value: int | str) -> Iterable[str]:
     """Checks a port that is given by its number or its name."""
     return between(path, value, 1, 65535) if isinstance(value, int) else _PORT_NAME(path, value)
 
@@ -89,12 +89,11 @@ def relative_path(path: str, value: str) -> list[str]:
     return absolute + no_backsteps(path, value)
 
 
-def local_path(path: str, value: str) -> list[str]:
+def local_path(path: str, value: str) -> Iterator[str]:
     """Checks a relative path that does not begin with two dots."""
-    problems = relative_path(path, value)
+    yield from relative_path(path, value)
     if value.startswith("..") and not value.startswith("../"):
-        problems.append(invalid(path, value, "must not start with '..'"))
-    return problems
+        yield invalid(path, value, "must not start with '..'")
 
 
 def absolute_path(path: str, value: str) -> list[str]:
@@ -218,7 +217,7 @@ def weight(path: str, value: int) -> list[str]:
     return [] if 1 <= value <= 100 else [invalid(path, value, "must be in the range 1-100")]
 
 
-def namespace(path: str, value: str) -> list[str]:
+def namespace(path: str, value: str) -> Iterable[str]:
     """Checks the namespace of endpoints, which may not be empty."""
     rule = "if the endpointnamespace is set, it must be a valid namespace name"
     return _messages(dns_label)(path, value) if value else [invalid(path, value, rule)]
@@ -248,20 +247,20 @@ def provisioner(path: str, value: str) -> list[str]:
     return [invalid(path, lower, message) for message in qualified_name(lower)]
 
 
-def domain_path(path: str, value: str) -> list[str]:
+def domain_path(path: str, value: str) -> Iterator[str]:
     """Checks a path that begins with a domain, as example.com/controller."""
     if not value:
-        return [required(path)]
+        yield required(path)
+        return
     domain, _, rest = value.partition("/")
     if not domain or not rest:
         rule = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        return [invalid(path, value, rule)]
-    problems = [invalid(path, domain, message) for message in dns_subdomain(domain)]
+        yield invalid(path, value, rule)
+        return
+    yield from (invalid(path, domain, message) for message in dns_subdomain(domain))
     form = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
     if not re.fullmatch(form, rest):
-        rule = f"Invalid path (regex used for validation is '{form}')"
-        problems.append(invalid(path, rest, rule))
-    return problems
+        yield invalid(path, rest, f"Invalid path (regex used for validation is '{form}')")
 
 
 def non_empty(path: str, value: str) -> list[str]:
@@ -280,12 +279,12 @@ def _with(*fields: str) -> Form:
     ]
 
 
-def secret(path: str, reference: Document) -> list[str]:
+def secret(path: str, reference: Document) -> Iterator[str]:
     """Checks the name and the namespace of a secret."""
     name, namespace = reference.get("name"), reference.get("namespace")
-    problems = class_name(f"{path}.name", name) if name else [required(f"{path}.name")]
+    yield from class_name(f"{path}.name", name) if name else [required(f"{path}.name")]
     place = f"{path}.namespace"
-    return problems + (_messages(dns_label)(place, namespace) if namespace else [required(place)])
+    yield from _messages(dns_label)(place, namespace) if namespace else [required(place)]
 
 
 _PORT_NAME = _messages(port_name_messages)

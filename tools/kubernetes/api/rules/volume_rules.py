@@ -57,14 +57,13 @@ def one_source(path: str, value: Document, sources: Sequence[str]) -> list[str]:
     return [forbidden(f"{path}.{field}", rule) for field in given[1:]]
 
 
-def volume(path: str, value: Document) -> list[str]:
+def volume(path: str, value: Document) -> Iterator[str]:
     """Checks that a volume has one source."""
-    problems = one_source(path, value, _SOURCES)
+    yield from one_source(path, value, _SOURCES)
     iscsi, name = value.get("iscsi") or {}, value.get("name") or ""
     full = f"{name}:{iscsi.get('targetPortal') or ''}"
     if iscsi.get("initiatorName") is not None and len(full.encode()) > _MOST_ISCSI_NAME:
-        problems.append(invalid(f"{path}.name", name, _ISCSI_RULE))
-    return problems
+        yield invalid(f"{path}.name", name, _ISCSI_RULE)
 
 
 _ISCSI_RULE = (
@@ -78,8 +77,7 @@ def empty_dir(path: str, value: Document) -> list[str]:
     limit = value.get("sizeLimit")
     if limit is None or quantity.nano_value(limit) >= 0:
         return []
-    rule = "SizeLimit field must be a valid resource quantity"
-    return [forbidden(f"{path}.sizeLimit", rule)]
+    return [forbidden(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
 
 
 def iscsi(path: str, value: Document) -> list[str]:
@@ -96,8 +94,7 @@ def fibre_channel(path: str, value: Document) -> list[str]:
     lun: int | None = value.get("lun")
     place, problems = f"{path}.targetWWNs", []
     if not names and not ids:
-        rule = "must specify either targetWWNs or wwids, but not both"
-        problems.append(required(place, rule))
+        problems.append(required(place, "must specify either targetWWNs or wwids, but not both"))
     if names and ids:
         rule = "targetWWNs and wwids can not be specified simultaneously"
         problems.append(invalid(place, names, rule))
@@ -126,18 +123,16 @@ def quobyte(path: str, value: Document) -> list[str]:
     ]
 
 
-def flocker(path: str, value: Document) -> list[str]:
+def flocker(path: str, value: Document) -> Iterator[str]:
     """Checks that a data set has either a name, without a slash, or an id."""
     name, uuid = value.get("datasetName") or "", value.get("datasetUUID") or ""
-    problems = []
     if not name and not uuid:
-        problems.append(required(path, "one of datasetName and datasetUUID is required"))
+        yield required(path, "one of datasetName and datasetUUID is required")
     if name and uuid:
         rule = "datasetName and datasetUUID can not be specified simultaneously"
-        problems.append(invalid(path, "resource", rule))
+        yield invalid(path, "resource", rule)
     if "/" in name:
-        problems.append(invalid(f"{path}.datasetName", name, "must not contain '/'"))
-    return problems
+        yield invalid(f"{path}.datasetName", name, "must not contain '/'")
 
 
 def azure_disk(path: str, value: Document) -> list[str]:
@@ -173,38 +168,37 @@ def claim_template(path: str, value: Document) -> list[str]:
     ]
 
 
-def downward_file(path: str, value: Document) -> list[str]:
+def downward_file(path: str, value: Document) -> Iterator[str]:
     """Checks that a file has one source, and that containers may see it."""
     own, resource = value.get("fieldRef"), value.get("resourceFieldRef")
     if own is None and resource is None:
-        return [required(path, "one of fieldRef and resourceFieldRef is required")]
+        yield required(path, "one of fieldRef and resourceFieldRef is required")
+        return
     if own is None and resource is not None:
-        return resource_field(f"{path}.resourceFieldRef", resource, needs_container=True)
-    problems = object_field(f"{path}.fieldRef", own or {}, _IN_DOWNWARD)
+        yield from resource_field(f"{path}.resourceFieldRef", resource, needs_container=True)
+        return
+    yield from object_field(f"{path}.fieldRef", own or {}, _IN_DOWNWARD)
     if resource is not None:
         rule = "fieldRef and resourceFieldRef can not be specified simultaneously"
-        problems.append(invalid(path, "resource", rule))
-    return problems
+        yield invalid(path, "resource", rule)
 
 
-def projected(path: str, value: Document) -> list[str]:
+def projected(path: str, value: Document) -> Iterator[str]:
     """Checks that no two sources of a volume are written to the same path."""
-    problems: list[str] = []
     paths: set[str] = set()
     for i, source in enumerate(value.get("sources") or ()):
         for shown, written in _written(source):
             if written in paths:
-                problems.append(invalid(path, shown, "conflicting duplicate paths"))
+                yield invalid(path, shown, "conflicting duplicate paths")
             paths.add(written)
         token = source.get("serviceAccountToken")
         if token is not None:
             written = token.get("path") or ""
             place = f"{path}.path"
-            problems += local_path(place, written) if written else [required(place)]
+            yield from local_path(place, written) if written else [required(place)]
         if sum(part is not None for part in source.values()) > 1:
             rule = "may not specify more than 1 volume type per source"
-            problems.append(forbidden(f"{path}.sources[{i}]", rule))
-    return problems
+            yield forbidden(f"{path}.sources[{i}]", rule)
 
 
 def _written(source: Document) -> Iterator[tuple[str, str]]:
@@ -219,45 +213,41 @@ def _written(source: Document) -> Iterator[tuple[str, str]]:
             yield item["path"], item["path"]
 
 
-def mounts(path: str, container: Document, sources: dict[Any, Document]) -> list[str]:
+def mounts(path: str, container: Document, sources: dict[Any, Document]) -> Iterator[str]:
     """Checks that the volumes which a container mounts, or uses as devices, are the pod's."""
-    problems: list[str] = []
     for i, mount in enumerate(container.get("volumeMounts") or ()):
         name = mount.get("name") or ""
         if name not in sources:
-            problems.append(f'{path}.volumeMounts[{i}].name: Not found: "{name}"')
+            yield f'{path}.volumeMounts[{i}].name: Not found: "{name}"'
     for i, device in enumerate(container.get("volumeDevices") or ()):
         place, name = f"{path}.volumeDevices[{i}].name", device.get("name") or ""
         source = sources.get(name)
         if source is None:
-            problems.append(f'{place}: Not found: "{name}"')
+            yield f'{place}: Not found: "{name}"'
         elif source.get("persistentVolumeClaim") is None and source.get("ephemeral") is None:
             rule = (
                 "can only use volume source type of PersistentVolumeClaim or Ephemeral "
                 "for block mode"
             )
-            problems.append(invalid(place, name, rule))
-    return problems
+            yield invalid(place, name, rule)
 
 
-def unique_places(path: str, container: Document) -> list[str]:
+def unique_places(path: str, container: Document) -> Iterator[str]:
     """Checks that mounts and devices of a container have different places and names."""
     mounted, devices = container.get("volumeMounts") or (), container.get("volumeDevices") or ()
-    problems: list[str] = []
     names_of_devices = {device.get("name") for device in devices}
     places_of_devices = {device.get("devicePath") for device in devices}
     seen: set[str] = set()
     for i, mount in enumerate(mounted):
         at, name, place = f"{path}.volumeMounts[{i}]", mount.get("name"), mount.get("mountPath")
         if place in seen:
-            problems.append(invalid(f"{at}.mountPath", place, "must be unique"))
+            yield invalid(f"{at}.mountPath", place, "must be unique")
         seen.add(place or "")
         if name in names_of_devices:
-            rule = "must not already exist in volumeDevices"
-            problems.append(invalid(f"{at}.name", name, rule))
+            yield invalid(f"{at}.name", name, "must not already exist in volumeDevices")
         if place in places_of_devices:
             rule = "must not already exist as a path in volumeDevices"
-            problems.append(invalid(f"{at}.mountPath", place, rule))
+            yield invalid(f"{at}.mountPath", place, rule)
     names = {mount.get("name") for mount in mounted}
     had: set[tuple[str, Any]] = set()
     for i, device in enumerate(devices):
@@ -268,11 +258,10 @@ def unique_places(path: str, container: Document) -> list[str]:
         ):
             value = device.get(field)
             if (field, value) in had:
-                problems.append(invalid(f"{at}.{field}", value, "must be unique"))
+                yield invalid(f"{at}.{field}", value, "must be unique")
             had.add((field, value))
             if value in others:
-                problems.append(invalid(f"{at}.{field}", value, rule))
+                yield invalid(f"{at}.{field}", value, rule)
         if ".." in (device.get("devicePath") or "").split("/"):
             rule = "can not contain backsteps ('..')"
-            problems.append(invalid(f"{at}.devicePath", device["devicePath"], rule))
-    return problems
+            yield invalid(f"{at}.devicePath", device["devicePath"], rule)

@@ -40,33 +40,30 @@ _STATEFUL_RULE = (
 )
 
 
-def workload(kind: str, spec: Document) -> list[str]:
+def workload(kind: str, spec: Document) -> Iterator[str]:
     """Checks a Deployment, ReplicaSet, StatefulSet, DaemonSet or ReplicationController."""
-    problems: list[str] = []
     template, selector = spec.get("template") or {}, spec.get("selector")
     pod_labels = (template.get("metadata") or {}).get("labels") or {}
     if kind == "ReplicationController":
         selector = {"matchLabels": selector or {}}  # the selector is a plain map of labels
     elif selector == {}:
         name = "deployment" if kind == "ReplicaSet" else kind.lower()
-        detail = f"empty selector is invalid for {name}"
-        problems.append(invalid("spec.selector", selector, detail))
+        yield invalid("spec.selector", selector, f"empty selector is invalid for {name}")
     malformed = kind != "ReplicationController" and bool(label_selector("", selector))
     if malformed and kind != "DaemonSet":
         detail = "" if kind == "StatefulSet" else "invalid label selector"
-        problems.append(invalid("spec.selector", selector, detail).removesuffix(": "))
+        yield invalid("spec.selector", selector, detail).removesuffix(": ")
     # without a selector, it matches nothing
     if not malformed and (selector is None or not selects(selector, pod_labels)):
         detail = "`selector` does not match template `labels`"
-        problems.append(invalid("spec.template.metadata.labels", pod_labels or None, detail))
-    problems += _template_problems(kind, template.get("spec") or {})
-    problems += strategy(kind, spec)
+        yield invalid("spec.template.metadata.labels", pod_labels or None, detail)
+    yield from _template_problems(kind, template.get("spec") or {})
+    yield from strategy(kind, spec)
     if kind == "Deployment":
         deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
         if deadline is not None and deadline <= ready:
             detail = "must be greater than minReadySeconds"
-            problems.append(invalid("spec.progressDeadlineSeconds", deadline, detail))
-    return problems
+            yield invalid("spec.progressDeadlineSeconds", deadline, detail)
 
 
 def _template_problems(kind: str, pod: Document) -> Iterator[str]:
@@ -80,20 +77,18 @@ def _template_problems(kind: str, pod: Document) -> Iterator[str]:
         yield forbidden(f"{place}.activeDeadlineSeconds", detail)
 
 
-def stateful_set(spec: Document, before: Document | None) -> list[str]:
-    problems: list[str] = []
+def stateful_set(spec: Document, before: Document | None) -> Iterator[str]:
     policy = spec.get("podManagementPolicy") or "OrderedReady"
     if policy not in ("OrderedReady", "Parallel"):
-        detail = "must be 'OrderedReady' or 'Parallel'"
-        problems.append(invalid("spec.podManagementPolicy", policy, detail))
+        yield invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
     name = spec.get("serviceName")
     if before is None:
         messages = dns_label(name) if name else ()
-        return problems + [invalid("spec.serviceName", name, message) for message in messages]
+        yield from (invalid("spec.serviceName", name, message) for message in messages)
+        return
     kept = {*spec, *before} - {*_STATEFUL, "persistentVolumeClaimRetentionPolicy"}
     if any(not same("StatefulSetSpec", spec.get(f), before.get(f), f) for f in kept):
-        problems.append(forbidden("spec", _STATEFUL_RULE))
-    return problems
+        yield forbidden("spec", _STATEFUL_RULE)
 
 
 def as_checked(spec: Document) -> Document:
@@ -111,22 +106,22 @@ def as_checked(spec: Document) -> Document:
     return {**spec, "template": {**template, "spec": {**pod, "volumes": volumes}}}
 
 
-def job(path: str, spec: Document) -> list[str]:
+def job(path: str, spec: Document) -> Iterator[str]:
     """Checks the spec of a job, also of one that a CronJob makes."""
-    problems: list[str] = []
     restart = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
     place = f"{path}.template.spec.restartPolicy"
     if restart in (None, "", "Always"):
-        problems.append(required(place, 'valid values: "OnFailure", "Never"'))
+        yield required(place, 'valid values: "OnFailure", "Never"')
     elif restart not in ("OnFailure", "Never"):
-        problems.append(unsupported(place, restart, ("OnFailure", "Never")))
+        yield unsupported(place, restart, ("OnFailure", "Never"))
     elif restart != "Never" and spec.get("podFailurePolicy") is not None:
         detail = 'only "Never" is supported when podFailurePolicy is specified'
-        problems.append(invalid(place, restart, detail))
-    return problems + indexes(path, spec) + endings(path, spec)
+        yield invalid(place, restart, detail)
+    yield from indexes(path, spec)
+    yield from endings(path, spec)
 
 
-def own_selector(document: Document, *, new: bool) -> list[str]:
+def own_selector(document: Document, *, new: bool) -> Iterator[str]:
     """Checks that the selector of a job matches its pods, and that the selector of a new one is
     made for it, unless it is manual.
     """
@@ -135,11 +130,12 @@ def own_selector(document: Document, *, new: bool) -> list[str]:
     labels = dict(sorted(((template.get("metadata") or {}).get("labels") or {}).items()))
     if selector is None:
         if not (spec.get("manualSelector") and metadata.get("uid")):
-            return []  # it is yet to be made
+            return
         detail = "`selector` does not match template `labels`"
         place = "spec.template.metadata.labels"
-        return [required("spec.selector"), invalid(place, labels or None, detail)]
-    problems: list[str] = []
+        yield required("spec.selector")
+        yield invalid(place, labels or None, detail)
+        return
     if new and not spec.get("manualSelector"):
         values = {"controller-uid": metadata.get("uid") or "", "job-name": metadata.get("name")}
         expected = {
@@ -150,15 +146,14 @@ def own_selector(document: Document, *, new: bool) -> list[str]:
         for name, value in expected.items():
             place, detail = f"spec.template.metadata.labels[{name}]", f"must be '{value}'"
             if name not in labels:
-                problems.append(required(place, detail))
+                yield required(place, detail)
             elif labels[name] != value:
-                problems.append(invalid(place, labels, detail))
+                yield invalid(place, labels, detail)
         if not selects(selector, expected):
-            problems.append(invalid("spec.selector", selector, "`selector` not auto-generated"))
+            yield invalid("spec.selector", selector, "`selector` not auto-generated")
     if not selects(selector, labels):
         detail = "`selector` does not match template `labels`"
-        problems.append(invalid("spec.template.metadata.labels", labels or None, detail))
-    return problems
+        yield invalid("spec.template.metadata.labels", labels or None, detail)
 
 
 def job_name(document: Document) -> list[str]:
@@ -172,21 +167,19 @@ def job_name(document: Document) -> list[str]:
     return [invalid("metadata.name", name, detail)] if dns_label(host) else []
 
 
-def job_update(spec: Document, before: Document) -> list[str]:
-    problems: list[str] = []
+def job_update(spec: Document, before: Document) -> Iterator[str]:
     after, was = spec.get("completions"), before.get("completions")
     if spec.get("completionMode") != "Indexed":
-        problems += unchanged("spec.completions", after, was)
+        yield from unchanged("spec.completions", after, was)
     elif after is not None and after not in (was, spec.get("parallelism")):
         detail = "can only be modified in tandem with spec.parallelism"
-        problems.append(invalid("spec.completions", after, detail))
+        yield invalid("spec.completions", after, detail)
     template, had = spec.get("template") or {}, before.get("template") or {}
     if not before.get("suspend"):
         if not same("JobSpec", template, had, "template"):
-            problems.append(invalid("spec.template", template, IMMUTABLE))
+            yield invalid("spec.template", template, IMMUTABLE)
     elif _fixed(template) != _fixed(had):
-        problems.append(invalid("spec.template.spec", template.get("spec"), IMMUTABLE))
-    return problems
+        yield invalid("spec.template.spec", template.get("spec"), IMMUTABLE)
 
 
 def _fixed(template: Document) -> Document:
@@ -204,48 +197,43 @@ def _fixed(template: Document) -> Document:
     return pod
 
 
-def cron_job(document: Document, before: Document | None) -> list[str]:
+def cron_job(document: Document, before: Document | None) -> Iterator[str]:
     spec, name = document.get("spec") or {}, document["metadata"].get("name") or ""
-    problems: list[str] = []
     if before is None and len(name) > _CRON_JOB_NAME:
-        detail = f"must be no more than {_CRON_JOB_NAME} characters"
-        problems.append(invalid("metadata.name", name, detail))
+        yield invalid("metadata.name", name, f"must be no more than {_CRON_JOB_NAME} characters")
     schedule, zone = spec.get("schedule"), spec.get("timeZone")
     if schedule and "TZ" in schedule:
         detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-        problems.append(invalid("spec.schedule", schedule, detail))
+        yield invalid("spec.schedule", schedule, detail)
     elif schedule:
         try:
             cron.parse(schedule)
         except ValueError as why:
-            problems.append(invalid("spec.schedule", schedule, str(why)))
-    problems += _time_zone("spec.timeZone", zone)
+            yield invalid("spec.schedule", schedule, str(why))
+    yield from _time_zone("spec.timeZone", zone)
     job_spec, place = (spec.get("jobTemplate") or {}).get("spec") or {}, "spec.jobTemplate.spec"
     if job_spec.get("selector") is not None:
         detail = "`selector` will be auto-generated"
-        problems.append(invalid(f"{place}.selector", job_spec["selector"], detail))
+        yield invalid(f"{place}.selector", job_spec["selector"], detail)
     if job_spec.get("manualSelector"):
         choices = ("nil", "false")
-        problems.append(unsupported(f"{place}.manualSelector", value=True, supported=choices))
-    return problems
+        yield unsupported(f"{place}.manualSelector", value=True, supported=choices)
 
 
-def _time_zone(path: str, zone: str | None) -> list[str]:
+def _time_zone(path: str, zone: str | None) -> Iterator[str]:
     if zone is None:
-        return []
+        return
     if not zone:
-        return [invalid(path, zone, "timeZone must be nil or non-empty string")]
-    problems: list[str] = []
+        yield invalid(path, zone, "timeZone must be nil or non-empty string")
+        return
     if zone.lower() == "local":
         place = "https://www.iana.org/time-zones"
-        detail = f"timeZone must be an explicit time zone as defined in {place}"
-        problems.append(invalid(path, zone, detail))
+        yield invalid(path, zone, f"timeZone must be an explicit time zone as defined in {place}")
     try:
         ZoneInfo(zone)
     except (ValueError, OSError, ZoneInfoNotFoundError):
         if zone != "Local":
-            problems.append(invalid(path, zone, f"unknown time zone {zone}"))
-    return problems
+            yield invalid(path, zone, f"unknown time zone {zone}")
 
 
 def revision(document: Document, before: Document | None) -> list[str]:
