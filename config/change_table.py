@@ -7,5 +7,6 @@ berth's own: they cannot be set, and follow from the version.
 from __future__ import annotations
 
 TABLE = """
+DeviceTaintRuleV1 1.37 kubernetes#138676
 ResizeFootprint 1.37 kubernetes#140047
 """

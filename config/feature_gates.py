@@ -98,7 +98,6 @@ NOT_IMPLEMENTED: tuple[str, ...] = (
     "CoordinatedLeaderElection",
     "DRADerivedAttributes",
     "DRADeviceCompatibilityGroups",
-    "DRADeviceTaintRules",
     "DRAFractionalCapacityRange",
     "DRAListTypeAttributes",
     "DRANodeAllocatableResources",

@@ -25,8 +25,16 @@ from ..runtime.clock import Clock
 from ..runtime.supervisor import Child, OnCrash
 from ..scheduling.decision.profile import Profile
 from ..scheduling.framework.events import KINDS, Resource
+from ..scheduling.kube.devices import DeviceTaintRule
 from ..scheduling.kube.gated_fields import GatedFields
-from ..scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind, type_of
+from ..scheduling.kube.kinds import (
+    BETA_DEVICE_TAINT_RULES,
+    LOOKED_UP,
+    NODES,
+    PODS,
+    WatchedKind,
+    type_of,
+)
 from ..scheduling.kube.meta import HasMetadata
 from ..scheduling.kube.reading import UnreadableObject
 from .late_children import LateChildren
@@ -61,8 +69,9 @@ class Informers:
         self._copies: WeakValueDictionary[WatchedKind, _Copy] = WeakValueDictionary()
         self._later = LateChildren(clock, rng)
         self._add(profiles.values())
+        types = {kind.type for kind in self._by_kind}
         for kind in LOOKED_UP:
-            if kind not in self._by_kind:
+            if kind.type not in types:
                 problem = f"no enabled plugin names {kind.kind} in its lookups"
                 mailboxes.cache.tell(KindListed(kind.type, problem))
         self.nodes = InformerActor(
@@ -177,6 +186,8 @@ def looked_up(profiles: Collection[Profile]) -> dict[WatchedKind, None]:
     waited_for = _waited_for(profiles)
     built_in = [kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for]
     others = [kind for kind in lookups if isinstance(kind, WatchedKind)]
+    if BETA_DEVICE_TAINT_RULES in others:  # of one type, one version is followed
+        built_in = [kind for kind in built_in if kind.type is not DeviceTaintRule]
     return dict.fromkeys([*built_in, *others])
 
 
@@ -191,7 +202,7 @@ def _waited_for(profiles: Collection[Profile]) -> set[str]:
 def _resource_of(kind: WatchedKind, waited_for: Set[str]) -> Resource | str | None:
     """Returns the resource of the events of a kind; None if nothing can wait for them."""
     resource = KINDS.get(kind.kind)
-    if kind in LOOKED_UP:
+    if kind in (*LOOKED_UP, BETA_DEVICE_TAINT_RULES):
         return resource or (kind.kind if kind.kind in waited_for else None)
     # Another kind with the name of one of Kubernetes' needs its version and group.
     return kind.kind if resource is None else kind.full_name

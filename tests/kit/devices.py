@@ -37,6 +37,14 @@ def resource_slice(node: str, *devices: str | Document, name: str = "", **spec: 
     )
 
 
+def device_taint_rule(
+    name: str, key: str, value: str = "", effect: str = "NoExecute", **selector: str
+) -> Document:
+    taint = {"key": key, "value": value, "effect": effect}
+    spec = {"taint": taint, **({"deviceSelector": selector} if selector else {})}
+    return thing("DeviceTaintRule", name, spec=spec)
+
+
 def request(name: str = "r", count: int = 1, of: str = "gpu", **more: Any) -> Document:
     exactly = {"deviceClassName": of, "allocationMode": "ExactCount", "count": count, **more}
     return {"name": name, "exactly": exactly}

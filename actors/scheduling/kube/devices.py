@@ -1,4 +1,4 @@
-"""resource.k8s.io/v1: the devices of nodes, the claims of pods for devices, and device classes.
+"""resource.k8s.io/v1: devices and the rules that taint them, claims for devices, and classes.
 
 Claims are changed with patches, or their status is replaced; they are never written back whole.
 Opaque configuration is passed on unchanged. Mirrors the API types of the same names.
@@ -172,6 +172,26 @@ class ResourceSliceSpec(Object, frozen=True, kw_only=True):
 
 class ResourceSlice(WholeObject, frozen=True, kw_only=True):
     spec: ResourceSliceSpec = ResourceSliceSpec()
+
+
+# -------------------------------------------------------------------------------------- taint rules
+
+
+class DeviceTaintSelector(Object, frozen=True, kw_only=True):
+    """The devices that a rule taints: those that meet every criterion that is set."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(Object, frozen=True, kw_only=True):
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class DeviceTaintRule(WholeObject, frozen=True, kw_only=True):
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
 
 
 # ------------------------------------------------------------------------------------------- claims

@@ -9,7 +9,7 @@ import msgspec
 
 from .apps import ReplicaSet, ReplicationController, StatefulSet
 from .core import Namespace, Node, Pod, Service
-from .devices import DeviceClass, ResourceClaim, ResourceSlice
+from .devices import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from .meta import HasMetadata
 from .policy import PodDisruptionBudget
 from .reading import Reader
@@ -68,9 +68,15 @@ LOOKED_UP = (
     _kind("resource.k8s.io/v1", ResourceClaim, "resourceclaims"),
     _kind("resource.k8s.io/v1", ResourceSlice, "resourceslices"),
     _kind("resource.k8s.io/v1", DeviceClass, "deviceclasses"),
+    _kind("resource.k8s.io/v1", DeviceTaintRule, "devicetaintrules"),
 )
+# The rules as Kubernetes 1.36 serves them.
+BETA_DEVICE_TAINT_RULES = _kind("resource.k8s.io/v1beta2", DeviceTaintRule, "devicetaintrules")
 
-BY_KIND = {(kind.api_version, kind.kind): kind for kind in (PODS, NODES, *LOOKED_UP)}
+BY_KIND = {
+    (kind.api_version, kind.kind): kind
+    for kind in (PODS, NODES, *LOOKED_UP, BETA_DEVICE_TAINT_RULES)
+}
 
 
 def type_of(kind: type[HasMetadata] | WatchedKind) -> type[HasMetadata]:

@@ -18,6 +18,7 @@ from berth.plugin import (
 )
 
 from ...kube.claims import controller_uid
+from ...kube.devices import DeviceTaintRule
 from ...kube.meta import key
 from .pod_claims import ClaimError, uses
 
@@ -25,10 +26,11 @@ ClaimsOf = Callable[[Pod], list[ResourceClaim]]
 
 
 def registrations(
-    claims_of: ClaimsOf, other_kinds: Sequence[WatchedKind]
+    claims_of: ClaimsOf, other_kinds: Sequence[WatchedKind], *, with_rules: bool = False
 ) -> tuple[Registration, ...]:
     """Returns the events with their hints. `claims_of` returns the claims of a pod, and raises
-    ClaimError. `other_kinds` are the kinds of claims that other plugins handle.
+    ClaimError. `other_kinds` are the kinds of claims that other plugins handle. `with_rules` tells
+    whether DeviceTaintRules taint devices.
     """
     changed = Action.ADD | Action.UPDATE
     nodes = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
@@ -74,11 +76,26 @@ def registrations(
         ),
         Registration(ClusterEvent(Resource.DEVICE_CLASS, changed)),
         Registration(ClusterEvent(Resource.RESOURCE_SLICE, changed)),
+        *((_RULE_CHANGED,) if with_rules else ()),
         *(
             Registration(ClusterEvent(kind.full_name, Action.ADD), other_added)
             for kind in other_kinds
         ),
     )
+
+
+def _taints_otherwise(_pod: Pod, old: object | None, new: object | None) -> Hint:
+    """Leaves out the changes of a rule's status, which its controller writes again and again."""
+    if isinstance(old, DeviceTaintRule) and isinstance(new, DeviceTaintRule):
+        return Hint.SKIP if old.spec == new.spec else Hint.QUEUE
+    return Hint.QUEUE
+
+
+# kube-scheduler hears of a rule by an update of the slices that it taints.
+_RULE_CHANGED = Registration(
+    ClusterEvent(Resource.DEVICE_TAINT_RULE, Action.ADD | Action.UPDATE | Action.DELETE),
+    _taints_otherwise,
+)
 
 
 def _claims(pod: Pod, claims_of: ClaimsOf) -> list[ResourceClaim] | None:

@@ -13,6 +13,7 @@ class Features(msgspec.Struct, frozen=True):
     extended_resources: bool = True
     prioritized_lists: bool = True
     device_taints: bool = True
+    device_taint_rules: bool = True
     partitionable_devices: bool = True
     consumable_capacity: bool = True
     binding_conditions: bool = True
@@ -27,6 +28,7 @@ def features_of(gates: Mapping[str, bool]) -> Features:
         extended_resources=gates["DRAExtendedResource"],
         prioritized_lists=gates["DRAPrioritizedList"],
         device_taints=gates["DRADeviceTaints"],
+        device_taint_rules=gates["DRADeviceTaintRules"],
         partitionable_devices=gates["DRAPartitionableDevices"],
         consumable_capacity=gates["DRAConsumableCapacity"],
         binding_conditions=gates["DRADeviceBindingConditions"]

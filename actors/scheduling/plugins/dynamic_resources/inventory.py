@@ -1,8 +1,9 @@
 """Inventory: the devices of the cluster, and which of them claims hold.
 
-It follows the changes of slices, of claims and of in-flight allocations. For each change it notes
-the nodes for which the allocator may now decide differently; keeping up costs what changed, not the
-size of the cluster. Mirrors the tracker of allocated devices and the allocator's lists of slices.
+It follows the changes of slices, of the rules that taint devices, of claims and of in-flight
+allocations. For each change it notes the nodes for which the allocator may now decide differently;
+keeping up costs what changed, not the size of the cluster. Mirrors the tracker of allocated devices
+and the allocator's lists of slices.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Collection, Iterable
 
 from berth.plugin import ResourceClaim, ResourceSlice
 
-from ...kube.devices import InFlightAllocation
+from ...kube.devices import DeviceTaintRule, InFlightAllocation
 from ...model.change_log import ChangeLog
 from ...model.cluster_objects import ClusterObjects, ObjectName
 from .allocated_state import AllocatedState
@@ -20,6 +21,7 @@ from .features import EVERY_FEATURE, Features
 from .held_devices import HeldDevices, Results
 from .pools import CounterID, Pool, PoolID
 from .slices import Slices
+from .taint_rules import TaintRules
 
 
 class Inventory:
@@ -46,28 +48,34 @@ class Inventory:
             slices.devices,
             slices.forget_nodes,
         )
-        self._versions = (-1, -1, -1)
+        self._rules = TaintRules()
+        self._versions = (-1, -1, -1, -1)
 
     def is_of(self, objects: ClusterObjects) -> bool:
         return self._objects is objects
 
     def refresh(self) -> None:
-        """Takes in the changes. Raises UnlistedError if slices or claims are not known."""
-        objects, held = self._objects, self._held
+        """Takes in the changes. Raises UnlistedError if slices, claims or rules are not known."""
+        objects, held, by_rules = self._objects, self._held, self.features.device_taint_rules
         versions = (
             objects.version(ResourceSlice),
             objects.version(ResourceClaim),
             objects.version(InFlightAllocation),
+            objects.version(DeviceTaintRule) if by_rules else -1,
         )
         if versions == self._versions:
             return
-        for kind in (ResourceSlice, ResourceClaim):
+        for kind in (ResourceSlice, ResourceClaim, *((DeviceTaintRule,) if by_rules else ())):
             objects.every(kind)  # All are known, or nothing is taken in.
-        slices, claims, in_flight = self._versions
+        slices, claims, in_flight, rules = self._versions
+        renewed = self._retainted(rules) if versions[3] != rules else set()
         if versions[0] != slices:
-            for _, name in self._names(ResourceSlice, slices, self._slices.names()):
-                for pool, nodes in self._slices.put(name, objects.get(ResourceSlice, name)):
-                    self._note(pool, nodes)
+            changed_slices = self._names(ResourceSlice, slices, self._slices.names())
+            renewed.update(name for _, name in changed_slices)
+        for name in renewed:
+            slice_ = self._rules.merged(name, objects.get(ResourceSlice, name))
+            for pool, nodes in self._slices.put(name, slice_):
+                self._note(pool, nodes)
         unwritten = self._names(InFlightAllocation, in_flight, held.in_flight)
         changed = held.follow(
             [(name, self._results(name)) for name in unwritten],
@@ -76,6 +84,17 @@ class Inventory:
         for device in changed:
             self._note(device[:2], self._slices.seeing(device[:2]))
         self._versions = versions
+
+    def _retainted(self, version: int) -> set[str]:
+        """Takes in the rules that changed since a version. Returns the names of the slices that
+        they may taint otherwise.
+        """
+        places = {
+            place
+            for _, name in self._names(DeviceTaintRule, version, self._rules.names())
+            for place in self._rules.put(name, self._objects.get(DeviceTaintRule, name))
+        }
+        return {name for place in places for name in self._slices.within(*place)}
 
     def _results(self, name: ObjectName) -> Results:
         unwritten = self._objects.get(InFlightAllocation, name[1], name[0])
@@ -93,7 +112,7 @@ class Inventory:
 
     def _names(
         self,
-        kind: type[ResourceSlice | ResourceClaim | InFlightAllocation],
+        kind: type[ResourceSlice | ResourceClaim | InFlightAllocation | DeviceTaintRule],
         version: int,
         earlier: Iterable[ObjectName],
     ) -> Iterable[ObjectName]:

@@ -54,8 +54,9 @@ from berth.plugin import (
     unschedulable,
 )
 
-from ...kube.devices import InFlightAllocation
-from ...kube.meta import key
+from ...kube.devices import DeviceTaintRule, InFlightAllocation
+from ...kube.kinds import BETA_DEVICE_TAINT_RULES
+from ...kube.meta import HasMetadata, key
 from ...kube.node_selector import selector_error
 from ...model.vectors import any_true, highest
 from ..steps import STEPS_PER_SECOND, StepBudget, Steps, TimedOutError
@@ -144,7 +145,11 @@ class DynamicResources(
     args_type = DynamicResourcesArgs
     depends_on = DependsOn.CLAIMS
     only_own_values = True
-    lookups = (ResourceClaim, ResourceSlice, DeviceClass)
+    lookups: tuple[type[HasMetadata] | WatchedKind, ...] = (
+        ResourceClaim,
+        ResourceSlice,
+        DeviceClass,
+    )
     only_feasible = True
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
@@ -155,6 +160,9 @@ class DynamicResources(
         self._most_steps = int(STEPS_PER_SECOND * (typed.filter_timeout or 1))
         self._budget = StepBudget(handle.now)
         self._binding = DeviceBinding(handle, self._binding_timeout, features)
+        if features.device_taint_rules:
+            rules = handle.feature_gates["DeviceTaintRuleV1"]
+            self.lookups = (*self.lookups, DeviceTaintRule if rules else BETA_DEVICE_TAINT_RULES)
         self._classes = ClassesByResource()
         self._inventory: Inventory | None = None
         self._node_allocations = KeptAllocations()
@@ -415,7 +423,9 @@ class DynamicResources(
 
     def events_to_register(self) -> Sequence[Registration]:
         return registrations(
-            lambda pod: self._claims_of(pod, self.handle.objects), self._other_kinds
+            lambda pod: self._claims_of(pod, self.handle.objects),
+            self._other_kinds,
+            with_rules=self._features.device_taint_rules,
         )
 
 

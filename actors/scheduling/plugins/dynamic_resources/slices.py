@@ -45,6 +45,12 @@ class Slices:
     def names(self) -> list[ObjectName]:
         return [("", name) for name in self._by_name]
 
+    def within(self, driver: str | None, pool: str | None) -> Iterator[str]:
+        """Yields the names of the slices of a driver and pool, None for any."""
+        for (of_driver, of_pool), slices in self._pools.items():
+            if driver in (None, of_driver) and pool in (None, of_pool):
+                yield from slices
+
     def put(self, name: str, new: ResourceSlice | None) -> Iterator[tuple[PoolID, set[str]]]:
         """Takes the slice of this name, None if it is gone. Yields each pool that changes, with the
         nodes that see it or have seen it.

@@ -16,6 +16,7 @@ from ...model.columns import NodeColumns
 from ...model.vectors import grown
 from ..steps import STEPS_PER_SECOND, Steps, TimedOutError
 from .extended import ClassesByResource
+from .features import Features
 from .inventory import Inventory
 from .pools import SliceDevice
 from .requests import AllocationError
@@ -49,7 +50,7 @@ class DeviceTotals:
         if device_class is None:
             return have, used
         if self._inventory is None or not self._inventory.is_of(objects):
-            self._inventory = Inventory(objects)
+            self._inventory = Inventory(objects, Features(device_taint_rules=False))
             self._totals.clear()
         self._inventory.refresh()
         totals = self._totals.get(resource)

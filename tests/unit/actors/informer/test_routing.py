@@ -112,6 +112,7 @@ def test_events_are_named_with_the_group_of_the_kind() -> None:
         "resource.k8s.io/ResourceClaimAdd",
         "resource.k8s.io/ResourceSliceAdd",
         "resource.k8s.io/DeviceClassAdd",
+        "resource.k8s.io/DeviceTaintRuleAdd",
         "*Add",
     ]
 

@@ -1,5 +1,5 @@
 """Suggestions to ask for other devices: of a class that exists, fewer of them, or also tainted
-ones.
+ones; and to delete the rules that taint devices.
 """
 
 from __future__ import annotations
@@ -7,18 +7,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from berth.actors.scheduling.kube.devices import ResourceSlice
+from berth.actors.scheduling.kube.devices import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    DeviceTaintRule,
+    ResourceSlice,
+)
 
 from .change import ProposedChange, Who
 from .device_selectors import Path, requests_of
-from .edit import Document, patch_of, put
+from .edit import Action, Document, Edit, patch_of, put
 from .kind_of_change import Way
 from .world import World
 
 MOST_CLASSES = 3
+_SELECTING = ("driver", "pool", "device")
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
+    if world.info.template.asks_devices:
+        yield from _without_rule(world)
     classes = [str(each["metadata"]["name"]) for each in world.every("DeviceClass")]
     for claim, path, name, request in requests_of(world):
         if (claim.get("status") or {}).get("allocation"):
@@ -61,21 +69,41 @@ def _fewer_devices(
 def _tolerating(
     world: World, claim: Document, path: Path, what: str, request: Document
 ) -> Iterator[ProposedChange]:
-    """Yields the toleration of each taint that devices have."""
+    """Yields the toleration of each taint that devices have, by themselves or by a rule."""
     taints = {
-        (taint.key, taint.value, taint.effect): None
+        taint
         for each in world.objects(ResourceSlice)
         for device in each.spec.devices
         for taint in device.taints
     }
-    for key, value, effect in sorted(taints):
+    taints.update(rule.spec.taint for rule in world.objects(DeviceTaintRule))
+    for key, value, effect in sorted({(each.key, each.value, each.effect) for each in taints}):
         match = {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
         toleration = {"key": key, "effect": effect, **match}
         tolerations = [*(request.get("tolerations") or ()), toleration]
         edit = patch_of(claim, put(tolerations, *path, "tolerations"))
-        words = f"{key}{'=' if value else ''}{value}:{effect}"
-        sentence = f"Tolerate the device taint {words} in {what}"
+        sentence = f"Tolerate the device taint {_words(key, value, effect)} in {what}"
         yield ProposedChange("deviceToleration", Who.OWNER, 0.3, sentence, (edit,))
+
+
+def _without_rule(world: World) -> Iterator[ProposedChange]:
+    """Yields the deletion of each rule that keeps pods from devices."""
+    for document in world.every("DeviceTaintRule"):
+        name, spec = document["metadata"]["name"], document.get("spec") or {}
+        taint, selector = spec.get("taint") or {}, spec.get("deviceSelector") or {}
+        effect = taint.get("effect") or ""
+        if effect not in (NO_SCHEDULE, NO_EXECUTE):
+            continue
+        words = _words(taint.get("key") or "", taint.get("value") or "", effect)
+        chosen = [f"{field} {selector[field]}" for field in _SELECTING if selector.get(field)]
+        what = f"devices of {', '.join(chosen)}" if chosen else "every device"
+        sentence = f"Delete the DeviceTaintRule {name}, which taints {what} with {words}"
+        edit = Edit(Action.DELETE, "DeviceTaintRule", name)
+        yield ProposedChange("deviceTaintRule", Who.ADMIN, 0.3, sentence, (edit,))
+
+
+def _words(key: str, value: str, effect: str) -> str:
+    return f"{key}{'=' if value else ''}{value}:{effect}"
 
 
 WAY = Way(changes)

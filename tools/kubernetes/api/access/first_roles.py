@@ -103,7 +103,7 @@ _KUBE_SCHEDULER = (
     _rule(_READ, "policy", "poddisruptionbudgets"),
     *_DELEGATED,
     _rule(_READ, "storage.k8s.io", "csidrivers csinodes csistoragecapacities volumeattachments"),
-    _rule(_READ, "resource.k8s.io", "deviceclasses resourceslices"),
+    _rule(_READ, "resource.k8s.io", "deviceclasses devicetaintrules resourceslices"),
     _rule(
         f"{_READ} create delete patch update",
         "resource.k8s.io",

@@ -30,7 +30,7 @@ from .value_forms import driver_name
 
 MOST_SELECTORS = MOST_CONFIGS = 32
 MOST_DEVICES, MOST_ADVANCED_DEVICES = 128, 64
-MOST_TAINTS, MOST_CONDITIONS = 16, 4
+MOST_TAINTS, MOST_CONDITIONS, MOST_RULE_CONDITIONS = 16, 4, 8
 MOST_ATTRIBUTES, MOST_ATTRIBUTE_VALUES = 32, 48
 MOST_COUNTER_SETS, MOST_COUNTERS, MOST_CONSUMPTIONS = 8, 32, 2
 MOST_VALID_VALUES = 10
@@ -310,7 +310,7 @@ def _device(path: str, device: Document, *, each_chosen: bool) -> list[str]:
     for name, amount in capacity.items():
         problems += attribute_name(f"{path}.capacity", name)
         problems += _capacity(f"{path}.capacity[{name}]", amount, shared=shared)
-    problems += each(f"{path}.taints", device.get("taints") or (), MOST_TAINTS, _taint)
+    problems += each(f"{path}.taints", device.get("taints") or (), MOST_TAINTS, taint)
     consumed = device.get("consumesCounters") or ()
     problems += set_of(
         f"{path}.consumesCounters", consumed, MOST_CONSUMPTIONS, _consumption, "counterSet"
@@ -372,14 +372,38 @@ def _value(path: str, form: str, value: str) -> Iterator[str]:
         yield too_long(path, LONGEST_VALUE)
 
 
-def _taint(path: str, taint: Document) -> Iterator[str]:
-    yield from qualified(f"{path}.key", taint.get("key") or "")
-    value, effect = taint.get("value") or "", taint.get("effect") or ""
+def taint(path: str, item: Document) -> Iterator[str]:
+    """Checks the taint of a device."""
+    yield from qualified(f"{path}.key", item.get("key") or "")
+    value, effect = item.get("value") or "", item.get("effect") or ""
     yield from (invalid(f"{path}.value", value, message) for message in label_value(value))
     if not effect:
         yield required(f"{path}.effect")
     elif effect not in EFFECTS:
         yield unsupported(f"{path}.effect", effect, EFFECTS)
+
+
+def taint_rule(spec: Document, before: Document | None) -> Iterator[str]:
+    """Checks a DeviceTaintRule. An effect that is unknown here may stay as it was."""
+    selecting, path = spec.get("deviceSelector") or {}, "spec.deviceSelector"
+    for field, check in (("driver", driver_name), ("pool", pool_name), ("device", label_name)):
+        if selecting.get(field) is not None:
+            yield from check(f"{path}.{field}", selecting[field])
+    item, was = spec.get("taint") or {}, ((before or {}).get("taint") or {}).get("effect")
+    if before is not None and item.get("effect") == was:
+        item = {**item, "effect": EFFECTS[0]}
+    yield from taint("spec.taint", item)
+
+
+def taint_rule_status(after: Document, _before: Document) -> Iterator[str]:
+    conditions, path = (after.get("status") or {}).get("conditions") or (), "status.conditions"
+    for i, condition in enumerate(conditions):
+        for field in ("type", "status", "lastTransitionTime", "reason"):
+            if not condition.get(field):
+                yield required(f"{path}[{i}].{field}")
+    yield from unique(path, (condition.get("type") for condition in conditions))
+    if len(conditions) > MOST_RULE_CONDITIONS:
+        yield too_many(path, len(conditions), MOST_RULE_CONDITIONS)
 
 
 def _counter_set(path: str, counter_set: Document) -> Iterator[str]:

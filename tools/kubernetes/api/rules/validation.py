@@ -211,6 +211,7 @@ _OF_KINDS: dict[str, KindRule] = {
     "ResourceClaimTemplate": _of_spec(device_claim_rules.template),
     "ResourceSlice": _of_spec(device_rules.resource_slice),
     "DeviceClass": _of_spec(device_rules.device_class),
+    "DeviceTaintRule": _of_spec(device_rules.taint_rule),
     "v1alpha2.ResourceClaim": _of_spec(negotiation_rules.claim),
     "v1alpha2.PodSchedulingContext": _of_spec(lambda spec, _: negotiation_rules.context(spec)),
     "Service": _on_update(service_rules.service_update),
@@ -236,6 +237,7 @@ _OF_KINDS: dict[str, KindRule] = {
 }
 _OF_STATUSES: dict[str, Callable[[Document, Document], Iterable[str]]] = {
     "ResourceClaim": device_claim_rules.status,
+    "DeviceTaintRule": device_rules.taint_rule_status,
     "v1alpha2.ResourceClaim": negotiation_rules.claim_status,
     "v1alpha2.PodSchedulingContext": lambda after, _: negotiation_rules.context_status(after),
     "ResourceQuota": lambda after, _: quota_rules.status(after.get("status") or {}),

@@ -63,6 +63,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("node.k8s.io", "runtimeclasses"): workload_columns.RUNTIME_CLASSES,
     ("resource.k8s.io", "resourceclaims"): workload_columns.RESOURCE_CLAIMS,
     ("resource.k8s.io", "resourceslices"): workload_columns.RESOURCE_SLICES,
+    ("resource.k8s.io", "devicetaintrules"): workload_columns.DEVICE_TAINT_RULES,
     ("resource.k8s.io", "resourceclasses"): workload_columns.RESOURCE_CLASSES,
     ("resource.k8s.io", "podschedulingcontexts"): workload_columns.POD_SCHEDULING_CONTEXTS,
 }

@@ -24,6 +24,7 @@ from .column import (
     mapping,
     number,
     selector_text,
+    since,
     text,
 )
 from .duration import human, moment
@@ -305,5 +306,13 @@ RESOURCE_SLICES = (
     Column("Node", field("spec", "nodeName"), "The node whose devices these are."),
     Column("Driver", field("spec", "driver"), "The driver that offers them."),
     Column("Pool", field("spec", "pool", "name"), "The pool they belong to."),
+    AGE,
+)
+DEVICE_TAINT_RULES = (
+    NAME,
+    Column("Key", field("spec", "taint", "key"), "The key of the taint."),
+    Column("Value", field("spec", "taint", "value"), "The value of the taint."),
+    Column("Effect", field("spec", "taint", "effect"), "What the taint does to claims and pods."),
+    Column("TimeAdded", since("spec", "taint", "timeAdded"), "Time since the effect was added."),
     AGE,
 )

@@ -33,6 +33,7 @@ _COUNTED = frozenset(
         "PriorityClass",
         "ResourceSlice",
         "DeviceClass",
+        "DeviceTaintRule",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
     )
@@ -266,6 +267,7 @@ KINDS = (
         "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False, status=False
     ),
     Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, status=False),
+    Kind("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False),
 )
 
 # Questions to the server: the answer to a POST, which stores nothing.

@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
+from ..clock import now
 from ..rules.pod_resize import resized
 from ..rules.quota_rules import quota_warnings
 from ..rules.validation import problems, resize_problems
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
-from ..types.resources import BY_PATH, Kind
+from ..types.resources import BY_KIND, BY_PATH, Kind
 from ..types.schema import same
 from .admission import (
     CLAIMS,
@@ -40,6 +41,7 @@ from .service_addresses import SERVICES, allocated
 from .template_generation import DAEMON_SETS, numbered
 
 CREATE, UPDATE = "CREATE", "UPDATE"
+TAINT_RULES = BY_KIND["resource.k8s.io/v1", "DeviceTaintRule"]
 
 
 class AdmissionAttributes(msgspec.Struct):
@@ -84,6 +86,15 @@ def _keep_spec(write: AdmissionAttributes) -> Document | None:
 def _keep_status(write: AdmissionAttributes) -> None:
     if write.kind.status and write.before and "status" in write.before:
         write.after["status"] = write.before["status"]
+
+
+def _date_taint(write: AdmissionAttributes) -> Document | None:
+    """The time of a rule's taint follows its effect, unless the write has a time of its own."""
+    spec = write.after.get("spec") or {}
+    taint, was = spec.get("taint") or {}, (write.before or {})["spec"]["taint"]
+    if taint.get("effect") == was["effect"] or taint.get("timeAdded") != was.get("timeAdded"):
+        return None
+    return {**write.after, "spec": {**spec, "taint": {**taint, "timeAdded": now()}}}
 
 
 def _count_generation(write: AdmissionAttributes) -> None:
@@ -146,6 +157,7 @@ ORDER: tuple[tuple[str, Collection[Kind], Step], ...] = (
     ("", [SERVICES], lambda write: allocated(write.store, write.after, write.before)),
     (UPDATE, [NAMESPACES], _keep_spec),
     (UPDATE, (), _keep_status),
+    (UPDATE, [TAINT_RULES], _date_taint),
     (UPDATE, (), _count_generation),
     # what may refuse it
     (CREATE, DEVICE_CLAIMS, _check_admin_access),

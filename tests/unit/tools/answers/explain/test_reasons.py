@@ -512,3 +512,23 @@ def test_a_template_that_names_a_node() -> None:
     )
     assert "1 is not n2, which the pod's spec.nodeName names" in result.output
     assert "- Leave out nodeName: n2: it fits on n1." in result.output
+
+
+def test_a_rule_that_taints_devices() -> None:
+    """The rule is named, and what it taints; in 1.36 the rules are off."""
+    rule = (
+        "{apiVersion: resource.k8s.io/v1, kind: DeviceTaintRule, metadata: {name: repair}, spec:"
+        " {deviceSelector: {driver: d.example.com}, taint: {key: broken, effect: NoSchedule}}}"
+    )
+    case = Case(
+        f"{cluster(POOL, gpu(1))}---\n{rule}\n", WITH_GPU, "", "", "--emulated-version=1.37"
+    )
+    sentence, change, whole = told(case)
+    assert sentence.endswith(node_of("cannot allocate all claims"))
+    assert "2 tainted broken:NoSchedule" in whole + change
+    assert change.startswith(
+        "Tolerate the device taint broken:NoSchedule in request r of the claim gpu: it fits on n1."
+        "\n- Delete the DeviceTaintRule repair, which taints devices of driver d.example.com with"
+        " broken:NoSchedule: it fits on n1."
+    )
+    assert "goes to n1" in told(Case(case.cluster, WITH_GPU, "", ""))[0]

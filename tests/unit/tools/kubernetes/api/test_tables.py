@@ -300,6 +300,8 @@ resourceclaims => {metadata: {deletionTimestamp: '2026-03-01T11:59:55Z'}, status
     reservedFor: [{name: p}]}} => [it, 'deleted,allocated,reserved', 5m]
 resourceslices => {spec: {nodeName: n, driver: d, pool: {name: p}}} => [it, n, d, p, 5m]
 deviceclasses => {} => [it, 5m]
+devicetaintrules => {spec: {taint: {key: k, value: v, effect: NoExecute,
+    timeAdded: '2026-03-01T11:58:00Z'}}} => [it, k, v, NoExecute, 2m, 5m]
 """)
         ),
         ("deviceclasses", {"metadata": {"name": "it"}}, ["it", "<unknown>"]),

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from berth.tools.kubernetes.api.requests.selectors import matches_of
-from berth.tools.kubernetes.api.rules.validation import problems
+from berth.tools.kubernetes.api.rules.validation import problems, status_problems
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
+from berth.tools.kubernetes.api.writes import admission_order
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cases import documents
 
 SLICES = BY_KIND["resource.k8s.io/v1", "ResourceSlice"]
+RULES = BY_KIND["resource.k8s.io/v1", "DeviceTaintRule"]
 MERGE = "application/merge-patch+json"
 Document = dict[str, Any]
 NODES = "`nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection`"
@@ -267,3 +269,98 @@ def test_a_selector_that_an_update_does_not_change_is_not_compiled_again() -> No
     assert problem.startswith('spec.selectors[0].cel.expression: Invalid value: "no cel"')
     assert problems("DeviceClass", device_class("no cel", "example.com/b"), broken) == []
     assert problems("DeviceClass", device_class("no more cel"), broken)
+
+
+# -------------------------------------------------------------------------------------- taint rules
+
+SUBDOMAIN = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"
+)
+
+
+def taint_rule(effect: str = "NoExecute", **selector: str) -> Document:
+    selectors = {"driver": "gpu.example.com", "pool": "p", "device": "d", **selector}
+    spec = {"deviceSelector": selectors, "taint": {"key": "k", "value": "v", "effect": effect}}
+    return {"metadata": {"name": "good"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("document", "begins"),
+    [
+        (taint_rule(), None),
+        ({**taint_rule(), "metadata": {"generateName": "pvc-"}}, None),
+        ({**taint_rule(), "metadata": {}}, "metadata.name: Required value: name or generateName"),
+        (
+            {**taint_rule(), "metadata": {"name": "!@#"}},
+            f'metadata.name: Invalid value: "!@#": {SUBDOMAIN}',
+        ),
+        (
+            taint_rule(driver="!@#"),
+            f'spec.deviceSelector.driver: Invalid value: "!@#": {SUBDOMAIN}',
+        ),
+        (taint_rule(pool="!@#"), f'spec.deviceSelector.pool: Invalid value: "!@#": {SUBDOMAIN}'),
+        (
+            taint_rule(device="!@#"),
+            'spec.deviceSelector.device: Invalid value: "!@#": a lowercase RFC 1123 label must',
+        ),
+        (taint_rule(""), "spec.taint.effect: Required value"),
+        (
+            taint_rule("some-other-effect"),
+            'spec.taint.effect: Unsupported value: "some-other-effect": supported values: "NoExec',
+        ),
+    ],
+)
+def test_a_taint_rule(document: Document, begins: str | None) -> None:
+    """TestValidateDeviceTaint (pkg/apis/resource/validation/validation_devicetaintrule_test.go)."""
+    found = problems("DeviceTaintRule", document)
+    assert len(found) == (begins is not None)
+    assert not found or found[0].startswith(begins or "")
+
+
+def test_an_update_of_a_taint_rule() -> None:
+    """TestValidateDeviceTaintUpdate of the same file."""
+    good, odd = taint_rule(), taint_rule("some-other-effect")
+    assert problems("DeviceTaintRule", good, good) == []
+    assert problems("DeviceTaintRule", {**odd, "metadata": {"name": "good"}}, odd) == []
+    (problem,) = problems("DeviceTaintRule", odd, good)
+    assert problem.startswith("spec.taint.effect: Unsupported value")
+
+
+def test_the_time_of_a_taint_follows_its_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TestStrategyUpdate (pkg/registry/resource/devicetaintrule/strategy_test.go)."""
+    api, early, late = Api(Store()), "2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"
+    document = taint_rule("NoSchedule")
+    document["spec"]["taint"]["timeAdded"] = early
+    stored = api.create(RULES, "", {**document, "status": {"conditions": []}}).document
+    assert "status" not in stored or not stored["status"]
+    monkeypatch.setattr(admission_order, "now", lambda: late)
+
+    def patched(**taint: str) -> tuple[str, int]:
+        after = api.patch(RULES, "", "good", {"spec": {"taint": taint}}, MERGE, "").document
+        return after["spec"]["taint"]["timeAdded"], after["metadata"]["generation"]
+
+    assert patched(value="other") == (early, 2)
+    assert patched(effect="NoExecute") == (late, 3)
+    assert patched(effect="None", timeAdded=early) == (early, 4)
+    assert patched() == (early, 4)
+
+
+def test_conditions_of_a_taint_rule() -> None:
+    def condition(type_: str) -> Document:
+        when = "2024-01-01T00:00:00Z"
+        return {"type": type_, "status": "True", "reason": "r", "lastTransitionTime": when}
+
+    def of_status(*conditions: Document) -> list[str]:
+        after = {**taint_rule(), "status": {"conditions": [*conditions]}}
+        return status_problems("DeviceTaintRule", after, taint_rule())
+
+    eight = [condition(f"c{number}") for number in range(8)]
+    assert of_status(*eight) == []
+    assert of_status(*eight, condition("c8")) == [
+        "status.conditions: Too many: 9: must have at most 8 items"
+    ]
+    assert of_status(condition("a"), condition("a")) == [
+        'status.conditions[1]: Duplicate value: "a"'
+    ]
+    (missing,) = of_status({**condition("a"), "reason": ""})
+    assert missing.startswith("status.conditions[0].reason: Required value")
