@@ -15,10 +15,10 @@ import msgspec
 import pytest
 from playwright.async_api import Browser, expect
 
-from berth.tools.answers.whatif.answer_process import Answered
 from berth.tools.answers.whatif.conclusion import Kept, Pending, Result, Returned, WithoutPods
 from berth.tools.answers.whatif.fullness import Fullness, NodeChange
 from berth.tools.answers.whatif.placement import Deleted, Evicted, Lost, Placed
+from berth.tools.answers.whatif.question import Answered
 from berth.tools.answers.whatif.verbs import OFFERED
 from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from tests.integration.test_page import MESSAGE, browsing, filled, served

@@ -13,13 +13,12 @@ from playwright.async_api import Browser, Page, expect
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.tools.answers.feed.node_actions import act
-from berth.tools.answers.whatif.listed_cluster import ListedCluster
-from berth.tools.answers.whatif.real_steps import RealSteps
 from berth.tools.answers.whatif.verbs import OFFERED
 from berth.tools.answers.whatif.weights import weights_of
 from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.demo.page_source import EmbeddedSource
+from berth.tools.demo.whatif_answers import ListedCluster, RealSteps
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.integration.test_page import (

@@ -25,7 +25,7 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.vectors import Ints
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.answers.terminal.feature_gates import gates_from
-from berth.tools.answers.whatif.steps import Content, Written
+from berth.tools.answers.whatif.question import Content, Written
 from berth.tools.answers.whatif.trial import result_of
 from berth.tools.answers.whatif.tried_documents import Documents
 from berth.tools.answers.whatif.verbs import steps_of

@@ -13,7 +13,8 @@ import pytest
 
 from berth.config.load import from_mapping
 from berth.tools.answers.terminal.feature_gates import gates_from
-from berth.tools.answers.whatif.question import Question, answer
+from berth.tools.answers.whatif.answer_worker import answer
+from berth.tools.answers.whatif.question import Question
 from berth.tools.answers.whatif.tried_documents import Documents
 from tests.kit.daemon import daemon, node, pod
 from tests.kit.serving import open_to_all, url_of

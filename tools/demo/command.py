@@ -37,8 +37,6 @@ from ..answers.manifests.manifests import read as read_manifests
 from ..answers.terminal.feature_gates import feature_gates_option, gates_from
 from ..answers.terminal.options import exit_with, manifest_options
 from ..answers.terminal.signal_end import cancel_at_signal
-from ..answers.whatif.listed_cluster import ListedCluster
-from ..answers.whatif.real_steps import RealSteps
 from ..answers.whatif.verbs import OFFERED
 from ..answers.whatif.weights import weights_of
 from ..answers.whatif.whatif_endpoint import WhatIfs
@@ -67,6 +65,7 @@ from .progress import Watching
 from .reasons import with_reasons
 from .scheduler import Scheduler, SchedulerEndedError, Start
 from .tables import closing_lines, pods_table
+from .whatif_answers import ListedCluster, RealSteps
 
 # The errors of a command whose files or flags cannot be used.
 UNUSABLE = (

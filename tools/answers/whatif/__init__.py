@@ -4,7 +4,7 @@ steps, verbs         the steps, and what each verb does
 trial                tries one step after another
 tried_*              the copy: its documents and its budgets
 placement            decides the pending pods
-question, conclusion a question in JSON, and its answer
-whatif_endpoint      answers over HTTP; answer_process, answer_worker: in a process beside
+question, conclusion what is asked, and the answer
+whatif_endpoint      answers over HTTP; answer_process starts the process that does answer_worker
 sweep/               compares fleets
 """

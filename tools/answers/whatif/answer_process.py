@@ -1,8 +1,7 @@
 """A process beside this one that answers about a cluster, one question after another.
 
 It starts with the first question, is told what has changed since the question before, and ends
-when nobody has asked for some time. Frames of four bytes with their length, and JSON, go to it and
-come back; see `answer_worker`, which it runs.
+when nobody has asked for some time. It runs `answer_worker`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from http import HTTPStatus
 from itertools import compress
 from math import inf
 from operator import is_not
-from typing import Any, Protocol
+from typing import Protocol
 
 import anyio
 import anyio.lowlevel
@@ -22,12 +21,21 @@ import msgspec
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.config.types import KubeSchedulerConfiguration
 
-from .question_refusals import Refusal, RefusedError
+from .question import (
+    LENGTH,
+    Answered,
+    Asked,
+    Changed,
+    Configured,
+    Refusal,
+    RefusedError,
+    StoryAsked,
+    Told,
+    framed,
+)
 
-LENGTH = 4  # bytes before the JSON of a frame, with its length
 SLICE = 200  # objects of a frame
 LOOKED_AT = 10_000  # objects that are compared before others have their turn
 MOST_SECONDS = 60.0  # after which a process that takes no frame, or cannot read the cluster, ends
@@ -42,58 +50,6 @@ GONE = (
 )
 # By apiVersion and kind, and then by namespace/name, or by name where there is no namespace.
 Objects = Mapping[tuple[str, str], Mapping[str, object]]
-
-
-class Configured(msgspec.Struct, frozen=True, tag=True):
-    """The configuration and the feature gates of all later decisions."""
-
-    configuration: dict[str, Any]
-    gates: dict[str, bool]
-
-
-class Changed(msgspec.Struct, frozen=True, tag=True):
-    """The new and changed objects of a kind, and the deleted ones as (namespace, name)."""
-
-    api_version: str
-    kind: str
-    objects: list[msgspec.Raw] = []
-    gone: list[tuple[str, str]] = []
-
-
-class Told(msgspec.Struct, frozen=True, tag=True):
-    """All is told of the cluster: it can be read. A frame with an Answered tells that it is."""
-
-
-class Asked(msgspec.Struct, frozen=True, tag=True):
-    """The body of a question, as it was received. A frame with an Answered is the answer."""
-
-    body: bytes
-
-
-class StoryAsked(msgspec.Struct, frozen=True, tag=True):
-    """A question for the story of a pod. A frame with an Answered is the answer."""
-
-    namespace: str
-    name: str
-    recorded: AttemptsPage
-    events: list[dict[str, Any]] | None = None
-
-
-class Answered(msgspec.Struct, frozen=True):
-    """An answer in the form of HTTP. After the `last` one the process ends."""
-
-    status: int
-    body: msgspec.Raw
-    last: bool = False
-
-
-Frame = Configured | Changed | Told | Asked | StoryAsked
-
-
-def framed(frame: msgspec.Struct) -> bytes:
-    """Returns the bytes of a frame. Keys of the configuration may be of any type."""
-    body = msgspec.json.encode(frame, enc_hook=str)
-    return len(body).to_bytes(LENGTH, "big") + body
 
 
 class FollowedCluster(Protocol):

@@ -13,11 +13,11 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from threading import Thread
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, BinaryIO, NoReturn
 
 import msgspec
@@ -27,28 +27,100 @@ from berth.config.load import from_mapping
 
 from ...kubernetes.api.types.api_documents import Place, place_of
 from ..feed.story import story_of
-from .answer_process import (
+from .conclusion import Result
+from .memory import PROCESS, data_bytes
+from .placement import TooLongError
+from .question import (
     LENGTH,
     Answered,
     Asked,
     Changed,
     Configured,
     Frame,
+    Question,
+    Refusal,
+    RefusedError,
     StoryAsked,
     Told,
     framed,
+    question_of,
 )
-from .memory import PROCESS, data_bytes
-from .question import TOO_MUCH, answered, question_of
-from .question_refusals import RefusedError
+from .steps import StepError
+from .trial import result_of
 from .tried_documents import Document, Documents
+from .verbs import steps_of
 
 COLLECT = (100_000, 50, 100)
 NICENESS = 10
 TIMES, MOST_MORE = 2, 512 << 20  # bytes
 FIRST_TO_END = "1000"
+MOST_SECONDS = 10.0  # of an answer
+TOO_MUCH = RefusedError(  # made while there is memory
+    HTTPStatus.SERVICE_UNAVAILABLE, "", "the answer takes too much memory: ask for less"
+)
 _READY = Answered(HTTPStatus.NO_CONTENT, msgspec.Raw(b"null"))
 _DECODER = msgspec.json.Decoder(Frame)
+
+
+def answer(documents: Documents, question: Question, seconds: float = MOST_SECONDS) -> Result:
+    """Returns the result of a question. The documents are unchanged afterwards.
+
+    Raises RefusedError, also if it takes longer than `seconds`.
+    """
+    with answered(documents, question, seconds) as result:
+        if isinstance(result, RefusedError):
+            raise result
+        return result
+
+
+@contextmanager
+def answered(
+    documents: Documents, question: Question, seconds: float = MOST_SECONDS
+) -> Iterator[Result | RefusedError]:
+    """Yields the result of a question, or why there is none. When the block ends, the documents are
+    as before, which takes time: so that nobody waits for that, the answer is sent in the block.
+    """
+    with documents.trial():
+        try:
+            result = _answer(documents, question, seconds)
+        except MemoryError:
+            result = TOO_MUCH
+        yield result
+
+
+def _answer(documents: Documents, question: Question, seconds: float) -> Result | RefusedError:
+    try:
+        return result_of(
+            documents,
+            steps_of(question.steps, files=False),
+            question.seed,
+            question.namespace,
+            monotonic() + seconds,
+            every_node=question.nodes == "all",
+        )
+    except StepError as problem:
+        field = f"steps[{problem.number - 1}]"
+        return RefusedError(HTTPStatus.BAD_REQUEST, field, str(problem))
+    except TooLongError:
+        message = f"the answer takes longer than {seconds:g} seconds: ask for less"
+        return RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", message)
+
+
+def schema() -> dict[str, Any]:
+    """Returns the JSON Schema of the question, the answer and the refusal."""
+    kinds = {"question": Question, "answer": Result, "refusal": Refusal}
+    references, components = msgspec.json.schema_components(
+        kinds.values(), ref_template="#/$defs/{name}"
+    )
+    for component in components.values():
+        if "description" in component:
+            component["description"] = " ".join(component["description"].split())
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "berth whatif",
+        "properties": dict(zip(kinds, references, strict=True)),
+        "$defs": components,
+    }
 
 
 class Replica:
@@ -101,7 +173,7 @@ class Replica:
         with answered(documents, question) as result:
             if result is TOO_MUCH:
                 _give_up(send)
-            send(_refused(result) if isinstance(result, RefusedError) else _answered(result))
+            send(_refused(result) if isinstance(result, RefusedError) else _answer_of(result))
 
     def _story(self, question: StoryAsked) -> Answered:
         documents = self._whole()
@@ -110,7 +182,7 @@ class Replica:
             return _refused(RefusedError(HTTPStatus.NOT_FOUND, "", "no such pod"))
         with documents.trial():
             ask = partial(documents.as_pending, place_of(pod))
-            return _answered(story_of(pod, question.events, question.recorded, ask))
+            return _answer_of(story_of(pod, question.events, question.recorded, ask))
 
     def _whole(self) -> Documents:
         """Returns the cluster, of which all is told now."""
@@ -128,7 +200,7 @@ class Replica:
         return Documents(documents, configuration, self._configured.gates)
 
 
-def _answered(result: msgspec.Struct) -> Answered:
+def _answer_of(result: msgspec.Struct) -> Answered:
     return Answered(HTTPStatus.OK, msgspec.Raw(msgspec.json.encode(result)))
 
 

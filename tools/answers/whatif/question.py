@@ -1,30 +1,36 @@
-"""A what-if as a question in JSON, and its answer: a plain function, whoever serves it."""
+"""A what-if as it is asked and answered: the question, why there is no answer, and the frames of
+four bytes with their length, and JSON, that go to the process that answers, and come back.
+
+A running scheduler imports this, and not what answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http import HTTPStatus
-from time import monotonic
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from berth.actors.attempt.attempts_page import AttemptsPage
+from berth.actors.server.request import JSON, NOSNIFF, Answer
 from berth.config.fields import path_first
 
-from .conclusion import Result
-from .placement import TooLongError
-from .question_refusals import Refusal, RefusedError
-from .steps import StepError, Written
-from .trial import result_of
-from .tried_documents import Documents
-from .verbs import steps_of
-
-MOST_SECONDS = 10.0
 MOST_STEPS = 1000
-TOO_MUCH = RefusedError(  # made while there is memory
-    HTTPStatus.SERVICE_UNAVAILABLE, "", "the answer takes too much memory: ask for less"
-)
+RETRY_SECONDS = 1
+LENGTH = 4  # bytes before the JSON of a frame, with its length
+
+
+class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A step with the content of a file: objects to apply, the YAML text of such objects, or a
+    KubeSchedulerConfiguration.
+    """
+
+    apply: list[dict[str, Any]] | None = None
+    manifests: str | None = None
+    configure: dict[str, Any] | None = None
+
+
+Written = str | Content  # a step as it is written: a sentence such as "drain node-1", or a content
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,62 +61,76 @@ def question_of(body: bytes) -> Question:
         raise RefusedError(HTTPStatus.BAD_REQUEST, "", message) from None
 
 
-def answer(documents: Documents, question: Question, seconds: float = MOST_SECONDS) -> Result:
-    """Returns the result of a question. The documents are unchanged afterwards.
-
-    Raises RefusedError, also if it takes longer than `seconds`.
+class Refusal(msgspec.Struct, frozen=True):
+    """The reason why there is no answer: the wrong field, "" if no field is wrong, and the expected
+    value.
     """
-    with answered(documents, question, seconds) as result:
-        if isinstance(result, RefusedError):
-            raise result
-        return result
+
+    field: str
+    problem: str
 
 
-@contextmanager
-def answered(
-    documents: Documents, question: Question, seconds: float = MOST_SECONDS
-) -> Iterator[Result | RefusedError]:
-    """Yields the result of a question, or why there is none. When the block ends, the documents are
-    as before, which takes time: so that nobody waits for that, the answer is sent in the block.
-    """
-    with documents.trial():
-        try:
-            result = _answer(documents, question, seconds)
-        except MemoryError:
-            result = TOO_MUCH
-        yield result
+class RefusedError(Exception):
+    def __init__(self, status: HTTPStatus, field: str, problem: str) -> None:
+        super().__init__(problem)
+        self.status = status
+        self.refusal = Refusal(field, problem)
+
+    @property
+    def answer(self) -> Answer:
+        """The refusal over HTTP."""
+        again = self.status is HTTPStatus.TOO_MANY_REQUESTS
+        headers = (("Retry-After", str(RETRY_SECONDS)), *NOSNIFF) if again else NOSNIFF
+        return Answer(msgspec.json.encode(self.refusal), self.status, JSON, headers)
 
 
-def _answer(documents: Documents, question: Question, seconds: float) -> Result | RefusedError:
-    try:
-        return result_of(
-            documents,
-            steps_of(question.steps, files=False),
-            question.seed,
-            question.namespace,
-            monotonic() + seconds,
-            every_node=question.nodes == "all",
-        )
-    except StepError as problem:
-        field = f"steps[{problem.number - 1}]"
-        return RefusedError(HTTPStatus.BAD_REQUEST, field, str(problem))
-    except TooLongError:
-        message = f"the answer takes longer than {seconds:g} seconds: ask for less"
-        return RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", message)
+class Configured(msgspec.Struct, frozen=True, tag=True):
+    """The configuration and the feature gates of all later decisions."""
+
+    configuration: dict[str, Any]
+    gates: dict[str, bool]
 
 
-def schema() -> dict[str, Any]:
-    """Returns the JSON Schema of the question, the answer and the refusal."""
-    kinds = {"question": Question, "answer": Result, "refusal": Refusal}
-    references, components = msgspec.json.schema_components(
-        kinds.values(), ref_template="#/$defs/{name}"
-    )
-    for component in components.values():
-        if "description" in component:
-            component["description"] = " ".join(component["description"].split())
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "berth whatif",
-        "properties": dict(zip(kinds, references, strict=True)),
-        "$defs": components,
-    }
+class Changed(msgspec.Struct, frozen=True, tag=True):
+    """The new and changed objects of a kind, and the deleted ones as (namespace, name)."""
+
+    api_version: str
+    kind: str
+    objects: list[msgspec.Raw] = []
+    gone: list[tuple[str, str]] = []
+
+
+class Told(msgspec.Struct, frozen=True, tag=True):
+    """All is told of the cluster: it can be read. A frame with an Answered tells that it is."""
+
+
+class Asked(msgspec.Struct, frozen=True, tag=True):
+    """The body of a question, as it was received. A frame with an Answered is the answer."""
+
+    body: bytes
+
+
+class StoryAsked(msgspec.Struct, frozen=True, tag=True):
+    """A question for the story of a pod. A frame with an Answered is the answer."""
+
+    namespace: str
+    name: str
+    recorded: AttemptsPage
+    events: list[dict[str, Any]] | None = None
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """An answer in the form of HTTP. After the `last` one the process ends."""
+
+    status: int
+    body: msgspec.Raw
+    last: bool = False
+
+
+Frame = Configured | Changed | Told | Asked | StoryAsked
+
+
+def framed(frame: msgspec.Struct) -> bytes:
+    """Returns the bytes of a frame. Keys of the configuration may be of any type."""
+    body = msgspec.json.encode(frame, enc_hook=str)
+    return len(body).to_bytes(LENGTH, "big") + body

@@ -13,21 +13,9 @@ from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
 from berth.config.fields import path_first
 
 from ..explain.cluster_source import SourceError
+from .question import Content, Written
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-
-
-class Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A step with the content of a file: objects to apply, the YAML text of such objects, or a
-    KubeSchedulerConfiguration.
-    """
-
-    apply: list[dict[str, Any]] | None = None
-    manifests: str | None = None
-    configure: dict[str, Any] | None = None
-
-
-Written = str | Content  # a step as it is written: a sentence such as "drain node-1", or a content
 
 
 class StepError(SourceError):

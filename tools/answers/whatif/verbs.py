@@ -37,7 +37,8 @@ from ..manifests.manifests import (
     read_objects,
     read_text,
 )
-from .steps import Content, StepError, Written, taint_of, tainted
+from .question import Content, Written
+from .steps import StepError, taint_of, tainted
 from .trial import Trial, apply
 from .weights import weighed
 from .workload_pods import add_like, reconcile, scaled

@@ -39,8 +39,8 @@ from ..feed.feed_source import Change
 from ..feed.poll import Look, follow
 from ..feed.rows import pod_rows, row_of_node
 from ..feed.story import NOTHING_RECORDED, Story, undecided
-from .answer_process import AnswerProcess, StoryAsked
-from .question_refusals import RefusedError
+from .answer_process import AnswerProcess
+from .question import RefusedError, StoryAsked
 from .start_cluster import BESIDES
 
 Document = dict[str, Any]

@@ -7,29 +7,38 @@ IDLE_SECONDS.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Protocol
 
+import anyio
 import msgspec
 
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.whole import json_of
 from berth.actors.server.request import (
     JSON,
+    MOST_BYTES,
     NOSNIFF,
     NOT_FOUND,
     Answer,
+    BodyTooLongError,
     Request,
+    UnreadableBodyError,
 )
 from berth.actors.server.site import Page
 from berth.actors.wiring.view import View
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..feed.offers import Verbs, Weights
-from .answer_process import Answered, AnswerProcess, Objects
-from .question_refusals import Arrivals, RefusedError, Turns
+from .answer_process import AnswerProcess, Objects
+from .question import Answered, RefusedError
 
 IDLE_SECONDS = 900.0
+BODY_SECONDS = 10.0  # in which a question arrives
+MOST_ARRIVING = 32
+MOST_AT_ONCE = 4
 
 
 def make(view: View) -> Page:
@@ -67,6 +76,54 @@ class Viewed:
         self._view.start(work)
 
 
+class Arrivals:
+    """The questions that are arriving, at most MOST_ARRIVING. They take no turn yet: a client that
+    is slow holds up nobody, and if there are too many, the one that began first is refused.
+    """
+
+    def __init__(self) -> None:
+        self._scopes: dict[anyio.CancelScope, None] = {}
+
+    async def whole(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Returns a body that arrives in time, of at most MOST_BYTES. Raises RefusedError."""
+        if len(self._scopes) >= MOST_ARRIVING:
+            next(iter(self._scopes)).cancel()
+        scope = anyio.CancelScope(deadline=anyio.current_time() + BODY_SECONDS)
+        self._scopes[scope] = None
+        try:
+            with scope:
+                return await read()
+        except BodyTooLongError:
+            problem = f"the question is too long: expected at most {MOST_BYTES} bytes"
+            raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "", problem) from None
+        except UnreadableBodyError:
+            problem = "expected a body in the encoding that the head states"
+            raise RefusedError(HTTPStatus.BAD_REQUEST, "", problem) from None
+        finally:
+            del self._scopes[scope]
+        problem = f"expected the question within {BODY_SECONDS:g} seconds"
+        raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, "", problem)
+
+
+class Turns:
+    """The questions that wait or are being answered, at most MOST_AT_ONCE."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Takes a turn for the block. Raises RefusedError if there is none."""
+        if self._taken == MOST_AT_ONCE:
+            message = f"{MOST_AT_ONCE} questions are asked already: ask again later"
+            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, "", message)
+        self._taken += 1
+        try:
+            yield
+        finally:
+            self._taken -= 1
+
+
 class AskedCluster(Protocol):
     """The cluster of the questions."""
 
@@ -95,7 +152,7 @@ class WhatIfs:
     async def show(self, request: Request) -> Answer:
         match request.method, request.path:
             case (("GET" | "HEAD"), "/whatif/schema"):
-                from .question import schema  # Imports much, of which a page needs nothing.
+                from .answer_worker import schema  # Imports much, of which a page needs nothing.
 
                 return Answer(msgspec.json.encode(schema()), content_type=JSON)
             case "POST", "/whatif":

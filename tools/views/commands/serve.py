@@ -31,7 +31,7 @@ from ...answers.terminal.options import (
 )
 from ...answers.terminal.signal_end import signals_that_end
 from ...answers.whatif.answer_process import AnswerProcess
-from ...answers.whatif.question_refusals import RefusedError
+from ...answers.whatif.question import RefusedError
 from ...answers.whatif.verbs import OFFERED
 from ...answers.whatif.warm_cluster import Document, WarmCluster, WarmSource
 from ...answers.whatif.weights import weights_of

@@ -26,9 +26,8 @@ from ...answers.feed.feed_source import Change
 from ...answers.feed.poll import Look, follow
 from ...answers.feed.rows import NodeRow, PodRow, node_row, pod_row
 from ...answers.feed.story import NOTHING_RECORDED, Story, undecided
-from ...answers.whatif.answer_process import StoryAsked
-from ...answers.whatif.question_refusals import RefusedError, Turns
-from ...answers.whatif.whatif_endpoint import answer_process_of
+from ...answers.whatif.question import RefusedError, StoryAsked
+from ...answers.whatif.whatif_endpoint import Turns, answer_process_of
 from .page import ClusterPage
 
 GLANCE_SECONDS = 2.0

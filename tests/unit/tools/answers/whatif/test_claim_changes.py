@@ -12,9 +12,8 @@ from click.testing import CliRunner
 from berth.config.load import from_mapping
 from berth.tools.answers.explain.cluster_source import from_manifests
 from berth.tools.answers.terminal.feature_gates import gates_from
-from berth.tools.answers.whatif.question import Question
-from berth.tools.answers.whatif.question import answer as answered
-from berth.tools.answers.whatif.steps import Content, Written
+from berth.tools.answers.whatif.answer_worker import answer as answered
+from berth.tools.answers.whatif.question import Content, Question, Written
 from berth.tools.answers.whatif.tried_documents import Documents
 from berth.tools.views.commands.explain import explain
 from berth.tools.views.commands.whatif import whatif

@@ -10,9 +10,10 @@ import pytest
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.config.load import from_mapping
 from berth.tools.answers.terminal.feature_gates import gates_from
+from berth.tools.answers.whatif.answer_worker import answer
 from berth.tools.answers.whatif.conclusion import Result
 from berth.tools.answers.whatif.hopeless_pods import RejectedPods
-from berth.tools.answers.whatif.question import Question, answer
+from berth.tools.answers.whatif.question import Question
 from berth.tools.answers.whatif.tried_documents import Documents
 
 from .test_question import node, pod

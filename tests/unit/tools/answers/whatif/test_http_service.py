@@ -23,8 +23,8 @@ from berth.actors.client.rest import Connection
 from berth.actors.server.request import MOST_BYTES
 from berth.config.load import from_mapping
 from berth.tools.answers.terminal.feature_gates import gates_from
-from berth.tools.answers.whatif import answer_process, question_refusals
-from berth.tools.answers.whatif.question_refusals import MOST_ARRIVING, MOST_AT_ONCE
+from berth.tools.answers.whatif import answer_process, whatif_endpoint
+from berth.tools.answers.whatif.whatif_endpoint import MOST_ARRIVING, MOST_AT_ONCE
 from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Follow, Response, listen
 from berth.tools.kubernetes.api.requests.request import HttpRequest
@@ -150,7 +150,7 @@ async def test_a_body_that_does_not_end_holds_no_turn(
     async with serving(cluster([hollow_node(1)])) as url, aiohttp.ClientSession() as session:
         port = int(url.rpartition(":")[2].partition("/")[0])
         slow = [await anyio.connect_tcp("127.0.0.1", port) for _ in range(number)]
-        monkeypatch.setattr(question_refusals, "BODY_SECONDS", 5)
+        monkeypatch.setattr(whatif_endpoint, "BODY_SECONDS", 5)
         for each in slow:
             await each.send(b"POST /whatif HTTP/1.1\r\nHost: localhost\r\n")
             await each.send(b"Content-Length: 100\r\n\r\n{")

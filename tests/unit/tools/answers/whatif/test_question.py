@@ -14,8 +14,8 @@ import yaml
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.tools.answers.terminal.feature_gates import gates_from
-from berth.tools.answers.whatif.question import Question, answer, question_of, schema
-from berth.tools.answers.whatif.question_refusals import RefusedError
+from berth.tools.answers.whatif.answer_worker import answer, schema
+from berth.tools.answers.whatif.question import Question, RefusedError, question_of
 from berth.tools.answers.whatif.tried_documents import Documents
 from berth.tools.answers.whatif.weights import weighed, weights_of
 from berth.tools.kubernetes.api.types.api_documents import place_of

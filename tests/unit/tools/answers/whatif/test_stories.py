@@ -12,14 +12,14 @@ import pytest
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.tools.answers.feed.story import NOTHING_RECORDED, as_pending, story_of
-from berth.tools.answers.whatif.answer_process import (
+from berth.tools.answers.whatif.answer_worker import Replica
+from berth.tools.answers.whatif.question import (
     Answered,
     Asked,
     Changed,
     Configured,
     StoryAsked,
 )
-from berth.tools.answers.whatif.answer_worker import Replica
 
 from .test_question import node, pod
 

@@ -14,7 +14,7 @@ from berth.actors.client.rest import ApiError
 from berth.tools.answers.feed.feed import Board, Feed, event_of
 from berth.tools.answers.feed.feed_source import Change
 from berth.tools.answers.feed.story import Story
-from berth.tools.answers.whatif.answer_process import Answered
+from berth.tools.answers.whatif.question import Answered
 from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from berth.tools.views.page.page import PROOF_HEADER, ClusterPage
 from berth.tools.views.page.page_server import LocalSite

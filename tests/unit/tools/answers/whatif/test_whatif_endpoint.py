@@ -5,7 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from berth.tools.answers.whatif.question_refusals import MOST_ARRIVING, Arrivals, RefusedError
+from berth.tools.answers.whatif.question import RefusedError
+from berth.tools.answers.whatif.whatif_endpoint import MOST_ARRIVING, Arrivals
 
 
 async def test_the_first_of_too_many_slow_questions_gives_way() -> None:
@@ -33,7 +34,7 @@ async def test_the_first_of_too_many_slow_questions_gives_way() -> None:
 
 
 async def test_a_body_that_does_not_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("berth.tools.answers.whatif.question_refusals.BODY_SECONDS", 0.0)
+    monkeypatch.setattr("berth.tools.answers.whatif.whatif_endpoint.BODY_SECONDS", 0.0)
 
     async def body() -> bytes:
         await anyio.sleep_forever()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from berth.actors.server.request import Request
-from berth.tools.answers.whatif.real_steps import RealSteps
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
+from berth.tools.demo.whatif_answers import RealSteps
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 
