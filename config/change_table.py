@@ -8,5 +8,6 @@ from __future__ import annotations
 
 TABLE = """
 DeviceTaintRuleV1 1.37 kubernetes#138676
+ImageVolumesInThreshold 1.37 kubernetes#138951
 ResizeFootprint 1.37 kubernetes#140047
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from random import Random
 from typing import TypeVar
@@ -43,7 +44,6 @@ class _Calls:
 class NoApi:
     """A handle that fails the test on every write. `seconds` is the time that its clock shows."""
 
-    feature_gates = DEFAULTS
     measures = NO_MEASURES
     seconds = 0.0
 
@@ -55,7 +55,8 @@ class NoApi:
         """Returns a time later than any in the recorded decisions."""
         return datetime(2100, 1, 1, tzinfo=UTC)
 
-    def __init__(self) -> None:
+    def __init__(self, gates: Mapping[str, bool] = DEFAULTS) -> None:
+        self.feature_gates = gates
         self.api = _Api(_Calls(), VirtualClock(), Random(1))
         self.objects = HeldObjects()
         self.waiting = PodsInBinding()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from berth.actors.scheduling.decision.profile import Profile
@@ -9,11 +10,14 @@ from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.framework.events import Action, ClusterEvent, Hint, Resource
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from tests.kit.handle import NoApi
 
 
-def profile(args: dict[str, dict[str, Any]] | None = None) -> Profile:
+def profile(
+    args: dict[str, dict[str, Any]] | None = None, gates: Mapping[str, bool] = DEFAULTS
+) -> Profile:
     """Returns the default profile; `args` maps plugin names to their arguments."""
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -26,7 +30,7 @@ def profile(args: dict[str, dict[str, Any]] | None = None) -> Profile:
             }
         ],
     }
-    return build_profiles(from_mapping(document), IN_TREE, NoApi())["default-scheduler"]
+    return build_profiles(from_mapping(document), IN_TREE, NoApi(gates))["default-scheduler"]
 
 
 def wakes(

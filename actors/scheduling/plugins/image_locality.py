@@ -1,11 +1,14 @@
 """ImageLocality: prefers nodes that already have the pod's images, by their size and spread.
 
 An image counts as size x (nodes that have it / all nodes), in bytes. The sum is scaled between
-23 MiB and 1000 MiB per container. The factor for the spread keeps pods from crowding onto the few
+23 MiB and 1000 MiB per container, from Kubernetes 1.37 on also per image volume
+(ImageVolumesInThreshold). The factor for the spread keeps pods from crowding onto the few
 nodes that happen to have an image.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +16,7 @@ from berth.plugin import (
     MAX_NODE_SCORE,
     CycleState,
     DependsOn,
+    Handle,
     Ints,
     NodeView,
     Pod,
@@ -30,6 +34,10 @@ class ImageLocality(ScorePlugin):
     name = "ImageLocality"
     depends_on = DependsOn.ALL_NODES
 
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._scales_by_volumes = handle.feature_gates["ImageVolumesInThreshold"]
+
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
         columns = nodes.columns
         total_nodes = len(columns.order)
@@ -45,7 +53,8 @@ class ImageLocality(ScorePlugin):
                 sums += column.present[nodes.rows] * size
         spec = info.pod.spec
         containers = len(spec.init_containers) + len(spec.containers)
-        max_threshold = MAX_CONTAINER_THRESHOLD * containers
+        scaled = len(images) if self._scales_by_volumes else containers
+        max_threshold = MAX_CONTAINER_THRESHOLD * scaled
         clipped = np.clip(sums, MIN_THRESHOLD, max_threshold)
         return np.asarray(
             MAX_NODE_SCORE * (clipped - MIN_THRESHOLD) // (max_threshold - MIN_THRESHOLD),
