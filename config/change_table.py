@@ -9,5 +9,7 @@ from __future__ import annotations
 TABLE = """
 DeviceTaintRuleV1 1.37 kubernetes#138676
 ImageVolumesInThreshold 1.37 kubernetes#138951
+PreemptionPlacementMessage 1.37 kubernetes#140180
+QuietPostFilter 1.37 kubernetes#140222
 ResizeFootprint 1.37 kubernetes#140047
 """

@@ -41,7 +41,8 @@ def no_node(unfit: Unfit, hold: int = 0, problem: str = "") -> Failure:
     if unfit.nomination is not None:
         node = unfit.nomination.node
     if problem:
-        node, message = None, f"{message} preemption: {problem}"
+        found = "" if outcome is None else outcome.status.message
+        node, message = None, f"{message.removesuffix(found).rstrip()} preemption: {problem}"
     rejecting = unfit.rejected_by - unfit.pending
     return Failure("Unschedulable", _writable(message), rejecting, unfit.pending, node, hold)
 

@@ -297,12 +297,12 @@ def _unfit(
     decision: Decision, plain: Plain, evaluation: Evaluation, unfit: Unfit, rng: Rng
 ) -> Steps[Explanation]:
     """Adds the results of PostFilter."""
-    result, message = unfit.post_filtered, evaluation.message(len(plain.snapshot))
+    result, message = unfit.post_filtered, unfit.message
     if result is None:
         return Explanation(msgspec.structs.replace(decision, message=message), unfit)
     if result.nomination is None:
         refused = msgspec.structs.replace(
-            decision, message=unfit.message, preemption_message=result.status.message
+            decision, message=message, preemption_message=result.status.message
         )
         return Explanation(refused, unfit)
     contest = yield from _contest(plain, evaluation, result.nomination, result.status.plugin, rng)

@@ -102,6 +102,7 @@ class DefaultPreemption(PostFilterPlugin):
         self._percentage = read.min_candidate_nodes_percentage
         self._absolute = read.min_candidate_nodes_absolute
         self._never_break_budgets = read.never_break_budgets
+        self._says_where = handle.feature_gates["PreemptionPlacementMessage"]
         self._dry_runs: Latest[PodTemplate, DryRuns] = Latest(MAX_TEMPLATES)
         self._lowest = LowestPriorities()
         self._kept_budgets = KeptBudgets()
@@ -149,7 +150,8 @@ class DefaultPreemption(PostFilterPlugin):
             return PostFiltered(best)
         nominated = attempt.snapshot.nominations.on(best.node)
         displaced = tuple(info for info in nominated if info.priority < attempt.info.priority)
-        return PostFiltered(SUCCESS, Nomination(best.node, best.victims.pods, displaced))
+        status = _made_room(best) if self._says_where else SUCCESS
+        return PostFiltered(status, Nomination(best.node, best.victims.pods, displaced))
 
     def events_to_register(self) -> Sequence[Registration]:
         """Registers no event that wakes pods: only the plugins that rejected a pod wake it."""
@@ -229,6 +231,14 @@ def _left_by_extenders(
         left.append(candidate)
     best = cheapest(left)
     return best[0] if best else unschedulable("preemption: no candidate node for preemption")
+
+
+def _made_room(chosen: Candidate) -> Status:
+    text = (
+        f"preemption: found a potential placement for pod on node {chosen.node}, preempting "
+        f"{len(chosen.victims.pods)} victims"
+    )
+    return Status(Code.SUCCESS, (text,))
 
 
 def _refusal(attempt: FailedAttempt, search: Search) -> str:

@@ -156,6 +156,7 @@ class DynamicResources(
         Plugin.__init__(self, {}, handle)
         typed = read_args(args, DynamicResourcesArgs, handle.feature_gates)
         self._features = features = features_of(handle.feature_gates)
+        self._is_quiet = handle.feature_gates["QuietPostFilter"]
         self._binding_timeout = float(typed.binding_timeout or DEFAULT_BINDING_TIMEOUT)
         self._most_steps = int(STEPS_PER_SECOND * (typed.filter_timeout or 1))
         self._budget = StepBudget(handle.now)
@@ -367,7 +368,7 @@ class DynamicResources(
             return PostFiltered(error(CLAIMS.not_found))
         pod = attempt.state.read(CLAIMS)
         if pod is None:
-            return PostFiltered(unschedulable("no new claims to deallocate"))
+            return PostFiltered(self._idle("no new claims to deallocate"))
         uid = attempt.info.uid
         for index in sorted(pod.unavailable):
             claim = pod.claims[index]
@@ -382,7 +383,11 @@ class DynamicResources(
                 unschedulable("deletion of ResourceClaim completed"),
                 patches=_removal(pod.extended),
             )
-        return PostFiltered(unschedulable("still not schedulable"))
+        return PostFiltered(self._idle("still not schedulable"))
+
+    def _idle(self, text: str) -> Status:
+        """Returns the answer of PostFilter if there is nothing to do, which is no user's matter."""
+        return unschedulable(*() if self._is_quiet else (text,))
 
     # ----------------------------------------------------------------------------- after a decision
 

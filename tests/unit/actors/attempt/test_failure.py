@@ -104,6 +104,14 @@ def test_a_preemption_that_failed_nominates_nothing_and_is_told() -> None:
     assert failure == parked("no room preemption: refused", nominated_node=None)
 
 
+def test_a_preemption_that_failed_does_not_promise_room() -> None:
+    found = Status(Code.SUCCESS, ("preemption: found a place",))
+    answer = PostFiltered(found, Nomination("n"))
+    unfit = Unfit("no room preemption: found a place", PLUGIN, post_filtered=answer)
+    assert no_node(unfit).message == "no room preemption: found a place"
+    assert no_node(unfit, problem="refused").message == "no room preemption: refused"
+
+
 def test_a_plugin_that_waits_counts_as_pending_alone() -> None:
     failure = no_node(Unfit("no room", PLUGIN | {"Q"}, frozenset("Q")), 0)
     assert (failure.unschedulable, failure.pending) == (PLUGIN, frozenset("Q"))

@@ -1,13 +1,21 @@
-"""DefaultPreemption: plugins that fail in its dry runs."""
+"""DefaultPreemption: plugins that fail in its dry runs, and what it says.
+
+The rows of messages are those of TestPostFilter in Kubernetes'
+defaultpreemption/default_preemption_test.go, 1.36.2, with the texts of 1.37 (kubernetes#140180 and
+#140222 have the sentences).
+"""
 
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
+from berth.config.feature_gates import defaults_of
 from berth.config.types import KubeSchedulerConfiguration
+from berth.config.versions import VERSIONS
 from berth.tools.answers.explain.decision import Decision, decide
 from tests.kit.devices import (
     DRIVER,
@@ -76,3 +84,104 @@ def test_dry_runs_that_fail_everywhere_do_not_take_long() -> None:
     decision, judged = preempting({f"n{i}": FAILING for i in range(nodes)})
     assert decision.preemption_message == f"preemption: {FAILED}no such key: size"
     assert judged < 4 * nodes
+
+
+ONE_POD, SMALL = {"pods": "1"}, {"pods": "10", "cpu": "200m", "memory": "400"}
+LARGE_NODE = {"pods": "10", "cpu": "600m", "memory": "1000"}
+NOTHING: dict[str, str] = {}
+LARGE, MEDIUM = {"cpu": "600m", "memory": "1000"}, {"cpu": "300m", "memory": "500"}
+
+
+def placed(name: str, node: str, priority: int, requests: dict[str, str]) -> Document:
+    document = pod(requests, name, node)
+    document["spec"]["priority"] = priority
+    return document
+
+
+def without_room(
+    minor: int,
+    priority: int,
+    requests: dict[str, str],
+    nodes: dict[str, dict[str, str]],
+    pods: list[tuple[str, int, dict[str, str]]],
+) -> str:
+    """Returns the message about a pod; `pods` have their node, priority and requests."""
+    objects = [{**node(name), "status": {"allocatable": room}} for name, room in nodes.items()]
+    objects += [placed(f"p{i}", *where) for i, where in enumerate(pods)]
+    handle = NoApi(defaults_of(VERSIONS[minor]))
+    profile = profiles_of(KubeSchedulerConfiguration(), handle)["default-scheduler"]
+    document = placed("p", "", priority, requests)
+    decision = decide(profile, PodInfo(msgspec.convert(document, Pod)), cluster(*objects))
+    assert isinstance(decision, Decision)
+    assert decision.message is not None
+    return decision.message
+
+
+@pytest.mark.parametrize(
+    ("priority", "requests", "nodes", "pods", "head", "tail"),
+    [
+        (
+            1000,
+            NOTHING,
+            {"node1": ONE_POD},
+            [("node1", 0, NOTHING)],
+            "0/1 nodes are available: 1 Too many pods.",
+            "found a potential placement for pod on node node1, preempting 1 victims",
+        ),
+        (
+            0,
+            NOTHING,
+            {"node1": ONE_POD},
+            [("node1", 0, NOTHING)],
+            "0/1 nodes are available: 1 Too many pods.",
+            "0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+        ),
+        (
+            100,
+            NOTHING,
+            {"node1": ONE_POD, "node2": ONE_POD},
+            [("node1", 1000, NOTHING), ("node2", 10, NOTHING)],
+            "0/2 nodes are available: 2 Too many pods.",
+            "found a potential placement for pod on node node2, preempting 1 victims",
+        ),
+        (
+            1000,
+            LARGE,
+            {"node1": SMALL, "node2": SMALL},
+            [("node1", 0, NOTHING), ("node2", 0, NOTHING)],
+            "0/2 nodes are available: 2 Insufficient cpu, 2 Insufficient memory.",
+            "0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+        ),
+        (
+            1000,
+            LARGE,
+            {"node1": LARGE_NODE},
+            [("node1", 0, MEDIUM), ("node1", 1, MEDIUM)],
+            "0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory.",
+            "found a potential placement for pod on node node1, preempting 2 victims",
+        ),
+        (
+            1000,
+            LARGE,
+            {"node1": LARGE_NODE, "node2": SMALL},
+            [("node1", 0, {"cpu": "100m"}), ("node1", 0, {"memory": "1"})],
+            "0/2 nodes are available: 2 Insufficient cpu, 2 Insufficient memory.",
+            "found a potential placement for pod on node node1, preempting 2 victims",
+        ),
+    ],
+)
+def test_the_message_says_where_room_is_made(
+    priority: int,
+    requests: dict[str, str],
+    nodes: dict[str, dict[str, str]],
+    pods: list[tuple[str, int, dict[str, str]]],
+    head: str,
+    tail: str,
+) -> None:
+    message = without_room(37, priority, requests, nodes, pods)
+    assert message == f"{head} preemption: {tail}"
+    before = without_room(36, priority, requests, nodes, pods)
+    if tail.startswith("found"):
+        assert before == head
+    else:
+        assert before == f"{head} no new claims to deallocate, preemption: {tail}"
