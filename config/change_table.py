@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TABLE = """
 DeviceTaintRuleV1 1.37 kubernetes#138676
+GatedNominations 1.37 kubernetes#139057
 ImageVolumesInThreshold 1.37 kubernetes#138951
 PreemptionPlacementMessage 1.37 kubernetes#140180
 QuietPostFilter 1.37 kubernetes#140222

@@ -1,8 +1,9 @@
 """The nominations of pending pods: the node on which the cache keeps room for a pod. Pure.
 
 Only the queue knows which pods are nominated, so every change of a nomination goes through here to
-the cache. As in kube-scheduler, a pod that comes with a nomination is nominated once it is active,
-or when it is updated: as long as PreEnqueue rejects it and nothing changes, no room is kept for it.
+the cache. As in kube-scheduler 1.36, a pod that comes with a nomination is nominated once it is
+active, or when it is updated: as long as PreEnqueue rejects it and nothing changes, no room is kept
+for it. From 1.37 on it is nominated when it comes (the rule `nominates_gated`).
 """
 
 from __future__ import annotations

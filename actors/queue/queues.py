@@ -49,12 +49,14 @@ class QueueRules(ProfileRules, frozen=True):
     """The settings of the queue from the profiles and the flags.
 
     With `pop_from_backoff`, a pod is taken out of backoff early if no pod is active. PreEnqueue
-    then runs when a pod comes to backoff, otherwise when it leaves. `hint_times` gets the durations
+    then runs when a pod comes to backoff, otherwise when it leaves. With `nominates_gated`, a pod
+    that comes with a nomination keeps its room while it is gated. `hint_times` gets the durations
     of hint functions.
     """
 
     max_unschedulable: float = 300.0
     pop_from_backoff: bool = True
+    nominates_gated: bool = False
     hint_times: HintTimes = UNTIMED
 
 
@@ -174,7 +176,7 @@ class Queues:
         if entry.first_attempt_at is None:
             entry.first_attempt_at = step.at
             node = entry.info.pod.status.nominated_node_name
-            if node:
+            if node and not self.rules.nominates_gated:
                 nominated = nominate(entry, node)
         return (*nominated, self.arrive(entry, trigger, step))
 

@@ -164,6 +164,8 @@ class QueueState:
             return self._update(present.info.pod, pod, now)
         removed = () if present is None else self._remove(present, now)
         entry = Entry(info, now, next(self._arrival))
+        if self._queues.rules.nominates_gated:
+            removed = (*removed, *nominate(entry, pod.status.nominated_node_name))
         added = self._queues.requeue(entry, ADDED, why, now)
         return (*removed, *added) if removed else added
 

@@ -140,5 +140,6 @@ def first_rules(
         **msgspec.structs.asdict(rules_of(configuration, dict(profiles))),
         max_unschedulable=options.max_unschedulable,
         pop_from_backoff=options.feature_gates["SchedulerPopFromBackoffQ"],
+        nominates_gated=options.feature_gates["GatedNominations"],
         hint_times=instruments,
     )

@@ -36,8 +36,8 @@ def nominated(node: str, uid: str = "p", label: str = "") -> Pod:
 class Nominated:
     """A queue, and the nominations that it has sent to the cache."""
 
-    def __init__(self) -> None:
-        self.queue = Harness()
+    def __init__(self, **rules: bool) -> None:
+        self.queue = Harness(**rules)
         self.counted: dict[str, str] = {}
 
     def send(self, message: QueueMessage) -> str:
@@ -71,6 +71,39 @@ def test_a_gated_pod_is_nominated_by_its_status_once_it_is_active(cached: Nomina
     assert cached.send(PendingPodAdded(nominated("n"))) == ""
     cached.queue.shut = False
     assert cached.send(Activate(("ns/p",))) == "n"
+    assert cached.send(PodNoLongerPending(nominated("n"))) == ""
+
+
+@pytest.mark.parametrize("shut", [True, False])
+@pytest.mark.parametrize("nominates_gated", [True, False])
+def test_the_rule_says_whether_a_gated_pod_holds_its_room(
+    nominates_gated: bool, shut: bool
+) -> None:
+    """Kubernetes 1.37 nominates every pod that comes: addPod in its scheduling_queue.go."""
+    cached = Nominated(nominates_gated=nominates_gated)
+    cached.queue.shut = shut
+    held = "n" if nominates_gated or not shut else ""
+    assert cached.send(PendingPodAdded(nominated("n"))) == held
+    cached.queue.shut = False
+    assert cached.send(Activate(("ns/p",))) == "n"
+    assert cached.send(PendingPodAdded(nominated("n", uid="q"))) == "n"  # the pod before is gone
+    assert cached.counted == {"q": "n"}
+
+
+def test_a_gated_pod_keeps_its_latest_nomination() -> None:
+    cached = Nominated(nominates_gated=True)
+    cached.queue.shut = True
+    assert cached.send(PendingPodAdded(nominated("n"))) == "n"
+    assert cached.send(PendingPodUpdated(nominated("n"), nominated("m"))) == "m"
+    cached.queue.shut = False
+    assert cached.send(Activate(("ns/p",))) == "m"
+    assert cached.send(PodNoLongerPending(nominated("m"))) == ""
+
+
+def test_a_gated_pod_that_goes_gives_its_room_back() -> None:
+    cached = Nominated(nominates_gated=True)
+    cached.queue.shut = True
+    assert cached.send(PendingPodAdded(nominated("n"))) == "n"
     assert cached.send(PodNoLongerPending(nominated("n"))) == ""
 
 
