@@ -114,7 +114,7 @@ def _exact(
     total = _largest_sum(spec, of, of)
     if spec.resources is not None:
         own = _nanos(read(spec.resources))
-        total.update({name: own[name] for name in own if _counts_at_pod_level(name)})
+        total.update({name: own[name] for name in own if counts_at_pod_level(name)})
     overhead = _nanos(spec.overhead)
     _add(total, {n: a for n, a in overhead.items() if grows_from_zero or total.get(n)})
     return total
@@ -122,10 +122,10 @@ def _exact(
 
 def _has_pod_level_requests(pod: Pod) -> bool:
     resources = pod.spec.resources
-    return resources is not None and any(map(_counts_at_pod_level, resources.requests))
+    return resources is not None and any(map(counts_at_pod_level, resources.requests))
 
 
-def _counts_at_pod_level(resource: str) -> bool:
+def counts_at_pod_level(resource: str) -> bool:
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
@@ -216,7 +216,7 @@ def _pod_level(pod: Pod, *, infeasible: bool, status: bool) -> Amounts:
         actuated, allocated = pod.status.resources.requests, pod.status.allocated_resources
         in_effect = _largest({} if infeasible else amounts, actuated, allocated)
         amounts = {name: in_effect.get(name, 0) for name in amounts}
-    return {n: a for n, a in amounts.items() if _counts_at_pod_level(n)}
+    return {n: a for n, a in amounts.items() if counts_at_pod_level(n)}
 
 
 def _pod_level_at_once(pod: Pod, *, infeasible: bool, status: bool) -> Amounts:
@@ -229,7 +229,7 @@ def _pod_level_at_once(pod: Pod, *, infeasible: bool, status: bool) -> Amounts:
     if pod.status.resources is not None:
         actuated, allocated = pod.status.resources.requests, pod.status.allocated_resources
         amounts = _largest({} if infeasible else amounts, actuated, allocated)
-    return {n: a for n, a in amounts.items() if _counts_at_pod_level(n)}
+    return {n: a for n, a in amounts.items() if counts_at_pod_level(n)}
 
 
 def _in_effect(

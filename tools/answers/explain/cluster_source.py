@@ -140,6 +140,8 @@ def from_manifests(
     kinds: Collection[WatchedKind] = (),
     cluster: Sequence[Document] = (),
     reading: Reading = STRICT,
+    *,
+    needs_nodes: bool = True,
 ) -> list[Document]:
     """Returns the objects of a cluster, and on top of them the objects of files as a user writes
     them, completed with the API's defaults.
@@ -160,7 +162,7 @@ def from_manifests(
     tell(*findings.untold(), manifests.left_out_line)
     kept = [document for document in cluster if place_of(document) not in objects]
     documents = [*kept, *objects.values(), *manifests.others]
-    if not any(document["kind"] == "Node" for document in documents):
+    if needs_nodes and not any(document["kind"] == "Node" for document in documents):
         raise SourceError(
             "the files have no Node: add one, or name the cluster with --kubeconfig or --master"
         )

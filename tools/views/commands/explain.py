@@ -51,6 +51,7 @@ from ...answers.explain.on_node import OnNode, on_node
 from ...answers.explain.pending_pods import pending
 from ...answers.explain.pending_pods import show as show_pending
 from ...answers.explain.pod_claims import TEMPLATES
+from ...answers.explain.pod_requests import PodRequests, pod_requests, show_requests
 from ...answers.explain.slow_answer import telling
 from ...answers.explain.subject import DEFAULT_NAMESPACE, Subject
 from ...answers.explain.tried_cluster import TriedCluster
@@ -80,6 +81,12 @@ from .cluster_options import cluster_options
     metavar="FILE",
     help="Lines of {name, config, objects, pod}, also .gz; - reads one from standard input.",
 )
+@click.option(
+    "--requests",
+    "only_requests",
+    is_flag=True,
+    help="Show only what the pod asks of a node, part by part, and by which rules.",
+)
 @top_option("nodes with their scores")
 @click.option(
     "-o",
@@ -100,6 +107,7 @@ def explain(
     file: str | None,
     feature_gates: tuple[str, ...],
     scenarios: str | None,
+    only_requests: bool,
     top: int,
     output: str,
 ) -> None:
@@ -121,11 +129,14 @@ def explain(
     helm template chart | berth explain --kubeconfig ~/.kube/config -f - deployment/web
     berth explain -A
     berth explain web-1 -n shop -o html > web-1.html
+    berth explain web-1 -n shop --requests
     berth explain --scenario decisions.jsonl.gz
     """
     configure_logs(quiet=True)
     if name and pod:
         raise click.UsageError("expected the pod once: as an argument or with --pod")
+    if only_requests and not (name or pod):
+        raise click.UsageError("--requests: expected the NAME of a pod or of a workload")
     try:
         gates = gates_from(feature_gates)
         if scenarios is not None and scenarios != "-":
@@ -139,13 +150,16 @@ def explain(
         explainer = Explainer(configuration, gates)
         subject = Subject.parse(name or pod or "", namespace)
         others = kinds_besides(subject, files=bool(paths))
-        objects = _objects(paths, reading, live, explainer, others)
+        objects = _objects(paths, reading, live, explainer, others, needs_nodes=not only_requests)
         templates = TEMPLATES in others
         if subject.name:
             subject = subject.settled(objects if paths else ())
             question = question_about(subject, objects, configuration, templates=templates)
-            with telling():
-                _explain_one(explainer, question, top, output)
+            if only_requests:
+                _show_requests(pod_requests(question.pod, objects, gates), output)
+            else:
+                with telling():
+                    _explain_one(explainer, question, top, output)
         else:
             within = None if all_namespaces else namespace or DEFAULT_NAMESPACE
             with telling():
@@ -164,7 +178,13 @@ def _explain_all(scenarios: Path, gates: Mapping[str, bool]) -> None:
 
 
 def _objects(
-    paths: tuple[Path, ...], reading: Reading, live: Live, explainer: Explainer, others: list[Kind]
+    paths: tuple[Path, ...],
+    reading: Reading,
+    live: Live,
+    explainer: Explainer,
+    others: list[Kind],
+    *,
+    needs_nodes: bool = True,
 ) -> list[Document]:
     """Returns the objects of the live cluster, if one is named or there are no files, and on top of
     them those of the files.
@@ -173,7 +193,17 @@ def _objects(
     if live.is_named or not paths:
         connection = connection_to(live)
         cluster = anyio.run(from_cluster, connection, explainer.kinds, others)
-    return from_manifests(paths, explainer.kinds, cluster, reading) if paths else cluster
+    if not paths:
+        return cluster
+    return from_manifests(paths, explainer.kinds, cluster, reading, needs_nodes=needs_nodes)
+
+
+def _show_requests(asked: PodRequests, output: str) -> None:
+    if output in ("table", "html"):
+        with _console(output, asked.pod) as console:
+            show_requests(asked, console)
+    else:
+        _print(msgspec.to_builtins(asked), output)
 
 
 def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, output: str) -> None:

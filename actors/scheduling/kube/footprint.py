@@ -1,0 +1,172 @@
+"""What a pod asks of a node, part by part, with the rule that made each part.
+
+The parts explain the sum of requests.py: for every resource, what counts of them adds up to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+
+import msgspec
+
+from .core import Container, Pod, ResourceList
+from .quantity import clamp_amount, nano_value
+from .requests import Amounts, counts_at_pod_level, pod_requests, resize_is_infeasible
+
+
+class Rule(StrEnum):
+    """Why a part of a pod counts, or what it replaces."""
+
+    CONTAINER = "Container"
+    SIDECAR = "Sidecar"
+    INIT_CONTAINER = "InitContainer"
+    POD_LEVEL = "PodLevel"
+    OVERHEAD = "Overhead"
+    RESIZE = "Resize"
+
+
+SENTENCES: Mapping[Rule, str] = {
+    Rule.CONTAINER: "containers run together: their requests are added",
+    Rule.SIDECAR: "a sidecar runs beside them, and beside the init containers after it",
+    Rule.INIT_CONTAINER: "runs before them, beside the sidecars so far: counts where that is more",
+    Rule.POD_LEVEL: "the pod's own requests replace the sum of its containers'",
+    Rule.OVERHEAD: "the overhead of its RuntimeClass is added",
+    Rule.RESIZE: "while it is resized, the largest of spec, allocated and in effect counts",
+}
+INFEASIBLE = "its resize is infeasible: what is allocated and in effect counts"
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of a pod. `requests` are exact amounts in billionths, by resource; `counts` has the
+    resources of which this part is in the sum. The rule tells how; `sentence` says it in words.
+    """
+
+    rule: Rule
+    name: str
+    requests: Mapping[str, int]
+    counts: tuple[str, ...]
+    sentence: str
+
+
+class Footprint(msgspec.Struct, frozen=True):
+    """What a pod asks for: cpu in thousandths of a core, all else in whole units, as the scheduler
+    compares them with a node; and the parts that made it.
+    """
+
+    requests: Mapping[str, int]
+    parts: tuple[Part, ...]
+
+
+def footprint(pod: Pod) -> Footprint:
+    """Returns what a pod asks for. Raises QuantityError."""
+    own, overhead = _own_requests(pod), _nanos(pod.spec.overhead)
+    by_spec, requests = pod_requests(pod, status=False), pod_requests(pod)
+    resized = {
+        name: requests.get(name, 0)
+        for name in {*by_spec, *requests}
+        if requests.get(name, 0) != by_spec.get(name, 0)
+    }
+    parts = [
+        *_together(pod, {*own, *resized}),
+        *_one(Rule.POD_LEVEL, own, resized),
+        *_one(Rule.OVERHEAD, overhead, resized),
+    ]
+    if resized:
+        nanos = {n: a * (10**6 if n == "cpu" else 10**9) for n, a in resized.items()}
+        sentence = INFEASIBLE if resize_is_infeasible(pod) else SENTENCES[Rule.RESIZE]
+        parts.append(Part(Rule.RESIZE, "", nanos, tuple(sorted(nanos)), sentence))
+    return Footprint(requests, tuple(parts))
+
+
+def total_of(parts: Iterable[Part]) -> Amounts:
+    """Returns the sum of what counts of the parts, in the units of a footprint."""
+    total: Amounts = {}
+    for part in parts:
+        for name in part.counts:
+            total[name] = total.get(name, 0) + part.requests[name]
+    return {
+        name: clamp_amount(-(-amount // (10**6 if name == "cpu" else 10**9)))
+        for name, amount in total.items()
+    }
+
+
+def _one(rule: Rule, requests: Amounts, replaced: Mapping[str, int]) -> Iterator[Part]:
+    if requests:
+        counts = tuple(sorted(requests.keys() - replaced.keys()))
+        yield Part(rule, "", requests, counts, SENTENCES[rule])
+
+
+def _own_requests(pod: Pod) -> Amounts:
+    """Returns the requests of the pod's own that replace a sum."""
+    resources = pod.spec.resources
+    requests = {} if resources is None else _nanos(resources.requests)
+    return {name: amount for name, amount in requests.items() if counts_at_pod_level(name)}
+
+
+def _together(pod: Pod, replaced: set[str]) -> Iterator[Part]:
+    """Yields a part for each container. For each resource, either all that run together count, or
+    the init container that needs more, with the sidecars before it.
+    """
+    containers = [(Rule.CONTAINER, each) for each in pod.spec.containers]
+    containers += [(_rule_of(each), each) for each in pod.spec.init_containers]
+    running: Amounts = {}
+    for rule, container in containers:
+        if rule is not Rule.INIT_CONTAINER:
+            _add(running, _requests(container))
+    peaks = {
+        name: peak
+        for name, peak in _peaks(pod.spec.init_containers).items()
+        if peak.amount > running.get(name, 0) or name not in running
+    }
+    for rule, container in containers:
+        requests = _requests(container)
+        counts = (
+            name
+            for name in requests
+            if name not in replaced
+            and (
+                container.name in peaks[name].containers
+                if name in peaks
+                else rule is not Rule.INIT_CONTAINER
+            )
+        )
+        yield Part(rule, container.name, requests, tuple(sorted(counts)), SENTENCES[rule])
+
+
+class _Peak(msgspec.Struct, frozen=True):
+    """The most that an init container needs of a resource beside the sidecars started so far."""
+
+    amount: int
+    containers: tuple[str, ...]
+
+
+def _peaks(init_containers: Iterable[Container]) -> dict[str, _Peak]:
+    peaks: dict[str, _Peak] = {}
+    sidecars: dict[str, _Peak] = {}
+    for container in init_containers:
+        for name, amount in _requests(container).items():
+            before = sidecars.get(name, _Peak(0, ()))
+            peak = _Peak(before.amount + amount, (*before.containers, container.name))
+            if _rule_of(container) is Rule.SIDECAR:
+                sidecars[name] = peak
+            elif name not in peaks or peak.amount > peaks[name].amount:
+                peaks[name] = peak
+    return peaks
+
+
+def _rule_of(container: Container) -> Rule:
+    return Rule.SIDECAR if container.restart_policy == "Always" else Rule.INIT_CONTAINER
+
+
+def _requests(container: Container) -> Amounts:
+    return _nanos(container.resources.requests)
+
+
+def _nanos(resources: ResourceList) -> Amounts:
+    return {name: nano_value(text) for name, text in resources.items()}
+
+
+def _add(total: Amounts, more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount

@@ -1,0 +1,48 @@
+"""What a pod really asks for: `from berth.requests import requests_of`.
+
+    >>> asks = requests_of({"metadata": {"name": "p"}, "spec": {"containers": [...]}})
+    >>> asks.requests["cpu"]          # in thousandths of a core
+    1500
+    >>> [(part.rule, part.name, part.counts) for part in asks.parts]
+
+The answer is what the scheduler compares with a node, with sidecars, init containers, requests of
+the pod's own, overhead and a resize in place. The names in `__all__` are stable, as those of
+`berth.plugin` are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from berth.actors.scheduling.kube.footprint import Footprint, Part, Rule
+from berth.config.feature_gates import defaults_of
+from berth.config.versions import CURRENT, emulated
+from berth.tools.answers.explain.cluster_source import SourceError, classes_of, completed_objects
+from berth.tools.answers.explain.pod_requests import footprint_of
+from berth.tools.answers.manifests.manifests import STRICT, ManifestError, read_objects
+
+__all__ = ["Footprint", "Part", "Rule", "SourceError", "requests_of"]
+
+
+def requests_of(
+    pod: Mapping[str, Any],
+    cluster: Iterable[Mapping[str, Any]] = (),
+    version: str = CURRENT.text,
+) -> Footprint:
+    """Returns what a pod asks for, as an API server would store it: limits are requests where
+    nothing else is said.
+
+    `pod` is a manifest. `cluster` has the RuntimeClasses, whose overhead is added, and the
+    LimitRanges, whose defaults are set. `version` is the version of Kubernetes, such as "1.37".
+    Raises SourceError, with the fields that are wrong, and ValueError for another version.
+    """
+    gates = defaults_of(emulated(version))
+    named = {"metadata": {"name": "pod"}, **pod, "apiVersion": "v1", "kind": "Pod"}
+    try:
+        manifests = read_objects([named, *cluster], "pod")
+    except ManifestError as problem:
+        raise SourceError(str(problem)) from None
+    stored = completed_objects(manifests.objects, classes_of(()), STRICT.findings)
+    (document,) = (each for each in stored if each["kind"] == "Pod")
+    return footprint_of(document, gates)
