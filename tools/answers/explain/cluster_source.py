@@ -53,6 +53,7 @@ from ...kubernetes.api.writes.admission import (
 )
 from ...kubernetes.api.writes.evictions import PODS
 from ...kubernetes.api.writes.limit_ranges import LIMIT_RANGES, check_limits, with_default_limits
+from ...kubernetes.api.writes.new_objects import prepared
 from ...kubernetes.api.writes.registry import Api
 from ...kubernetes.objects.structs import TYPES as TYPES_OF_OBJECTS
 from ...kubernetes.objects.structs import read as read_object
@@ -84,7 +85,8 @@ class ClusterQuestion(msgspec.Struct, frozen=True):
     scheduler does not try the pod now, if it does not. `pinned_to` is the node that the pod names,
     if claims of it wait until a scheduler chooses the node. The objects include those that
     controllers would have `created` for the pod, such as claims. The pod cannot be bound while it
-    has `unmade` claims, whose volumes nothing makes.
+    has `unmade` claims, whose volumes nothing makes. The template of a workload's next pod names
+    `its_node`, which exists.
     """
 
     pod: Document
@@ -94,6 +96,7 @@ class ClusterQuestion(msgspec.Struct, frozen=True):
     pinned_to: str = ""
     created: tuple[Document, ...] = ()
     unmade: tuple[str, ...] = ()
+    its_node: str = ""
 
 
 class SourceError(ValueError):
@@ -391,10 +394,21 @@ def question_about(
     created += of_devices
     objects = [*documents, *created]
     lacking = _unmade(pod, objects)
-    missing = without_template(pod, _finder(documents)) if templates else []
-    waits = (*([waits_for_volume(lacking)] if lacking else ()), *missing)
+    waits = [waits_for_volume(lacking)] if lacking else []
+    waits += without_template(pod, _finder(documents)) if templates else []
+    node = pod["spec"].get("nodeName", "")
+    exists = Subject("Node", "", node).is_in(documents) is not None
+    if node:
+        which = "" if exists else ", which does not exist"
+        waits.append(f"names its node {node}{which}, so that no scheduler is asked")
     return ClusterQuestion(
-        pod, objects, configuration, waits, created=tuple(created), unmade=lacking
+        pod,
+        objects,
+        configuration,
+        tuple(waits),
+        created=tuple(created),
+        unmade=lacking,
+        its_node=node if exists else "",
     )
 
 
@@ -454,6 +468,8 @@ def completed_object(kind: Kind, document: Document, store: Store) -> Document:
         key = f"{kind.kind}/{metadata.get('namespace', '')}/{name}"
         metadata["uid"] = str(uuid5(NAMESPACE_OID, key))
     full = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+    if is_new:
+        full = prepared(kind, full, protects=False)
     stored = stored_form(kind, defaulted(kind, full))
     if kind == CLAIMS:
         stored = with_both_sources(stored, None)

@@ -126,7 +126,7 @@ def _without_pods(
             continue
         sentence, placed, held = _decision(tried, question)
         if held:
-            sentence, placed = "; ".join((*held, f"if it were tried now, it {sentence}")), False
+            sentence, placed = sentence_of(held, sentence), bool(question.its_node)
         yield WithoutPods(str(subject), asks, sentence, placed)
 
 

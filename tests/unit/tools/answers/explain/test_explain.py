@@ -316,3 +316,51 @@ kind: Pod
 metadata: {name: q}
 spec: {nodeSelector: {other: }, containers: [{name: c, image: i}]}
 """
+
+
+@pytest.mark.parametrize(("node", "missing", "unplaced"), [("small", False, 0), ("gone", True, 1)])
+def test_a_workload_whose_template_names_a_node_asks_no_scheduler(
+    tmp_path: Path, node: str, missing: bool, unplaced: int
+) -> None:
+    path = tmp_path / "all.yaml"
+    path.write_text(f"""{CLUSTER}---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: named}}
+spec:
+  selector: {{matchLabels: {{app: named}}}}
+  template:
+    metadata: {{labels: {{app: named}}}}
+    spec:
+      nodeName: {node}
+      containers: [{{name: c, image: x, resources: {{requests: {{cpu: 99}}}}}}]
+""")
+    said = f"names its node {node}{', which does not exist' * missing}, so that no scheduler is"
+    one = CliRunner().invoke(explain, ["-f", str(path), "deployment/named"]).stdout
+    words = " ".join(one.split())
+    assert words.startswith(f"default/named-new {said} asked. If it were tried now:"), words
+    assert "which the pod's spec.nodeName names" in words
+    listed = CliRunner().invoke(explain, ["-f", str(path)]).stdout
+    words = " ".join(listed.replace("│", " ").split())
+    assert f"1 workload has no pods here: of one pod of each, {unplaced} could not be" in words
+    assert said in words
+
+
+def test_a_job_with_a_selector_of_its_own_is_refused_in_the_words_of_the_api(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "all.yaml"
+    path.write_text(f"""{CLUSTER}---
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: own}}
+spec:
+  selector: {{matchLabels: {{app: own}}}}
+  template:
+    metadata: {{labels: {{app: own}}}}
+    spec: {{restartPolicy: Never, containers: [{{name: c, image: i}}]}}
+""")
+    problem = CliRunner().invoke(explain, ["-f", str(path)]).stderr
+    assert 'Job.batch "own" is invalid: spec.selector: Invalid value: ' in problem
+    assert "`selector` not auto-generated" in problem
+    assert "Required value" not in problem
