@@ -42,7 +42,7 @@ from berth.actors.telemetry.instruments import Instruments
 from berth.actors.telemetry.measures import Registry
 
 from . import programs
-from .programs import OPERATIONS, microseconds, output_option, show, table
+from .programs import OPERATIONS, figures_option, microseconds, show, table
 
 SIZES = (1_000, 10_000, 100_000)
 PODS_A_NODE = 50
@@ -183,7 +183,7 @@ async def comparison(
 
 
 @click.command()
-@output_option
+@figures_option
 def main(output: str) -> None:
     """Measure the cache's operations at 1,000, 10,000 and 100,000 pods."""
     measured = [measure(size) for size in SIZES]

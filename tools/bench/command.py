@@ -17,6 +17,7 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load as load_connection
 from berth.actors.telemetry.logs import configure_logs
 
+from ..answers.terminal.options import output_option
 from ..answers.terminal.sheet import Sheet
 from .compare import CompareError, compare, read
 from .compare import table as ratios_table
@@ -111,13 +112,9 @@ SAMPLE = Path(__file__).parent / "sample/workloads.yaml"
     metavar="A.json B.json",
     help="Show B's results as multiples of A's, without running anything.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "html"]),
-    default="table",
-    show_default=True,
-    help="How to print the figures. html: a file with plots of throughput and latency over time.",
+@output_option(
+    "html",
+    words="How to print the figures. html: a file with plots of throughput and latency over time.",
 )
 def bench(
     file: Path | None,

@@ -35,7 +35,7 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ..answers.explain.plugin_handle import ReadOnlyHandle
 from . import programs
-from .programs import nodes_option, output_option, show, table
+from .programs import figures_option, nodes_option, show, table
 
 NODES = 5_000
 ZONES = 3
@@ -168,7 +168,7 @@ def measure(name: str, times: int, nodes: int = NODES) -> DecisionFigures:
     help="Number of decisions for each kind of pod.",
 )
 @nodes_option
-@output_option
+@figures_option
 @click.argument("names", nargs=-1)
 def main(times: int, nodes: int, output: str, names: Sequence[str]) -> None:
     """Measure decisions on pods of each kind, or of the kinds named."""

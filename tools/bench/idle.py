@@ -33,7 +33,7 @@ from ..kubernetes.api.types.resources import BY_KIND, Kind
 from ..kubernetes.api.writes.registry import Api
 from ..kubernetes.kubelet.hollow_nodes import hollow_node
 from .objects import NODES, PODS
-from .programs import nodes_option, output_option, pods_option, show, table
+from .programs import figures_option, nodes_option, pods_option, show, table
 
 DEPLOYMENTS = BY_KIND["apps/v1", "Deployment"]
 LEASES = BY_KIND["coordination.k8s.io/v1", "Lease"]
@@ -130,7 +130,7 @@ async def _bind(access: EmbeddedAccess, nodes: int) -> None:
 @pods_option
 @nodes_option
 @click.option("--seconds", default=60.0, show_default=True, help="How long to measure.")
-@output_option
+@figures_option
 def main(pods: int, nodes: int, seconds: float, output: str) -> None:
     """Measure the CPU time of a toy cluster in which nothing changes."""
     figures = anyio.run(measure, nodes, pods, seconds, backend_options={"use_uvloop": True})

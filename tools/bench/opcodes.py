@@ -23,11 +23,15 @@ class Strict(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_u
     """The base of the types in a file, which refuses unknown fields."""
 
 
-class Op(Strict, frozen=True, kw_only=True, rename="camel"):
-    """An operation; `opcode` is its name."""
+def _opcode(class_name: str) -> str:
+    return class_name[0].lower() + class_name[1:]
 
 
-class NodeAllocatable(Strict, frozen=True, kw_only=True, rename="camel"):
+class Op(Strict, frozen=True, kw_only=True, tag_field="opcode", tag=_opcode):
+    """An operation; `opcode` is the name of its class, as camel case."""
+
+
+class NodeAllocatable(Strict, frozen=True, kw_only=True):
     """A strategy that sets allocatable resources and, for volumes, a CSINode with limits."""
 
     node_allocatable: dict[str, str | int] = {}
@@ -35,20 +39,18 @@ class NodeAllocatable(Strict, frozen=True, kw_only=True, rename="camel"):
     migrated_plugins: list[str] = []
 
 
-class LabelNode(Strict, frozen=True, kw_only=True, rename="camel"):
+class LabelNode(Strict, frozen=True, kw_only=True):
     """A strategy that labels nodes with the values in turn."""
 
     label_key: str
     label_values: list[str]
 
 
-class UniqueNodeLabel(Strict, frozen=True, kw_only=True, rename="camel"):
+class UniqueNodeLabel(Strict, frozen=True, kw_only=True):
     label_key: str
 
 
-class CreateNodes(
-    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createNodes"
-):
+class CreateNodes(Op, frozen=True, kw_only=True):
     count: int = 0
     count_param: str = ""
     node_template_path: str = ""
@@ -58,18 +60,14 @@ class CreateNodes(
     template_params: dict[str, Value] = {}
 
 
-class CreateNamespaces(
-    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createNamespaces"
-):
+class CreateNamespaces(Op, frozen=True, kw_only=True):
     prefix: str = ""
     count: int = 0
     count_param: str = ""
     namespace_template_path: str = ""
 
 
-class CreatePods(
-    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createPods"
-):
+class CreatePods(Op, frozen=True, kw_only=True):
     count: int = 0
     count_param: str = ""
     count_multiplier_param: str = ""
@@ -88,16 +86,14 @@ class CreatePods(
     template_params: dict[str, Value] = {}
 
 
-class CreatePodSets(
-    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createPodSets"
-):
+class CreatePodSets(Op, frozen=True, kw_only=True):
     count: int = 0
     count_param: str = ""
     namespace_prefix: str
     create_pods_op: CreatePods
 
 
-class CreateAny(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createAny"):
+class CreateAny(Op, frozen=True, kw_only=True):
     namespace: str = ""
     template_path: str
     count: int | None = None
@@ -105,7 +101,7 @@ class CreateAny(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode
     template_params: dict[str, Value] = {}
 
 
-class UpdateAny(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="updateAny"):
+class UpdateAny(Op, frozen=True, kw_only=True):
     namespace: str = ""
     template_path: str
     count: int | None = None
@@ -115,16 +111,14 @@ class UpdateAny(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode
     template_params: dict[str, Value] = {}
 
 
-class DeletePods(
-    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="deletePods"
-):
+class DeletePods(Op, frozen=True, kw_only=True):
     namespace: str
     label_selector: dict[str, str] = {}
     skip_wait_to_completion: bool = False
     delete_pods_per_second: int = 0
 
 
-class Churn(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="churn"):
+class Churn(Op, frozen=True, kw_only=True):
     mode: Literal["create", "recreate"]
     number: int = 0
     interval_milliseconds: int = 0
@@ -132,47 +126,37 @@ class Churn(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", t
     template_paths: list[str]
 
 
-class Barrier(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="barrier"):
+class Barrier(Op, frozen=True, kw_only=True):
     namespaces: list[str] = []
     label_selector: dict[str, str] = {}
     stage_requirement: Literal["", "Scheduled", "Attempted"] = ""
 
 
-class Sleep(Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="sleep"):
+class Sleep(Op, frozen=True, kw_only=True):
     duration: str = ""
     duration_param: str = ""
 
 
-class StartCollectingMetrics(
-    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="startCollectingMetrics"
-):
+class StartCollectingMetrics(Op, frozen=True, kw_only=True):
     name: str = ""
     namespaces: list[str]
     label_selector: dict[str, str] = {}
 
 
-class StopCollectingMetrics(
-    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="stopCollectingMetrics"
-):
+class StopCollectingMetrics(Op, frozen=True, kw_only=True):
     pass
 
 
-class StartCollectingProfile(
-    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="startCollectingProfile"
-):
+class StartCollectingProfile(Op, frozen=True, kw_only=True):
     type: str = ""
     file_path: str = ""
 
 
-class StopCollectingProfile(
-    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="stopCollectingProfile"
-):
+class StopCollectingProfile(Op, frozen=True, kw_only=True):
     type: str = ""
 
 
-class CreateResourceDriver(
-    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createResourceDriver"
-):
+class CreateResourceDriver(Op, frozen=True, kw_only=True):
     """The operation that publishes a driver's devices on the nodes that match the glob `nodes`."""
 
     driver_name: NonEmpty
@@ -181,32 +165,28 @@ class CreateResourceDriver(
     max_claims_per_node_param: str = ""
 
 
-class CreateResourceClaims(
-    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="createResourceClaims"
-):
+class CreateResourceClaims(Op, frozen=True, kw_only=True):
     namespace: NonEmpty
     template_path: NonEmpty
     count: int = 0
     count_param: str = ""
 
 
-class AllocResourceClaims(
-    Op, frozen=True, kw_only=True, rename="camel", tag_field="opcode", tag="allocResourceClaims"
-):
+class AllocResourceClaims(Op, frozen=True, kw_only=True):
     """The operation that allocates the claims of a namespace, or of all, without the scheduler."""
 
     namespace: str = ""
 
 
-class _UnsupportedOp(msgspec.Struct, frozen=True):
+class _UnsupportedOp(msgspec.Struct, frozen=True, tag_field="opcode", tag=_opcode):
     """An operation of scheduler_perf that is read with any fields, but not supported here."""
 
 
-class CreatePodGroups(_UnsupportedOp, frozen=True, tag_field="opcode", tag="createPodGroups"):
+class CreatePodGroups(_UnsupportedOp, frozen=True):
     pass
 
 
-class WaitForPodGroups(_UnsupportedOp, frozen=True, tag_field="opcode", tag="waitForPodGroups"):
+class WaitForPodGroups(_UnsupportedOp, frozen=True):
     pass
 
 

@@ -18,17 +18,12 @@ from rich.table import Table
 
 from berth.actors.scheduling.kube.core import Node, Pod
 
+from ..answers.terminal.options import output_option
+
 OPERATIONS = 1_000
 WIDTH = 100  # of tables that are not on a terminal
 
-output_option = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="How to print the figures.",
-)
+figures_option = output_option(words="How to print the figures.")
 pods_option = click.option("--pods", default=150_000, type=click.IntRange(min=0), show_default=True)
 nodes_option = click.option("--nodes", default=5_000, type=click.IntRange(1), show_default=True)
 

@@ -41,7 +41,7 @@ from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 from . import programs
-from .programs import OPERATIONS, NoReply, microseconds, output_option, show, table
+from .programs import OPERATIONS, NoReply, figures_option, microseconds, show, table
 
 SIZES = (1_000, 10_000, 100_000)
 LARGER = ClusterEvent(Resource.NODE, Action.UPDATE_NODE_ALLOCATABLE)
@@ -147,7 +147,7 @@ def measure(size: int) -> QueueFigures:
 
 
 @click.command()
-@output_option
+@figures_option
 @click.option(
     "--pods",
     type=int,

@@ -24,7 +24,7 @@ from berth.actors.telemetry.logs import configure_logs
 from . import decision
 from .decision import HOST, SPECS, ZONE, ZONES, container
 from .measure import Result
-from .programs import nodes_option, output_option, show, table
+from .programs import figures_option, nodes_option, show, table
 from .session import NotRunError, Settings
 from .session import measure as run_workload
 from .workload import load, plan, select
@@ -151,7 +151,7 @@ def measure(kinds: Sequence[str], small: int, large: int, pods: int) -> Scale:
     show_default=True,
     help="Number of pods of each kind.",
 )
-@output_option
+@figures_option
 @click.argument("kinds", nargs=-1, type=click.Choice(list(SPECS)))
 def main(nodes: int, more_nodes: int, pods: int, output: str, kinds: Sequence[str]) -> None:
     """Compare the cost of pods in two clusters, for some kinds of pods or the KINDS named.

@@ -25,7 +25,7 @@ from ..kubernetes.api.types.api_documents import Document
 from ..kubernetes.api.writes.registry import Api
 from .objects import HOSTNAME, NODES, PODS
 from .processes import worker
-from .programs import nodes_option, output_option, pods_option, show, table
+from .programs import figures_option, nodes_option, pods_option, show, table
 from .worker import RunScheduler
 
 TEMPLATES = 50
@@ -214,7 +214,7 @@ async def measure(pods: int, nodes: int) -> StartFigures:
 @click.command()
 @pods_option
 @nodes_option
-@output_option
+@figures_option
 def main(pods: int, nodes: int, output: str) -> None:
     """Start a scheduler beside an API server with this many bound pods."""
     figures = anyio.run(measure, pods, nodes, backend_options={"use_uvloop": True})

@@ -30,7 +30,7 @@ from ..kubernetes.api.writes.registry import Api
 from .measure import Effort, Pauses
 from .objects import NODES, PODS
 from .processes import Worker, worker
-from .programs import nodes_option, output_option, pods_option, show, table
+from .programs import figures_option, nodes_option, pods_option, show, table
 from .start import filled
 from .worker import RunScheduler
 
@@ -214,7 +214,7 @@ async def _phase(name: str, scheduler: Worker, began: float) -> Phase:
     help="Number of pods to create.",
 )
 @click.option("--seconds", default=30.0, type=click.FloatRange(1), show_default=True)
-@output_option
+@figures_option
 def main(pods: int, nodes: int, new: int, seconds: float, output: str) -> None:
     """Start a scheduler beside an API server with this many bound pods; let the cluster live on."""
     figures = anyio.run(measure, pods, nodes, new, seconds, backend_options={"use_uvloop": True})

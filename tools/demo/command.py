@@ -35,7 +35,13 @@ from ..answers.feed.node_actions import act
 from ..answers.manifests.manifests import Findings, Manifest, ManifestError, Reading, kind_of
 from ..answers.manifests.manifests import read as read_manifests
 from ..answers.terminal.feature_gates import feature_gates_option, gates_from
-from ..answers.terminal.options import exit_with, manifest_options
+from ..answers.terminal.options import (
+    allowed_hosts_option,
+    exit_with,
+    manifest_options,
+    output_option,
+    port_option,
+)
 from ..answers.terminal.signal_end import cancel_at_signal
 from ..answers.whatif.verbs import OFFERED
 from ..answers.whatif.weights import weights_of
@@ -153,42 +159,22 @@ class DemoSettings(msgspec.Struct, frozen=True):
 )
 @feature_gates_option
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
-@click.option(
-    "--port",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port of the API server; 0 picks a free one.",
-)
-@click.option(
+@port_option("--port", "Port of the API server; 0 picks a free one.")
+@port_option(
     "--secure-port",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port of 127.0.0.1 for the scheduler's own pages, open to everybody; 0 serves none.",
+    "Port of 127.0.0.1 for the scheduler's own pages, open to everybody; 0 serves none.",
 )
-@click.option(
+@port_option(
     "--page-port",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 65535),
-    help="Port of the page that shows the cluster and the scheduler; 0 picks a free one.",
+    "Port of the page that shows the cluster and the scheduler; 0 picks a free one.",
 )
 @click.option(
     "--kubeconfig-out",
     type=click.Path(path_type=Path),
     help="Write the kubeconfig for kubectl to this file; by default, to a temporary one.",
 )
-@click.option(
-    "--allowed-host",
-    "allowed_hosts",
-    multiple=True,
-    metavar="NAME",
-    help="Also answer requests for this host, such as those a proxy forwards; repeatable.",
-)
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@allowed_hosts_option
+@output_option()
 def demo(
     paths: tuple[Path, ...],
     reading: Reading,

@@ -109,3 +109,26 @@ def top_option(rows: str) -> Callable[[Function], Function]:
         metavar="N",
         help=f"Show at most N {rows}.",
     )
+
+
+def output_option(*others: str, words: str | None = None) -> Callable[[Function], Function]:
+    """Returns the option `output`: a table, JSON, or one of these other forms."""
+    forms = click.Choice(["table", "json", *others])
+    return click.option(
+        "-o", "--output", type=forms, default="table", show_default=True, help=words
+    )
+
+
+def port_option(name: str, words: str, default: int = 0) -> Callable[[Function], Function]:
+    """Returns the option of a port, where 0 stands for a free one or for none."""
+    port = click.IntRange(0, 65535)
+    return click.option(name, type=port, default=default, show_default=True, help=words)
+
+
+allowed_hosts_option = click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Also answer requests for this host, such as those a proxy forwards; repeatable.",
+)

@@ -24,6 +24,7 @@ from berth.actors.server.debug import (
 
 from ...answers.debug.debug_client import DebugTarget, failures_in_words, target_options
 from ...answers.debug.debug_report import show_pod, show_section
+from ...answers.terminal.options import output_option
 
 SECTIONS = {
     "cache": CachePage,
@@ -43,9 +44,7 @@ WIDE = 200
     metavar="NAMESPACE/NAME",
     help="One pod and its history; the namespace default may be omitted.",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@output_option()
 @click.pass_context
 def debug(
     ctx: click.Context,

@@ -38,6 +38,7 @@ from ...answers.doctor.parked_pods import (
 from ...answers.explain.cluster_source import NO_ANSWER, from_cluster
 from ...answers.explain.decider import Explainer
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
+from ...answers.terminal.options import output_option
 
 MOST_OTHERS = 20  # rows
 
@@ -63,9 +64,7 @@ MOST_OTHERS = 20  # rows
     show_default=True,
     help="The longest time of an examination.",
 )
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@output_option()
 @click.pass_context
 def doctor(
     ctx: click.Context,

@@ -59,7 +59,7 @@ from ...answers.explain.volume_words import demands
 from ...answers.explain.words import listed, shown
 from ...answers.manifests.manifests import Reading
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
-from ...answers.terminal.options import config_option, exit_with, top_option
+from ...answers.terminal.options import config_option, exit_with, output_option, top_option
 from ...answers.terminal.sheet import Sheet
 from ...kubernetes.api.types.resources import Kind
 from .cluster_options import cluster_options
@@ -88,14 +88,7 @@ from .cluster_options import cluster_options
     help="Show only what the pod asks of a node, part by part, and by which rules.",
 )
 @top_option("nodes with their scores")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml", "html"]),
-    default="table",
-    show_default=True,
-    help="html: one file to attach to a ticket.",
-)
+@output_option("yaml", "html", words="html: one file to attach to a ticket.")
 def explain(
     name: str | None,
     paths: tuple[Path, ...],

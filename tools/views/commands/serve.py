@@ -26,8 +26,10 @@ from ...answers.feed.feed import Feed
 from ...answers.manifests.manifests import Reading
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
 from ...answers.terminal.options import (
+    allowed_hosts_option,
     config_option,
     manifest_options,
+    port_option,
 )
 from ...answers.terminal.signal_end import signals_that_end
 from ...answers.whatif.answer_process import AnswerProcess
@@ -60,20 +62,8 @@ class Served(msgspec.Struct, frozen=True):
 )
 @config_option
 @feature_gates_option
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8085,
-    show_default=True,
-    help="Port to listen on; 0 picks a free one.",
-)
-@click.option(
-    "--allowed-host",
-    "allowed_hosts",
-    multiple=True,
-    metavar="NAME",
-    help="Also answer requests for this host, such as those a proxy forwards; repeatable.",
-)
+@port_option("--port", "Port to listen on; 0 picks a free one.", default=8085)
+@allowed_hosts_option
 def serve(
     paths: tuple[Path, ...],
     reading: Reading,

@@ -26,7 +26,7 @@ from ...answers.shadow.shadow_report import Report, line_of
 from ...answers.shadow.shadow_state import AGREES, Placement
 from ...answers.shadow.shadow_watch import Watching
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
-from ...answers.terminal.options import context_option
+from ...answers.terminal.options import context_option, output_option
 
 PATIENCE_SECONDS = 10.0
 
@@ -56,13 +56,7 @@ PATIENCE_SECONDS = 10.0
     metavar="SECONDS",
     help="End after this time.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "markdown"]),
-    default="table",
-    show_default=True,
-)
+@output_option("markdown")
 @click.pass_context
 def shadow(
     ctx: click.Context,

@@ -16,7 +16,7 @@ from berth.actors.telemetry.logs import configure_logs
 
 from ...answers.explain.cluster_source import NO_ANSWER, Live
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
-from ...answers.terminal.options import top_option
+from ...answers.terminal.options import output_option, top_option
 from ...answers.terminal.sheet import Sheet
 from ...answers.whatif.sweep import process_pool, ray_pool
 from ...answers.whatif.sweep.cell import Failed, Outcome
@@ -104,13 +104,7 @@ class _Problem(click.ClickException):
     help="Append each result to FILE, and go on from what is there.",
 )
 @top_option("rows of the table")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "csv", "html"]),
-    default="table",
-    show_default=True,
-)
+@output_option("csv", "html")
 def sweep(
     file: Path | None,
     paths: tuple[str, ...],

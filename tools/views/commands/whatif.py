@@ -22,7 +22,7 @@ from ...answers.explain.slow_answer import telling
 from ...answers.explain.words import listed, shown
 from ...answers.manifests.manifests import Reading
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
-from ...answers.terminal.options import config_option, exit_with, top_option
+from ...answers.terminal.options import config_option, exit_with, output_option, top_option
 from ...answers.terminal.sheet import Sheet
 from ...answers.whatif.conclusion import WAITING, Result
 from ...answers.whatif.fullness import Fullness, NodeChange
@@ -84,13 +84,7 @@ class _Command(click.Command):
 @feature_gates_option
 @click.option("--seed", default=0, show_default=True, help="Breaks ties between nodes.")
 @top_option("rows of a table")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json", "yaml", "html"]),
-    default="table",
-    show_default=True,
-)
+@output_option("yaml", "html")
 def whatif(
     steps: tuple[str, ...],
     paths: tuple[Path, ...],

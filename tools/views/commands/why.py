@@ -24,6 +24,7 @@ from ...answers.debug.debug_client import (
 )
 from ...answers.debug.latest_events import EventNow, events_about, near_pod
 from ...answers.explain.recorded_attempts import conclusion, unbound_yet, woken_by
+from ...answers.terminal.options import output_option
 
 MOST_NODES = 3  # that are named for a reason
 _WRAPPER = TextWrapper(80, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
@@ -43,9 +44,7 @@ _WRAPPER = TextWrapper(80, subsequent_indent="    ", break_long_words=False, bre
     help="Read a scheduler's --berth-recorder-file, and the older files beside it.",
 )
 @target_options
-@click.option(
-    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True
-)
+@output_option()
 def why(
     pod: str,
     namespace: str,
