@@ -11,8 +11,9 @@ from ..scheduling.decision.evaluation import Evaluation
 from ..scheduling.decision.observer import DecisionObserver
 from ..scheduling.decision.rules import PluginScores
 from ..scheduling.framework.logger import Logger, get_logger
+from ..scheduling.framework.questions import FilteredNodes
 from ..scheduling.model.pod_info import PodInfo
-from ..scheduling.model.snapshot import NodeView
+from ..scheduling.model.snapshot import NodeView, Snapshot
 
 FILTERED = 4
 SCORED = 10  # as kube-scheduler's
@@ -27,7 +28,13 @@ class DecisionLog(DecisionObserver):
         self._log = bound
         self.wants_scores = bound.shows(SCORED)
 
-    def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
+    def rejected(
+        self,
+        info: PodInfo,
+        evaluation: Evaluation,
+        filtered: FilteredNodes | None,
+        snapshot: Snapshot,
+    ) -> None:
         diagnosis, live = evaluation.diagnosis, evaluation.live
         restricting = _names(evaluation)
         by: dict[str, int] = {}

@@ -22,7 +22,6 @@ from ..runtime.clock import Clock
 from ..scheduling.decision.evaluation import Evaluation
 from ..scheduling.decision.observer import DecisionObserver
 from ..scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
-from ..scheduling.decision.profile import Profile
 from ..scheduling.framework.questions import FilteredNodes
 from ..scheduling.framework.status import Code, Status, unresolvable
 from ..scheduling.model.pod_info import PodInfo
@@ -157,24 +156,14 @@ class FlightRecorder(DecisionObserver):
         self._file = file
         self._started = clock.now()
         self._attempts: deque[KeptAttempt] = deque()
+        # Those of the attempt that is being decided.
         self._scores: Scores | None = None
-        self._evaluation: Evaluation | None = None
-        self._filtered: FilteredNodes | None = None
+        self._rejected: tuple[PodInfo, Evaluation, Snapshot] | None = None
         self._names: Names | None = None
         self._order: Ints | None = None  # with which the names change
-        self._snapshot: Snapshot | None = None
         # Those of the latest attempt that has some, and the mark of its diagnosis.
         self._verdicts: Verdicts | None = None
         self._mark: object = None
-
-    def deciding(
-        self, profile: Profile, info: PodInfo, snapshot: Snapshot, start: int, *, extended: bool
-    ) -> None:
-        self._snapshot = snapshot
-        self._scores = self._evaluation = self._filtered = None
-
-    def filtered(self, filtered: FilteredNodes) -> None:
-        self._filtered = filtered
 
     def compared(
         self, rows: Ints, totals: Ints, highest: int, ties: Ints, snapshot: Snapshot
@@ -202,9 +191,15 @@ class FlightRecorder(DecisionObserver):
         self._scores = Scores(tied, highest, rows, totals)
         self._unfound.append(self._scores)
 
-    def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
-        filtered = self._filtered
-        self._evaluation = evaluation if filtered is None else evaluation.besides(filtered)
+    def rejected(
+        self,
+        info: PodInfo,
+        evaluation: Evaluation,
+        filtered: FilteredNodes | None,
+        snapshot: Snapshot,
+    ) -> None:
+        all_of_it = evaluation if filtered is None else evaluation.besides(filtered)
+        self._rejected = (info, all_of_it, snapshot)
 
     def add(self, queued: QueuedPod, outcome: Outcome, started: float, decided: float) -> None:
         """Keeps an attempt; must be called before the snapshot is given back."""
@@ -237,7 +232,7 @@ class FlightRecorder(DecisionObserver):
             victims: tuple[str, ...] = ()
             if type(outcome) is Unfit:
                 result, message = "unschedulable", outcome.message[:LONGEST_MESSAGE]
-                verdicts = self._latest_verdicts(message)
+                verdicts = self._latest_verdicts(info, message)
                 if verdicts is None:
                     size += 4 * len(message)
                 else:
@@ -266,7 +261,8 @@ class FlightRecorder(DecisionObserver):
                 nominated=nominated,
                 victims=victims,
             )
-            self._snapshot = self._evaluation = self._filtered = None
+            self._rejected = None
+        self._scores = None
         self._attempts.append(attempt)
         self._unnamed += 1
         if self._unnamed >= MOST_UNNAMED:
@@ -356,11 +352,11 @@ class FlightRecorder(DecisionObserver):
         self._order = snapshot.columns.order
         return names
 
-    def _latest_verdicts(self, message: str) -> Verdicts | None:
+    def _latest_verdicts(self, info: PodInfo, message: str) -> Verdicts | None:
         """Returns the verdicts on all nodes: those of the attempt before, if they are equal."""
-        evaluation, snapshot = self._evaluation, self._snapshot
-        if evaluation is None or snapshot is None:
-            return None
+        if self._rejected is None or self._rejected[0] is not info:
+            return None  # There are no nodes.
+        _, evaluation, snapshot = self._rejected
         names = self._names
         if names is None or snapshot.columns.order is not self._order:
             names = self._names_in(snapshot)

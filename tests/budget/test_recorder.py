@@ -65,7 +65,6 @@ def test_the_recorder_does_not_search_all_nodes(tied: int) -> None:
     Watched.elements = 0
     outcome = Scheduler(Random(1)).schedule(PROFILE, pods[0], snapshot)
     for info in pods:
-        recorder.deciding(PROFILE, info, snapshot, 0, extended=False)
         recorder.compared(Watched.of(rows), Watched.of(totals), 7, ties, snapshot)
         recorder.add(QueuedPod(info, 1, 0.0), outcome, 0.0, 1.0)
     (attempt,) = recorder.page(pods[-1].key).attempts

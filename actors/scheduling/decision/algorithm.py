@@ -118,7 +118,7 @@ def _no_node(
     evaluation, snapshot = candidates.evaluation(), candidates.snapshot
     candidates.state.record.leave()
     if observer is not None:
-        observer.rejected(candidates.info, evaluation)
+        observer.rejected(candidates.info, evaluation, filtered, snapshot)
     if filtered is not None:
         evaluation = evaluation.besides(filtered)
     attempt = Attempt(

@@ -17,7 +17,8 @@ from .rules import PluginScores
 class DecisionObserver:
     """The base of observers, which see each step of a decision in this order and never change it.
 
-    A method that is not overridden does nothing. With `wants_scores`, nothing is remembered from
+    A method that is not overridden does nothing, and the first and the last are not called then:
+    each pod would pay for them. With `wants_scores`, nothing is remembered from
     pod to pod, because a memory holds only sums; `searched`, `scored` and `prioritized` are called
     only then.
     """
@@ -53,8 +54,16 @@ class DecisionObserver:
         Not called for a single node. Totals that are a view of another array may change later.
         """
 
-    def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
-        """Receives the rejection of a pod by all nodes; `evaluation` is without the extenders."""
+    def rejected(
+        self,
+        info: PodInfo,
+        evaluation: Evaluation,
+        filtered: FilteredNodes | None,
+        snapshot: Snapshot,
+    ) -> None:
+        """Receives the rejection of a pod by all nodes; `evaluation` is without the extenders,
+        `filtered` their answers, None if none was asked.
+        """
 
     def decided(self, info: PodInfo, outcome: Outcome) -> None:
         """Receives the outcome of the decision."""
@@ -95,9 +104,15 @@ class _Two(DecisionObserver):
         for observer in self._both:
             observer.compared(rows, totals, highest, ties, snapshot)
 
-    def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
+    def rejected(
+        self,
+        info: PodInfo,
+        evaluation: Evaluation,
+        filtered: FilteredNodes | None,
+        snapshot: Snapshot,
+    ) -> None:
         for observer in self._both:
-            observer.rejected(info, evaluation)
+            observer.rejected(info, evaluation, filtered, snapshot)
 
     def decided(self, info: PodInfo, outcome: Outcome) -> None:
         for observer in self._both:

@@ -38,6 +38,9 @@ class Scheduler:
         `remembers`, or with an observer that wants scores, there is no memory.
         """
         self._observer = observer
+        kind = DecisionObserver if observer is None else type(observer)
+        self._tells_begin = kind.deciding is not DecisionObserver.deciding
+        self._tells_end = kind.decided is not DecisionObserver.decided
         self._rng = rng
         self._sampling = Sampling(percentage_of_nodes_to_score, extenders)
         remembers = remembers and not (observer is not None and observer.wants_scores)
@@ -66,7 +69,7 @@ class Scheduler:
         observer = self._observer
         sampling = self._sampling
         start = sampling.start
-        if observer is not None:
+        if observer is not None and self._tells_begin:
             observer.deciding(profile, info, snapshot, start, extended=extended)
         outcome: Outcome | None = None if len(snapshot) else Unfit(NO_NODES, frozenset())
         if outcome is None:
@@ -99,6 +102,6 @@ class Scheduler:
             except PluginError as failure:
                 record.leave(Code.ERROR)
                 outcome = DecisionFailure(failure.status)
-        if observer is not None:
+        if observer is not None and self._tells_end:
             observer.decided(info, outcome)
         return outcome

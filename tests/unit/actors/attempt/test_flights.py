@@ -130,7 +130,6 @@ def test_the_best_nodes_are_found_later() -> None:
         info = PodInfo(make_pod(number, {}))
         totals = np.array([rng.randrange(2000 if number % 2 else 20) for _ in range(size)])
         ties = (totals == totals.max()).nonzero()[0]
-        recorder.deciding(PROFILE, info, snapshot, 0, extended=False)
         recorder.compared(rows[:size], totals, int(totals.max()), ties, snapshot)
         recorder.add(QueuedPod(info, 1, 0.0), outcome, 0.0, 1.0)
         expected[info.key] = (sorted(totals.tolist(), reverse=True)[:5], len(ties))

@@ -12,13 +12,15 @@ from berth.actors.scheduling.decision.outcome import Choice, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.rules import PluginScores
 from berth.actors.scheduling.decision.scheduler import Scheduler
+from berth.actors.scheduling.framework.questions import FilteredNodes
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.scheduling.model.vectors import Rows
+from berth.actors.scheduling.model.vectors import Ints, Rows
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from berth.tools.bench.decision import make_cache, make_pod
+from tests.kit.calls import CallCounter
 
 PROFILE = profiles_of(KubeSchedulerConfiguration(), ReadOnlyHandle())["default-scheduler"]
 
@@ -39,7 +41,13 @@ class Notes(DecisionObserver):
     def scored(self, info: PodInfo, nodes: NodeView, scores: Sequence[PluginScores]) -> None:
         self.told.append([plugin.plugin for plugin in scores if plugin.scores.any()])
 
-    def rejected(self, info: PodInfo, evaluation: Evaluation) -> None:
+    def rejected(
+        self,
+        info: PodInfo,
+        evaluation: Evaluation,
+        filtered: FilteredNodes | None,
+        snapshot: Snapshot,
+    ) -> None:
         self.told.append(sorted(evaluation.rejected_by()))
 
     def decided(self, info: PodInfo, outcome: Outcome) -> None:
@@ -71,3 +79,22 @@ def test_an_observer_that_wants_scores_gets_those_of_every_decision() -> None:
     scores = steps[2::4]
     assert scores[0] == scores[1] == scores[2]
     assert "NodeResourcesFit" in scores[0]
+
+
+def test_a_decision_does_not_pay_for_steps_that_its_observer_leaves_out() -> None:
+    class Comparisons(DecisionObserver):
+        def compared(
+            self, rows: Ints, totals: Ints, highest: int, ties: Ints, snapshot: Snapshot
+        ) -> None:
+            assert len(ties) == 3
+
+    assert calls(Comparisons()) == calls(None)
+
+
+def calls(observer: DecisionObserver | None) -> int:
+    """Returns the calls of a decision without those that the observer makes itself."""
+    scheduler, counter = Scheduler(Random(1), observer=observer), CallCounter()
+    info, snapshot = PodInfo(make_pod(0, {})), make_cache(3).snapshot()
+    with counter:
+        scheduler.schedule(PROFILE, info, snapshot)
+    return counter.calls
