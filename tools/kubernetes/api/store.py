@@ -48,6 +48,13 @@ class Shelf:
         self.compacted = compacted  # the last revision that was dropped from the history
         self.waiting: list[Callable[[], None]] = []  # to be called once, at the next write
 
+    def keep(self, stored: StoredObject) -> None:
+        """Adds or replaces an object."""
+        key = names_of(stored.document)
+        if key not in self.objects:
+            self.order = None
+        self.objects[key] = stored
+
     def remember(self, event: StoreEvent) -> None:
         """Adds an event to the history."""
         history = self.history
@@ -99,7 +106,7 @@ class Store:
     def restore(self, kind: Kind, document: Document) -> None:
         """Puts back an object of an earlier run at its own revision, without an event."""
         revision = int(document["metadata"]["resourceVersion"])
-        self._keep(self._shelf(kind), StoredObject(document, revision))
+        self._shelf(kind).keep(StoredObject(document, revision))
         self.revision = max(self.revision, revision)
 
     def compact(self) -> None:
@@ -244,11 +251,7 @@ class Store:
     def delete(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         """Removes an object. Raises RefusedError with 404."""
         before = self.stored(kind, namespace, name)
-        gone = self._record(kind, "DELETED", before.document, before)
-        shelf = self._shelf(kind)
-        del shelf.objects[namespace, name]
-        shelf.order = None
-        return gone
+        return self._put(kind, "DELETED", before.document, before)
 
     def since(self, kind: Kind, revision: int) -> Sequence[StoreEvent]:
         """Returns the events of a kind after a revision, oldest first.
@@ -298,25 +301,6 @@ class Store:
         *,
         is_heartbeat: bool = False,
     ) -> StoredObject:
-        written = self._record(kind, happened, document, before, is_heartbeat=is_heartbeat)
-        self._keep(self._shelf(kind), written)
-        return written
-
-    def _keep(self, shelf: Shelf, stored: StoredObject) -> None:
-        key = names_of(stored.document)
-        if key not in shelf.objects:
-            shelf.order = None
-        shelf.objects[key] = stored
-
-    def _record(
-        self,
-        kind: Kind,
-        happened: str,
-        document: Document,
-        before: StoredObject | None,
-        *,
-        is_heartbeat: bool = False,
-    ) -> StoredObject:
         revision = self.revision + 1
         metadata = {**document["metadata"], "resourceVersion": str(revision)}
         written = StoredObject({**document, "metadata": metadata}, revision)
@@ -325,6 +309,11 @@ class Store:
             self._journal(kind, event)
         self.revision = revision
         shelf = self._shelf(kind)
+        if happened == "DELETED":
+            del shelf.objects[names_of(document)]
+            shelf.order = None
+        else:
+            shelf.keep(written)
         shelf.remember(event)
         shelf.wake()
         return written

@@ -164,9 +164,9 @@ def _check(mark: str) -> Check:
             return partial(_one_of, choices)
         case "range":
             low, high = argument.split("..")
-            return partial(_in_range, int(low), int(high))
+            return partial(between, low=int(low), high=int(high))
         case "min":
-            return partial(_at_least, int(argument))
+            return partial(least, low=int(argument))
         case "form":
             return FORMS[argument]
         case "max-bytes":
@@ -181,14 +181,6 @@ def _check(mark: str) -> Check:
 
 def _one_of(choices: tuple[str, ...], path: str, value: Any) -> list[str]:
     return [] if value in choices else [unsupported(path, value, choices)]
-
-
-def _in_range(low: int, high: int, path: str, value: Any) -> list[str]:
-    return between(path, value, low, high)
-
-
-def _at_least(low: int, path: str, value: Any) -> list[str]:
-    return least(path, value, low)
 
 
 def _too_long_value(most: int, path: str, value: Any) -> list[str]:

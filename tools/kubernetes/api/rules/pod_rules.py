@@ -29,7 +29,6 @@ from .volume_rules import mounts, unique_places
 
 Placed = tuple[str, Document]  # a container with its path
 
-RESTARTS = ("Always", "Never", "OnFailure")
 _LISTS = ("containers", "initContainers", "ephemeralContainers")
 _OF_SIDECARS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _NOT_EPHEMERAL = (
