@@ -128,12 +128,13 @@ class DefaultPreemption(PostFilterPlugin):
         if number:
             start = nth_true(potential, attempt.rng.randrange(number))
             enough = min(max(number * self._percentage // 100, self._absolute), number)
-        dry_runs = self._dry_runs.pop(attempt.info.template, None) or DryRuns()
+        dry_runs = self._kept(attempt.info.template)
         namespace = attempt.info.pod.metadata.namespace
         left = self._budget.attempt(namespace, steps.STEPS_PER_SECOND)
         search = yield from self._search(attempt, dry_runs, start, enough, limits, left)
         # Not if a plugin failed: incomplete results are never kept.
-        self._dry_runs.put(attempt.info.template, dry_runs)
+        if number:
+            self._keep(attempt.info.template, dry_runs)
         if not len(search.candidates):
             if search.early:
                 return PostFiltered(TOO_MUCH, again=True)
@@ -152,6 +153,18 @@ class DefaultPreemption(PostFilterPlugin):
         displaced = tuple(info for info in nominated if info.priority < attempt.info.priority)
         status = _made_room(best) if self._says_where else SUCCESS
         return PostFiltered(status, Nomination(best.node, best.victims.pods, displaced))
+
+    def _kept(self, template: PodTemplate) -> DryRuns:
+        """Takes the dry runs for a template, which are new ones if there were none."""
+        kept: DryRuns | None = template.derived.pop(self, None)
+        return kept or self._dry_runs.pop(template, None) or DryRuns()
+
+    def _keep(self, template: PodTemplate, dry_runs: DryRuns) -> None:
+        """Keeps the dry runs for a template: those of a heavy one with it, as long as its pods."""
+        if template.is_heavy:
+            template.derived[self] = dry_runs
+        else:
+            self._dry_runs.put(template, dry_runs)
 
     def events_to_register(self) -> Sequence[Registration]:
         """Registers no event that wakes pods: only the plugins that rejected a pod wake it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from weakref import ref
 
 import msgspec
 import numpy as np
@@ -435,3 +436,21 @@ def test_a_plugin_sees_all_values_of_large_victims() -> None:
 
 def default_profile() -> Profile:
     return profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+
+
+@pytest.mark.parametrize("priority", [9, 0], ids=["preempts", "finds no victim"])
+def test_nothing_is_kept_of_large_pods_that_are_gone(cluster: Cluster, priority: int) -> None:
+    gone = []
+    for number in range(3):
+        name = f"large-{number}"
+        small = pod(name, priority=priority)
+        metadata = msgspec.structs.replace(small.metadata, annotations={name: "x" * 40_000})
+        info = PodInfo(msgspec.structs.replace(small, metadata=metadata))
+        assert info.template.is_heavy
+        assert isinstance(
+            cluster.scheduler.schedule(cluster.profile, info, cluster.cache.snapshot()), Unfit
+        )
+        gone.append(ref(info.template))
+    PodInfo(pod("next"))
+    del info, metadata, small
+    assert [template() for template in gone] == [None] * 3
