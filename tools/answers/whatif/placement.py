@@ -31,6 +31,7 @@ from .hopeless_pods import RejectedPods
 from .tried_documents import RUNNING, Document, Documents, Settled, is_pending
 
 MOST_PREEMPTIONS = 8  # of a pod in a step
+MOST_REJECTIONS = 2  # of a pod that waits in Permit
 BETWEEN = 256  # checks of the time, of which one is of the memory too
 MOST_CREATED = 100_000  # nodes and pods of a question
 CONTROLLERS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job")
@@ -121,6 +122,8 @@ class Placing:
         self._numbers = count()
         self._late: list[tuple[Document, str]] = []  # pods that controllers create after others
         self._pending: dict[Place, int] = {}
+        self._in_permit: dict[Place, tuple[PodInfo, Document]] = {}  # and the pod before that
+        self._rejections: Counter[Place] = Counter()
         self._named: Counter[tuple[str, str]] = Counter()
         self._workloads: dict[Place, str] = {}
         self._waited: set[Place] = set()
@@ -161,6 +164,8 @@ class Placing:
         """Undoes the reservations of plugins for the pods that were placed."""
         for profile, state, info, node in reversed(self._reserved):
             profile.unreserve(state, info, node)
+        for info, _ in self._in_permit.values():
+            self._documents.waiting.forget(info.uid)
 
     @property
     def pending(self) -> list[Place]:
@@ -207,6 +212,8 @@ class Placing:
         self._pending.pop(place, None)
         self.rejected.forget(place)
         self.placed.pop(place, None)
+        if place in self._in_permit:
+            self._documents.waiting.forget(self._in_permit.pop(place)[0].uid)
 
     def evict(self, place: Place, reason: str, *, node_stays: bool = False) -> None:
         """Removes a pod from its node. If it has a controller, that makes another pod; a DaemonSet
@@ -308,6 +315,37 @@ class Placing:
                 changed = changed or len(self.evicted) > before
                 number = self._pending[place] = next(self._numbers)
                 heapq.heappush(heap, (self._turn(place, number), place))
+            changed = self._end_waits() or changed
+
+    def _end_waits(self) -> bool:
+        """Goes on with the pods that plugins of Permit allow or reject now. Returns True if one has
+        become pending again.
+        """
+        rejected = False
+        for place, (info, pod) in list(self._in_permit.items()):
+            verdict = self._documents.waiting.take(info.uid)
+            if verdict is None:
+                continue
+            del self._in_permit[place]
+            if verdict.ok:
+                self.placed[place] = msgspec.structs.replace(self.placed[place], waits_for=[])
+                continue
+            rejected = True
+            self._rejections[place] += 1
+            workload = self._workloads.get(place, "")
+            self._take_back(place)
+            self._remove(place)
+            self.add(pod, workload)
+        return rejected
+
+    def _take_back(self, place: Place) -> None:
+        """Undoes the reservations of plugins for one pod."""
+        uid = self._documents.at(place)["metadata"].get("uid", "")
+        for number, (profile, state, info, node) in enumerate(self._reserved):
+            if info.uid == uid:
+                profile.unreserve(state, info, node)
+                del self._reserved[number]
+                return
 
     def _turn(self, place: Place, number: int) -> tuple[int, int]:
         return -(self._documents.at(place)["spec"].get("priority") or 0), number
@@ -315,7 +353,7 @@ class Placing:
     def _try(self, place: Place) -> Nomination | None:
         """Places a pod if it fits. Returns the nomination if preemption helps instead."""
         self.check()
-        if self.rejected.is_hopeless(place):
+        if self.rejected.is_hopeless(place) or self._rejections[place] > MOST_REJECTIONS:
             return None
         pod = self._documents.at(place)
         if pod["spec"].get("schedulingGates") or pod["metadata"].get("deletionTimestamp"):
@@ -345,6 +383,10 @@ class Placing:
             claims = {k: v for k, v in (pod.get("status") or {}).items() if k == _CLAIMS}
             self._documents.put({**pod, "spec": spec, "status": {**RUNNING, **claims}})
             del self._pending[place]
+            if there.waits_for:
+                seconds = dict.fromkeys(there.waits_for, inf)
+                self._documents.waiting.wait(info, outcome.node, seconds, 0.0)
+                self._in_permit[place] = info, pod
             workload = self.workload_of(place)
             self.placed[place] = Placed(
                 info.key, workload, outcome.node, self.step, there.waits_for, there.untried

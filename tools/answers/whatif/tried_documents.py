@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from berth.actors.binding.state import PodsInBinding
 from berth.actors.scheduling.kube.core import FINISHED
 from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata, SchedulersOwn
@@ -89,6 +90,11 @@ class Documents(TriedCluster):
         self.touched: dict[str, None] = {}  # nodes of objects that changed since it was emptied
         self.gates = gates
         super().__init__(self._explainer_of(configuration), documents)
+
+    @property
+    def waiting(self) -> PodsInBinding:
+        """The pods that wait in Permit, as plugins see them."""
+        return self.explainer.handle.waiting
 
     @property
     def configuration(self) -> KubeSchedulerConfiguration:

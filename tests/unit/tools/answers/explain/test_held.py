@@ -125,6 +125,17 @@ spec:
       containers: [{name: c, image: x, resources: {claims: [{name: g}]}}]
       resourceClaims: [{name: g, resourceClaimTemplateName: TEMPLATE}]
 """
+GROUP = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: NUMBER
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: c, image: x}]}
+"""
 NOTHING = {"node": "n1", "rejectedBy": "", "message": "", "waitsFor": [], "untried": []}
 ON_NODE = {
     "Reserve": {**NOTHING, "rejectedBy": "Holds", "message": "not now"},
@@ -284,3 +295,45 @@ def test_a_template_of_claims_that_does_not_exist_is_named(
         said = "waits for a claim to be created from the ResourceClaimTemplate none, which is not "
         assert (said in words) == missing, words
         assert ("not created yet" in words) == missing, words
+
+
+NONE_LOST = "no pod is lost or newly pending"
+GANG = """
+from berth.plugin import *
+
+class Holds(PermitPlugin):
+    name = "Holds"
+    def permit(self, state, info, node):
+        waiting = self.handle.waiting.each()
+        if len(waiting) < 2:
+            return Status(Code.WAIT), 60.0
+        for pod in waiting:
+            END
+        return SUCCESS, 0.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "replicas", "conclusion"),
+    [
+        ("allow(pod.info.uid, self.name)", 2, "all pods have a node: 3 placed"),
+        ("allow(pod.info.uid, self.name)", 1, f"{NONE_LOST}: 0 placed, 2 waiting in Permit"),
+        # They are tried again, and wait again.
+        ("reject(pod.info.uid, self.name, '')", 2, f"{NONE_LOST}: 1 placed, 2 waiting in Permit"),
+    ],
+)
+def test_whatif_goes_on_with_pods_that_a_permit_plugin_lets_go(
+    end: str, replicas: int, conclusion: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = f"gang_{end[:5]}_{replicas}"
+    source = GANG.replace("END", f"self.handle.waiting.{end}")
+    install(tmp_path, module, source, Holds=f"{module}:Holds")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    Path("scheduler.yaml").write_text(CONFIGURATION)
+    Path("cluster.yaml").write_text(CLUSTER)
+    Path("web.yaml").write_text(GROUP.replace("NUMBER", str(replicas)))
+    arguments = ["-f", "cluster.yaml", "--config", "scheduler.yaml", "apply web.yaml"]
+    tried = CliRunner().invoke(whatif, [*arguments, "-o", "json"])
+    answer = msgspec.json.decode(tried.stdout)
+    assert answer["conclusion"] == conclusion
