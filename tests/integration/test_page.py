@@ -24,7 +24,6 @@ from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.tools.answers.explain.decision import Decision, NodeVerdict
 from berth.tools.answers.feed.feed_source import Source
-from berth.tools.answers.feed.node_actions import act
 from berth.tools.answers.feed.story import (
     Happening,
     PastAttempt,
@@ -33,6 +32,7 @@ from berth.tools.answers.feed.story import (
     StoryChange,
     StoryCondition,
 )
+from berth.tools.answers.whatif.verbs import act
 from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.demo.page_source import EmbeddedSource

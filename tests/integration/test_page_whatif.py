@@ -12,8 +12,7 @@ from playwright.async_api import Browser, Page, expect
 
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
-from berth.tools.answers.feed.node_actions import act
-from berth.tools.answers.whatif.verbs import OFFERED
+from berth.tools.answers.whatif.verbs import OFFERED, act
 from berth.tools.answers.whatif.weights import weights_of
 from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess

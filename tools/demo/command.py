@@ -31,7 +31,6 @@ from berth.config.feature_gates import FeatureGateError
 from berth.config.load import from_mapping
 
 from ..answers.explain.cluster_source import tell
-from ..answers.feed.node_actions import act
 from ..answers.manifests.manifests import Findings, Manifest, ManifestError, Reading, kind_of
 from ..answers.manifests.manifests import read as read_manifests
 from ..answers.terminal.feature_gates import feature_gates_option, gates_from
@@ -43,7 +42,7 @@ from ..answers.terminal.options import (
     port_option,
 )
 from ..answers.terminal.signal_end import cancel_at_signal
-from ..answers.whatif.verbs import OFFERED
+from ..answers.whatif.verbs import OFFERED, act
 from ..answers.whatif.weights import weights_of
 from ..answers.whatif.whatif_endpoint import WhatIfs
 from ..cluster.apiserver.app import serve

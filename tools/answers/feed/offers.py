@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+BUTTONS = ("cordon", "uncordon", "drain", "delete")  # of a node
 Weights = Mapping[str, Mapping[str, int]]
 
 

@@ -22,10 +22,10 @@ from berth.config.load import from_mapping
 
 from ...kubernetes.api.types.api_documents import Place, controller_in
 from ...kubernetes.api.types.resources import BY_KIND, KINDS, Kind
+from ...kubernetes.api.writes.evictions import stays_in_drain
 from ..explain.changes.another_node import node_like
 from ..explain.cluster_source import SourceError
 from ..explain.subject import Subject
-from ..feed.node_actions import NODES, act
 from ..feed.offers import OfferedVerb
 from ..manifests.manifest_files import paths_of
 from ..manifests.manifests import (
@@ -48,8 +48,9 @@ NUMBER, FILE = "NUMBER", "FILE"
 MOST_DIGITS = 11  # and the sign
 MOST_CHARACTERS = 5000  # of a sentence
 MOST_ADDED = 1000
-CONFLICT = 409
-NAMESPACES = BY_KIND["v1", "Namespace"]
+NOT_FOUND, CONFLICT = 404, 409
+TOO_MANY_REQUESTS = 429  # A disruption budget holds the pod.
+NAMESPACES, NODES, PODS = (BY_KIND["v1", kind] for kind in ("Namespace", "Node", "Pod"))
 _OBJECTS = '{"apply": [OBJECT, ...]}'
 _MANIFESTS = '{"manifests": "YAML"}'
 _CONFIGURATION = '{"configure": KUBESCHEDULERCONFIGURATION}'
@@ -86,6 +87,23 @@ class RealCluster:
             if refused.code != CONFLICT:
                 raise
             return False
+        return True
+
+    async def evict(self, metadata: Document) -> bool:
+        """Evicts a pod; False if a disruption budget holds it."""
+        namespace, name = metadata["namespace"], metadata["name"]
+        path = f"{PODS.path(namespace)}/{quote(name, safe='')}/eviction"
+        eviction = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+        }
+        try:
+            await self.access.call("POST", path, dict, eviction)
+        except ApiError as refused:
+            if refused.code not in (NOT_FOUND, TOO_MANY_REQUESTS):
+                raise
+            return refused.code == NOT_FOUND
         return True
 
 
@@ -247,9 +265,42 @@ def _mark(trial: Trial, name: str, mark: Document) -> None:
     trial.documents.put({**node, "spec": spec | mark})
 
 
-async def _by_button(real: RealCluster, step: Step) -> str:
-    verb = "delete" if step.verb.name == "remove" else step.verb.name
-    return await act(real.access, verb, step.words[0])
+async def _remove(real: RealCluster, step: Step) -> str:
+    (name,) = step.words
+    await real.access.call("DELETE", f"{NODES.path()}/{quote(name, safe='')}", dict)
+    return f"{name} is deleted."
+
+
+async def _cordon(real: RealCluster, step: Step) -> str:
+    (name,) = step.words
+    opened = step.verb.name == "uncordon"
+    await real.patch(NODES, "", name, {"spec": {"unschedulable": None if opened else True}})
+    return f"{name} takes pods again." if opened else f"{name} is cordoned."
+
+
+async def _drain(real: RealCluster, step: Step) -> str:
+    """Cordons a node, and requests the eviction of each of its pods once, but not of those that
+    would come back to it.
+    """
+    said = await _cordon(real, step)
+    name = quote(step.words[0])
+    listed = await real.access.call(
+        "GET", f"{PODS.path()}?fieldSelector=spec.nodeName={name}", dict
+    )
+    going = [pod["metadata"] for pod in listed["items"] if not stays_in_drain(pod)]
+    held = [metadata for metadata in going if not await real.evict(metadata)]
+    said = f"{said[:-1]}, {len(going) - len(held)} of its pods are evicted."
+    if held:
+        return f"{said} Disruption budgets hold {len(held)} more: drain it again later."
+    return said
+
+
+async def act(access: Calls, button: str, node: str) -> str:
+    """Does what one of the page's BUTTONS says to a node, and returns a sentence about it. Raises
+    ApiError.
+    """
+    verb = VERBS["remove" if button == "delete" else button]
+    return await RealCluster(access, "").take(Step(verb, (node,)))
 
 
 def _try_taint(trial: Trial, step: Step) -> None:
@@ -359,7 +410,7 @@ def _try_delete(trial: Trial, step: Step) -> None:
 
 async def _delete(real: RealCluster, step: Step) -> str:
     subject = Subject.parse(step.words[0], real.namespace)
-    path = BY_KIND["v1", "Pod"].path(subject.namespace)
+    path = PODS.path(subject.namespace)
     await real.access.call("DELETE", f"{path}/{quote(subject.name, safe='')}", dict)
     return f"{subject.namespace}/{subject.name} is deleted."
 
@@ -387,10 +438,10 @@ VERBS = {
     verb.name: verb
     for verb in (
         Verb("add NUMBER like NODE", _try_add, _add, "add nodes", {"NODE": "Like node"}),
-        Verb("remove NODE", _try_remove, _by_button),
-        Verb("drain NODE", _try_drain, _by_button),
-        Verb("cordon NODE", _try_cordon, _by_button),
-        Verb("uncordon NODE", _try_uncordon, _by_button),
+        Verb("remove NODE", _try_remove, _remove),
+        Verb("drain NODE", _try_drain, _drain),
+        Verb("cordon NODE", _try_cordon, _cordon),
+        Verb("uncordon NODE", _try_uncordon, _cordon),
         Verb("taint NODE KEY[=VALUE]:EFFECT[-]", _try_taint, _taint),
         Verb("apply FILE", _try_apply, _apply, "apply manifests", content=_OBJECTS),
         Verb("scale KIND/NAME NUMBER", _try_scale, _scale, labels={NUMBER: "Replicas"}),

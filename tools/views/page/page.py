@@ -25,8 +25,7 @@ from berth.actors.server.site import Page
 
 from ...answers.feed.feed import Feed, TooManyViewersError
 from ...answers.feed.feed_source import Source
-from ...answers.feed.node_actions import VERBS
-from ...answers.feed.offers import Offers
+from ...answers.feed.offers import BUTTONS, Offers
 from ...answers.whatif.whatif_endpoint import WhatIfs
 from .page_files import FILES, HEADERS, INDEX
 
@@ -34,7 +33,7 @@ PROOF_HEADER = "X-Berth-Token"
 EVENTS = "text/event-stream"
 DECISION = "POST", "/whatif"  # the right to a decision
 TO_INDEX = Answer(b"", 302, headers=(("Location", "ui/"), *NOSNIFF))
-Acts = Callable[[str, str], Awaitable[str]]  # performs one of VERBS on a node
+Acts = Callable[[str, str], Awaitable[str]]  # performs one of BUTTONS on a node
 _headers = tuple((name, value) for name, value in HEADERS.items() if name != "Cache-Control")
 
 
@@ -103,7 +102,7 @@ class ClusterPage:
         if not compare_digest(token.encode(), self._offers.token.encode()):
             return text(f"{PROOF_HEADER}: reload the page, which has another token", 403)
         match path:
-            case ["ui", "nodes", node, verb] if self._acts is not None and verb in VERBS:
+            case ["ui", "nodes", node, verb] if self._acts is not None and verb in BUTTONS:
                 try:
                     return text(await self._acts(verb, node))
                 except ApiError as refused:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from berth.actors.client.rest import ApiError
-from berth.tools.answers.feed.node_actions import NODES, act
+from berth.tools.answers.whatif.verbs import NODES, act
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
