@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -148,82 +149,45 @@ def show(result: Result, top: int, console: Console) -> None:
     """Prints the conclusion and the tables of a result, at most `top` rows of each."""
     for line in (result.conclusion, *result.notes):
         console.print(shown(line), highlight=False)
+    for title, columns, rows in _tables(result):
+        if rows:
+            table = Table(title=title, title_justify="left")
+            for column in columns:
+                table.add_column(column, overflow="fold")
+            for row in rows[:top]:
+                table.add_row(*map(shown, row))
+            if len(rows) > top:
+                table.add_row(f"and {len(rows) - top} more")
+            console.print(table)
+
+
+def _tables(result: Result) -> Iterator[tuple[str, Sequence[str], Sequence[Sequence[str]]]]:
+    """Yields the title, the columns and the rows of each table."""
     for title, waiting in (("placed", False), (WAITING, True)):
         by_workload: dict[str, Counter[str]] = {}
         for placed in result.placed:
             if bool(placed.waits_for) == waiting:
                 by_workload.setdefault(placed.workload, Counter())[placed.node] += 1
-        _table(
-            title,
-            ("workload", "pods", "nodes"),
-            [
-                (workload, str(nodes.total()), listed([_counted(n, c) for n, c in nodes.items()]))
-                for workload, nodes in by_workload.items()
-            ],
-            top,
-            console,
-        )
+        counted = {of: [_counted(n, c) for n, c in by.items()] for of, by in by_workload.items()}
+        rows = [(of, str(by.total()), listed(counted[of])) for of, by in by_workload.items()]
+        yield title, ("workload", "pods", "nodes"), rows
     for title, before in (("pending", False), ("pending before", True)):
-        _table(
-            title,
-            ("workload", "pods", "each"),
-            [
-                (of.workload, str(len(of.pods)), of.reason)
-                for of in result.pending
-                if of.before == before
-            ],
-            top,
-            console,
-        )
-    _table(
-        "workloads that get no pods",
-        ("workload", "because"),
-        [(of.workload, of.reason) for of in result.refused],
-        top,
-        console,
-    )
-    _table(
-        "lost",
-        ("pod", "from", "because"),
-        [(of.pod, of.node, of.reason) for of in result.lost],
-        top,
-        console,
-    )
-    _table(
-        "kept",
-        ("pod", "on", "by disruption budget"),
-        [(of.pod, of.node, ", ".join(of.budgets)) for of in result.kept],
-        top,
-        console,
-    )
-    _table(
-        "not drained, as they came later",
-        ("pod", "on"),
-        [(of.pod, of.node) for of in result.returned],
-        top,
-        console,
-    )
-    _table(
-        "evicted",
-        ("pod", "from", "because", "replaced by"),
-        [(of.pod, of.node, of.reason, of.replacement or "none") for of in result.evicted],
-        top,
-        console,
-    )
-    _table(
-        "deleted",
-        ("pod", "workload", "from"),
-        [(of.pod, of.workload, of.node or "pending") for of in result.deleted],
-        top,
-        console,
-    )
-    _table(
-        "nodes that change",
-        ("node", "cpu %", "memory %", "pods"),
-        [_row(node) for node in result.nodes if node.before != node.after],
-        top,
-        console,
-    )
+        pending = [of for of in result.pending if of.before == before]
+        rows = [(of.workload, str(len(of.pods)), of.reason) for of in pending]
+        yield title, ("workload", "pods", "each"), rows
+    refused = [(of.workload, of.reason) for of in result.refused]
+    yield "workloads that get no pods", ("workload", "because"), refused
+    yield "lost", ("pod", "from", "because"), [(of.pod, of.node, of.reason) for of in result.lost]
+    kept = [(of.pod, of.node, ", ".join(of.budgets)) for of in result.kept]
+    yield "kept", ("pod", "on", "by disruption budget"), kept
+    returned = [(of.pod, of.node) for of in result.returned]
+    yield "not drained, as they came later", ("pod", "on"), returned
+    evicted = [(of.pod, of.node, of.reason, of.replacement or "none") for of in result.evicted]
+    yield "evicted", ("pod", "from", "because", "replaced by"), evicted
+    deleted = [(of.pod, of.workload, of.node or "pending") for of in result.deleted]
+    yield "deleted", ("pod", "workload", "from"), deleted
+    nodes = [_row(node) for node in result.nodes if node.before != node.after]
+    yield "nodes that change", ("node", "cpu %", "memory %", "pods"), nodes
 
 
 def _counted(node: str, pods: int) -> str:
@@ -242,22 +206,3 @@ def _values(fullness: Fullness | None) -> tuple[str, str, str]:
     if fullness is None:
         return "new", "new", "new"
     return str(fullness.cpu), str(fullness.memory), str(fullness.pods)
-
-
-def _table(
-    title: str,
-    columns: tuple[str, ...],
-    rows: list[tuple[str, ...]],
-    top: int,
-    console: Console,
-) -> None:
-    if not rows:
-        return
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows[:top]:
-        table.add_row(*map(shown, row))
-    if len(rows) > top:
-        table.add_row(f"and {len(rows) - top} more")
-    console.print(table)
