@@ -15,7 +15,7 @@ from berth.tools.answers.explain.changes.world import edited
 from berth.tools.answers.explain.cluster_source import ClusterQuestion
 from berth.tools.answers.explain.decider import Explainer, decided
 from berth.tools.answers.explain.decision import Decision, Failure
-from berth.tools.answers.explain.tried_cluster import TriedCluster
+from berth.tools.answers.explain.tried_cluster import asked
 
 Document = dict[str, Any]
 CONFIGURATION = from_mapping(None)
@@ -27,14 +27,12 @@ def suggested(objects: Sequence[Document], pod: Document) -> list[Suggestion] | 
     leave the cluster as it was.
     """
     question = ClusterQuestion(pod, list(objects), CONFIGURATION)
-    attempt = EXPLAINER.attempt(question)
-    explained = decided(attempt)
-    if not is_pending(question, attempt, explained.decision):
+    of = asked(EXPLAINER, question)
+    explained = decided(of.attempt)
+    if not is_pending(of, explained.decision):
         return None
-    result = search(
-        TriedCluster.about(EXPLAINER, question, attempt), question, attempt, explained.outcome, inf
-    )
-    again = decided(attempt).decision
+    result = search(of, explained.outcome, inf)
+    again = decided(of.attempt).decision
     # Among equally important victims, the last to come to the node counts, also if it came back.
     assert _without_victims(again) == _without_victims(explained.decision)
     return result.suggestions

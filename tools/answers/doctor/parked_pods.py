@@ -17,14 +17,14 @@ from berth.actors.scheduling.decision.failures import PluginError
 from berth.actors.scheduling.decision.outcome import Choice
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
-from berth.config.types import KubeSchedulerConfiguration
 
-from ...kubernetes.api.types.api_documents import key_of
-from ..explain.cluster_source import ClusterQuestion, Document, SourceError
+from ...kubernetes.api.types.api_documents import key_of, place_of
+from ..explain.cluster_source import Document, SourceError
 from ..explain.decider import Attempt, Explainer, decided, fitting
 from ..explain.decision import Decision, Failure
 from ..explain.eviction_story import eviction
 from ..explain.subject import standing
+from ..explain.tried_cluster import TriedCluster
 
 SUCCESS = "Success"
 FORGOTTEN = "forgotten"
@@ -92,16 +92,12 @@ def gated(queue: Iterable[QueuedPodDump], key: str | None = None) -> list[Parked
 
 def examine(
     explainer: Explainer,
-    configuration: KubeSchedulerConfiguration,
     objects: list[Document],
     keys: Iterable[str],
     seconds: float,
 ) -> Examination:
     """Decides about the pods of these keys, for at most about `seconds`. Raises SourceError."""
-    try:
-        cluster = explainer.cluster(objects)
-    except msgspec.ValidationError as invalid:
-        raise SourceError(str(invalid)) from None
+    tried = TriedCluster(explainer, objects)
     end = monotonic() + seconds
     nodes: dict[str, tuple[str, ...]] = {}
     left: list[str] = []
@@ -112,7 +108,7 @@ def examine(
             left.append(key)
             continue
         try:
-            attempt = explainer.attempt(ClusterQuestion(pod, [], configuration), cluster)
+            attempt = tried.attempt(place_of(pod))
         except SourceError:
             left.append(key)  # It belongs to another scheduler.
             continue

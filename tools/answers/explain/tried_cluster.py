@@ -60,14 +60,6 @@ class TriedCluster:
         self.explainer = explainer
         self.cluster = self._cluster_for(explainer) if cluster is None else cluster
 
-    @classmethod
-    def about(
-        cls, explainer: Explainer, question: ClusterQuestion, attempt: Attempt
-    ) -> TriedCluster:
-        """Returns the cluster of an attempt, with the pod of the question."""
-        pod = {"apiVersion": "v1", "kind": "Pod", **question.pod}  # Scenarios may leave them out.
-        return cls(explainer, [*question.objects, pod], attempt.cluster, place_of(pod))
-
     def decide_by(self, explainer: Explainer) -> None:
         """Decides with other plugins from now on."""
         self.cluster = self._cluster_for(explainer)
@@ -212,6 +204,22 @@ class TriedCluster:
         info = columns.infos[columns.row_of[node]] if node in columns.row_of else None
         pods = () if info is None else info.pods.values()
         return [("Pod", of.pod.metadata.namespace, of.pod.metadata.name) for of in pods]
+
+
+class AskedPod(msgspec.Struct, frozen=True):
+    """A question about a pod, its cluster, and the attempt at it."""
+
+    tried: TriedCluster
+    question: ClusterQuestion
+    attempt: Attempt
+
+
+def asked(explainer: Explainer, question: ClusterQuestion) -> AskedPod:
+    """Asks a question. Raises SourceError."""
+    attempt = explainer.attempt(question)
+    pod = {"apiVersion": "v1", "kind": "Pod", **question.pod}  # Scenarios may leave them out.
+    documents, place = [*question.objects, pod], place_of(pod)
+    return AskedPod(TriedCluster(explainer, documents, attempt.cluster, place), question, attempt)
 
 
 def takes_room(document: Document) -> bool:

@@ -17,7 +17,7 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.changes.proof_search import first_of, is_pending, search
 from ..explain.cluster_source import ClusterQuestion, SourceError, question_about
-from ..explain.decider import Attempt, Explainer, decided
+from ..explain.decider import Explainer, decided
 from ..explain.decision import Decision, Failure
 from ..explain.decision_report import sentence_of
 from ..explain.on_node import on_node
@@ -25,7 +25,7 @@ from ..explain.pending_pods import decision_of
 from ..explain.recorded_attempts import conclusion as recorded_conclusion
 from ..explain.recorded_attempts import held_now, woken_by
 from ..explain.subject import Subject
-from ..explain.tried_cluster import TriedCluster
+from ..explain.tried_cluster import AskedPod, asked
 
 Document = dict[str, Any]
 MOST_ATTEMPTS = 20
@@ -122,29 +122,19 @@ def read_story(body: bytes) -> Story:
         return msgspec.json.decode(body, type=StoryOf[Decision])
 
 
-class AsPending(msgspec.Struct, frozen=True):
-    """A question about a pod as if it were pending now, and its attempt."""
-
-    tried: TriedCluster
-    question: ClusterQuestion
-    attempt: Attempt
-
-
 def as_pending(
     pod: Document,
     objects: list[Document],
     configuration: KubeSchedulerConfiguration,
     gates: Mapping[str, bool],
-) -> AsPending:
+) -> AskedPod:
     """Asks about a pod; `objects` are the cluster, including the pod. It takes seconds in a large
     cluster.
 
     Raises SourceError, ConfigError or RegistryError.
     """
     explainer = Explainer(configuration, gates)
-    question = question_about_pod(pod, objects, configuration)
-    attempt = explainer.attempt(question)
-    return AsPending(TriedCluster.about(explainer, question, attempt), question, attempt)
+    return asked(explainer, question_about_pod(pod, objects, configuration))
 
 
 def question_about_pod(
@@ -160,7 +150,7 @@ def story_of(
     pod: Document,
     events: Iterable[Document] | None,
     recorded: AttemptsPage,
-    ask: Callable[[], AsPending],
+    ask: Callable[[], AskedPod],
 ) -> Story:
     """Returns the story of a pod; `ask` may raise SourceError, ConfigError or RegistryError."""
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
@@ -181,8 +171,8 @@ def story_of(
                 attempt, explained, there, now=not standing, bound=not question.unmade
             )
             sentence = sentence_of(standing, decided_so)
-        if waits and is_pending(question, attempt, decision):
-            result = search(pending.tried, question, attempt, explained.outcome)
+        if waits and is_pending(pending, decision):
+            result = search(pending, explained.outcome)
             changes_problem = result.problem
             if result.says_something:
                 changes = [

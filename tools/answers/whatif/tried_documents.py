@@ -10,7 +10,6 @@ import msgspec
 
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.scheduling.kube.core import FINISHED
-from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata, SchedulersOwn
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.config.types import KubeSchedulerConfiguration
@@ -23,8 +22,8 @@ from ..explain.decider import Explainer
 from ..explain.empty_workloads import Podless, finds_a_node
 from ..explain.pinned_pods import unmade
 from ..explain.plugin_handle import HeldObjects
-from ..explain.tried_cluster import TriedCluster
-from ..feed.story import AsPending, question_about_pod
+from ..explain.tried_cluster import AskedPod, TriedCluster
+from ..feed.story import question_about_pod
 from .fullness import NodeChange
 
 Document = dict[str, Any]
@@ -104,11 +103,6 @@ class Documents(TriedCluster):
     def schedulers(self) -> Set[str]:
         """The names of the schedulers in the configuration."""
         return {profile.scheduler_name for profile in self.configuration.profiles}
-
-    @property
-    def kinds(self) -> tuple[WatchedKind, ...]:
-        """The kinds that plugins declare."""
-        return self.explainer.kinds
 
     def configure(self, configuration: KubeSchedulerConfiguration) -> None:
         """Decides by another configuration from now on."""
@@ -214,13 +208,13 @@ class Documents(TriedCluster):
             self._changed.pop(name, None)
             self._changed[name] = self._ticks
 
-    def as_pending(self, place: Place) -> AsPending:
+    def as_pending(self, place: Place) -> AskedPod:
         """Returns the question about a pod, which is pending as long as the trial lasts. Raises
         SourceError.
         """
         question = question_about_pod(self.at(place), self.all(), self.configuration)
         self.put(question.pod)
-        return AsPending(self, question, self.attempt(place))
+        return AskedPod(self, question, self.attempt(place))
 
 
 def is_pending(pod: Document) -> bool:

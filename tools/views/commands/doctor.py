@@ -22,7 +22,7 @@ from berth.actors.telemetry.klog import printable
 from berth.actors.telemetry.logs import configure_logs
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
-from berth.config.types import Duration, KubeSchedulerConfiguration
+from berth.config.types import Duration
 
 from ...answers.debug.debug_client import DebugTarget, NoAnswerError, target_options
 from ...answers.doctor.parked_pods import (
@@ -95,10 +95,10 @@ def doctor(
         explainer = Explainer(configuration, gates_from(feature_gates))
         queue = _queue(target)
         before = parked(queue, key)
-        first = _examination(explainer, configuration, target, before, seconds)
+        first = _examination(explainer, target, before, seconds)
         if before:
             time.sleep(apart)
-        second = _examination(explainer, configuration, target, before, seconds)
+        second = _examination(explainer, target, before, seconds)
         after = parked(_queue(target), key) if before else {}
         events = registered(profiles_of(configuration, explainer.handle).values())
     except (
@@ -121,7 +121,6 @@ def _queue(target: DebugTarget) -> Sequence[QueuedPodDump]:
 
 def _examination(
     explainer: Explainer,
-    configuration: KubeSchedulerConfiguration,
     target: DebugTarget,
     pods: dict[str, QueuedPodDump],
     seconds: float,
@@ -130,7 +129,7 @@ def _examination(
         return Examination({})
     connection = load(target.kubeconfig, target.context, home=True)
     objects = anyio.run(from_cluster, connection, explainer.kinds)
-    return examine(explainer, configuration, objects, pods, seconds)
+    return examine(explainer, objects, pods, seconds)
 
 
 def show(pods: Sequence[ParkedPod], console: Console) -> None:

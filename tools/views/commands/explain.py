@@ -41,7 +41,7 @@ from ...answers.explain.cluster_source import (
     kinds_besides,
     question_about,
 )
-from ...answers.explain.decider import Attempt, Explainer, answers, decided
+from ...answers.explain.decider import Explainer, answers, decided
 from ...answers.explain.decision import Decision, Explanation, Failure
 from ...answers.explain.decision_report import every_node, show
 from ...answers.explain.device_words import supply
@@ -54,7 +54,7 @@ from ...answers.explain.pod_claims import TEMPLATES
 from ...answers.explain.pod_requests import PodRequests, pod_requests, show_requests
 from ...answers.explain.slow_answer import telling
 from ...answers.explain.subject import DEFAULT_NAMESPACE, Subject
-from ...answers.explain.tried_cluster import TriedCluster
+from ...answers.explain.tried_cluster import AskedPod, asked
 from ...answers.explain.volume_words import demands
 from ...answers.explain.words import listed, shown
 from ...answers.manifests.manifests import Reading
@@ -200,16 +200,16 @@ def _show_requests(asked: PodRequests, output: str) -> None:
 
 
 def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, output: str) -> None:
-    attempt = explainer.attempt(question)
+    pod = asked(explainer, question)
+    attempt = pod.attempt
     standing = (*question.standing, *attempt.held)
     explained = decided(attempt)
     decision = explained.decision
-    tried = TriedCluster.about(explainer, question, attempt)
     result = None
-    if is_pending(question, attempt, decision):
-        result = search(tried, question, attempt, explained.outcome)
+    if is_pending(pod, decision):
+        result = search(pod, explained.outcome)
     there = on_node(attempt, explained.outcome)
-    warnings = _warnings(tried, question, attempt, explained, there)
+    warnings = _warnings(pod, explained, there)
     if output in ("json", "yaml"):
         document = msgspec.to_builtins(decision)
         document |= {} if there is None else {"onNode": msgspec.to_builtins(there)}
@@ -225,7 +225,7 @@ def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, outp
     devices = supply(attempt.info, attempt.snapshot, attempt.profile.filters)
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
     name, outcome = attempt.info.key, explained.outcome
-    helping = helps(tried, question, attempt, outcome, [ask.nodes for ask in asks])
+    helping = helps(pod, outcome, [ask.nodes for ask in asks])
     with _console(output, name) as console:
         show(
             explained,
@@ -247,25 +247,19 @@ def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, outp
             console.fold("every node", every_node(decision))
 
 
-def _warnings(
-    tried: TriedCluster,
-    question: ClusterQuestion,
-    attempt: Attempt,
-    explained: Explanation,
-    there: OnNode | None,
-) -> list[str]:
+def _warnings(pod: AskedPod, explained: Explanation, there: OnNode | None) -> list[str]:
     """Returns what would go wrong on the nodes that the pod may go to, and what would help."""
     decision = explained.decision
     hosts = () if isinstance(decision, Failure) else decision.hosts
     if there is not None and there.rejected:
         return []
-    last = binding_failure(question.pod) if hosts else ""
+    last = binding_failure(pod.question.pod) if hosts else ""
     if last:
         return [last]
-    warnings = refusals(question.pod, hosts, attempt.snapshot)
-    label = OS, system_of(question.pod)
+    warnings = refusals(pod.question.pod, hosts, pod.attempt.snapshot)
+    label = OS, system_of(pod.question.pod)
     if warnings:
-        nodes = selecting(tried, question, attempt, explained.outcome, label)
+        nodes = selecting(pod, explained.outcome, label)
         if nodes:
             warnings[-1] += f". With the nodeSelector {OS}: {label[1]} it fits on {listed(nodes)}"
     return warnings

@@ -10,10 +10,8 @@ import msgspec
 
 from berth.actors.scheduling.decision.outcome import DecisionFailure, Outcome
 
-from ..cluster_source import ClusterQuestion
-from ..decider import Attempt
 from ..decision import Decision, Failure
-from ..tried_cluster import TriedCluster
+from ..tried_cluster import AskedPod
 from ..words import listed
 from . import (
     affinity_change,
@@ -74,11 +72,11 @@ WAYS: tuple[Way, ...] = (
 )
 
 
-def is_pending(question: ClusterQuestion, attempt: Attempt, decision: Decision | Failure) -> bool:
+def is_pending(asked: AskedPod, decision: Decision | Failure) -> bool:
     """True if there is something to change: the pod fits nowhere, has scheduling gates, or has a
     node that keeps its claims waiting.
     """
-    held = bool(question.pinned_to or attempt.info.pod.spec.scheduling_gates)
+    held = bool(asked.question.pinned_to or asked.attempt.info.pod.spec.scheduling_gates)
     return held or isinstance(decision, Failure) or not decision.hosts
 
 
@@ -98,19 +96,13 @@ class ChangeSearch(msgspec.Struct, frozen=True):
         return self.whole or bool(self.suggestions)
 
 
-def search(
-    tried: TriedCluster,
-    question: ClusterQuestion,
-    attempt: Attempt,
-    outcome: Outcome,
-    seconds: float = MOST_SECONDS,
-) -> ChangeSearch:
+def search(asked: AskedPod, outcome: Outcome, seconds: float = MOST_SECONDS) -> ChangeSearch:
     """Searches for the changes that would let the pod of this attempt fit."""
-    if attempt.configuration.extenders:
+    if asked.attempt.configuration.extenders:
         return ChangeSearch([], "no change is tried, as extenders would be asked about each")
-    world = World(tried, question, attempt, outcome, seconds)
+    world = World(asked, outcome, seconds)
     ways = WAYS
-    if question.pinned_to:
+    if asked.question.pinned_to:
         ways = (node_name.WAY,)
     elif isinstance(outcome, DecisionFailure):
         ways = (device_selectors.WAY,)
@@ -124,9 +116,7 @@ def search(
 
 
 def helps(
-    tried: TriedCluster,
-    question: ClusterQuestion,
-    attempt: Attempt,
+    asked: AskedPod,
     outcome: Outcome,
     groups: Sequence[Collection[str]],
     seconds: float = SECONDS_FOR_NODES,
@@ -134,23 +124,17 @@ def helps(
     """Returns for each group of nodes the smallest changes after which the pod fits on one of them:
     the owner's and the admin's, or what happens without them; "" if no change is enough alone.
     """
-    if attempt.configuration.extenders:
+    if asked.attempt.configuration.extenders:
         return [""] * len(groups)
-    world = World(tried, question, attempt, outcome, seconds)
+    world = World(asked, outcome, seconds)
     return [_help(world, nodes) for nodes in groups]
 
 
-def selecting(
-    tried: TriedCluster,
-    question: ClusterQuestion,
-    attempt: Attempt,
-    outcome: Outcome,
-    label: tuple[str, str],
-) -> list[str]:
+def selecting(asked: AskedPod, outcome: Outcome, label: tuple[str, str]) -> list[str]:
     """Returns the nodes that the pod fits on with a label in its node selector."""
-    if attempt.configuration.extenders:
+    if asked.attempt.configuration.extenders:
         return []
-    world = World(tried, question, attempt, outcome, SECONDS_FOR_NODES)
+    world = World(asked, outcome, SECONDS_FOR_NODES)
     node_selector = {**(world.pod["spec"].get("nodeSelector") or {}), label[0]: label[1]}
     with world.changed([patch_of(world.pod, put(node_selector, "spec", "nodeSelector"))]):
         return world.nodes()

@@ -26,10 +26,10 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
 
 from ....kubernetes.api.types.api_documents import names_of
-from ..cluster_source import ClusterQuestion, SourceError
-from ..decider import Attempt, fitting
+from ..cluster_source import SourceError
+from ..decider import fitting
 from ..decision import First
-from ..tried_cluster import TriedCluster
+from ..tried_cluster import AskedPod
 from .edit import Action, Document, Edit
 
 T = TypeVar("T")
@@ -44,18 +44,11 @@ class World:
     After MOST_DECISIONS decisions, or after this many seconds, it is `spent`: the pod fits nowhere.
     """
 
-    def __init__(
-        self,
-        tried: TriedCluster,
-        question: ClusterQuestion,
-        attempt: Attempt,
-        outcome: Outcome,
-        seconds: float,
-    ) -> None:
-        self._tried = tried
-        self._attempt = self._first = attempt
-        self._pod = "Pod", *names_of(question.pod)
-        self.pinned_to = question.pinned_to
+    def __init__(self, asked: AskedPod, outcome: Outcome, seconds: float) -> None:
+        self._tried = asked.tried
+        self._attempt = self._first = asked.attempt
+        self._pod = "Pod", *names_of(asked.question.pod)
+        self.pinned_to = asked.question.pinned_to
         self._preempted = outcome.nomination if isinstance(outcome, Unfit) else None
         self._easings: tuple[Edit, ...] = ()
         self._among: Collection[str] | None = None

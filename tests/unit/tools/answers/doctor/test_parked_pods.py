@@ -67,7 +67,7 @@ def test_examine_decides_again() -> None:
     pods[2]["spec"]["schedulingGates"] = [{"name": "g"}]
     configuration = from_mapping(None)
     keys = ["shop/small", "shop/large", "shop/gated", "shop/gone"]
-    seen = examine(Explainer(configuration), configuration, [_node("n"), *pods], keys, 60.0)
+    seen = examine(Explainer(configuration), [_node("n"), *pods], keys, 60.0)
     assert seen.nodes == {"shop/small": ("n",), "shop/large": ()}
     assert seen.left == ("shop/gated", "shop/gone")
 
@@ -88,7 +88,7 @@ def test_a_pod_costs_no_call_for_each_node() -> None:
 
         sys.setprofile(note)
         try:
-            examine(explainer, configuration, objects, keys, 60.0)
+            examine(explainer, objects, keys, 60.0)
         finally:
             sys.setprofile(None)
         return count

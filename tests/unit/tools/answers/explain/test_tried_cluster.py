@@ -11,7 +11,7 @@ from berth.actors.scheduling.kube.storage import StorageClass
 from berth.config.load import from_mapping
 from berth.tools.answers.explain.cluster_source import ClusterQuestion, SourceError
 from berth.tools.answers.explain.decider import Explainer, fitting
-from berth.tools.answers.explain.tried_cluster import TriedCluster
+from berth.tools.answers.explain.tried_cluster import TriedCluster, asked
 from tests.kit.changes import CONFIGURATION
 from tests.kit.daemon import node, pod
 from tests.kit.documents import thing
@@ -118,14 +118,13 @@ def test_decisions_by_other_plugins_are_made_in_the_trial_alone() -> None:
 
 
 def test_the_pod_that_is_asked_about_takes_no_room() -> None:
-    asked = pod("web", "1", nodeName="n1")
+    bound = pod("web", "1", nodeName="n1")
     question = ClusterQuestion(
-        {key: asked[key] for key in ("metadata", "spec")}, [node("n1"), node("n2")], CONFIGURATION
+        {key: bound[key] for key in ("metadata", "spec")}, [node("n1"), node("n2")], CONFIGURATION
     )
-    explainer = Explainer(CONFIGURATION)
-    tried = TriedCluster.about(explainer, question, explainer.attempt(question))
+    tried = asked(Explainer(CONFIGURATION), question).tried
     with tried.trial():
-        tried.put({**asked, "spec": {**asked["spec"], "priority": 7}})
+        tried.put({**bound, "spec": {**bound["spec"], "priority": 7}})
         assert tried.pods_on("n1") == []
         assert tried.attempt(WEB).info.priority == 7
         tried.remove(WEB)

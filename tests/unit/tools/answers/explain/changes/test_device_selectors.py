@@ -10,7 +10,7 @@ from berth.tools.answers.explain.changes.change import Suggestion
 from berth.tools.answers.explain.changes.proof_search import search
 from berth.tools.answers.explain.cluster_source import ClusterQuestion
 from berth.tools.answers.explain.decider import decided
-from berth.tools.answers.explain.tried_cluster import TriedCluster
+from berth.tools.answers.explain.tried_cluster import asked
 from tests.kit.changes import CONFIGURATION, EXPLAINER, fits_after, suggested
 from tests.kit.daemon import pod
 from tests.kit.devices import DRIVER, claim, device_class, node, request, resource_slice, using
@@ -105,13 +105,8 @@ def test_nothing_is_said_of_other_kinds_of_changes_if_the_attempt_fails() -> Non
     question = ClusterQuestion(
         using(pod("p", "0"), "c"), objects(f"{OF_DRIVER}.model == 1"), CONFIGURATION
     )
-    attempt = EXPLAINER.attempt(question)
-    assert not search(
-        TriedCluster.about(EXPLAINER, question, attempt),
-        question,
-        attempt,
-        decided(attempt).outcome,
-    ).says_something
+    of = asked(EXPLAINER, question)
+    assert not search(of, decided(of.attempt).outcome).says_something
 
 
 def test_two_selectors_ask_first() -> None:

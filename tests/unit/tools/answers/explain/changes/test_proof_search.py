@@ -12,7 +12,7 @@ from berth.tools.answers.explain.changes.change import Suggestion, Who
 from berth.tools.answers.explain.changes.proof_search import ChangeSearch, first_of, search
 from berth.tools.answers.explain.cluster_source import ClusterQuestion
 from berth.tools.answers.explain.decider import Explainer, decided
-from berth.tools.answers.explain.tried_cluster import TriedCluster
+from berth.tools.answers.explain.tried_cluster import asked
 from tests.kit.changes import CONFIGURATION, EXPLAINER, fits_after, suggested
 from tests.kit.daemon import node, pod
 from tests.kit.documents import thing
@@ -422,13 +422,8 @@ def test_many_taints_and_two_more_problems() -> None:
 def test_the_search_says_that_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(world, "MOST_DECISIONS", 3)
     question = ClusterQuestion(pod("web", "9"), [node("n1")], CONFIGURATION)
-    attempt = EXPLAINER.attempt(question)
-    result = search(
-        TriedCluster.about(EXPLAINER, question, attempt),
-        question,
-        attempt,
-        decided(attempt).outcome,
-    )
+    of = asked(EXPLAINER, question)
+    result = search(of, decided(of.attempt).outcome)
     assert result == ChangeSearch([], "the search stopped before it tried all changes")
 
 
