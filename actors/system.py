@@ -105,7 +105,8 @@ class Daemon:
         self._in_binding = PodsInBinding()
         refusals = Refusals(clock)
         noted = NotedAccess(access, refusals)
-        api = ApiObjects(noted.calls, clock, rng, noted.plugins)
+        retries = gates["BindingRetried"]
+        api = ApiObjects(noted.calls, clock, rng, noted.plugins, retries_binding=retries)
         flights: FlightRecorder | None = None
         if options.recorder_bytes:
             put = None if flight_file is None else flight_file.put

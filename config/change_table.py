@@ -7,6 +7,7 @@ berth's own: they cannot be set, and follow from the version.
 from __future__ import annotations
 
 TABLE = """
+BindingRetried 1.37 kubernetes#138855
 DeviceTaintRuleV1 1.37 kubernetes#138676
 GatedNominations 1.37 kubernetes#139057
 ImageVolumesInThreshold 1.37 kubernetes#138951

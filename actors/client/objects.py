@@ -1,7 +1,8 @@
 """ApiObjects: the requests that plugins may make, on objects by kind and name.
 
 A refusal and a missing answer are returned as a status, because a plugin must expect both. Patches
-of a pod's status are tried again after a transient failure, as in kube-scheduler.
+of a pod's status are tried again after a transient failure, as in kube-scheduler; bindings are
+since its version 1.37.
 """
 
 from __future__ import annotations
@@ -28,15 +29,25 @@ _IS_PLAIN = re.compile("[a-z0-9.-]+").fullmatch  # Nearly all names are, and quo
 
 
 class ApiObjects:
-    """Implements the handle's ApiHandle. `client` binds. `others` makes all other requests, which
-    may wait long for admission webhooks.
+    """Implements the handle's ApiHandle. `client` binds, again after a transient failure if
+    `retries_binding`. `others` makes all other requests, which may wait long for admission
+    webhooks.
     """
 
-    def __init__(self, client: Calls, clock: Clock, rng: Rng, others: Calls | None = None) -> None:
+    def __init__(
+        self,
+        client: Calls,
+        clock: Clock,
+        rng: Rng,
+        others: Calls | None = None,
+        *,
+        retries_binding: bool = False,
+    ) -> None:
         self._client = client
         self._clock = clock
         self._rng = rng
         self._others = client if others is None else others
+        self._retries_binding = retries_binding
         self._kinds = {kind.type: kind for kind in BY_KIND.values()}
 
     def add_kinds(self, kinds: Iterable[WatchedKind]) -> None:
@@ -44,7 +55,10 @@ class ApiObjects:
         self._kinds |= {kind.type: kind for kind in kinds}
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
-        return await _answer(self._client.bind(namespace, name, uid, node)) or SUCCESS
+        send = partial(self._client.bind, namespace, name, uid, node)
+        if self._retries_binding:
+            return await _answer(with_retries(send, self._clock, self._rng)) or SUCCESS
+        return await _answer(send()) or SUCCESS
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T | Status:
         return await _answer(self._others.call("GET", self._path(kind, namespace, name), kind))

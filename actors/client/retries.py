@@ -1,6 +1,7 @@
 """Sends a request again if its failure may be over in a moment.
 
-Mirrors kube-scheduler's PatchPodStatus, with the back-off and the errors that it tries again after.
+Mirrors kube-scheduler's PatchPodStatus and, since 1.37, its binding call, with their back-off and
+the errors after which they try again.
 """
 
 from __future__ import annotations

@@ -176,6 +176,57 @@ async def test_an_object_that_is_not_there_differs_from_one_that_cannot_be_read(
         assert type(answer) is expected
 
 
+@pytest.mark.parametrize(
+    ("failure", "sent"),
+    [
+        (ApiError(409, "Conflict", "is already assigned"), 4),
+        (ApiError(500, "InternalError", "it broke"), 4),
+        (ApiError(503, "ServiceUnavailable", "later"), 4),
+        (ApiError(404, "NotFound", "gone"), 1),
+        (ApiError(403, "Forbidden", "no"), 1),
+        (ApiError(429, "TooManyRequests", "later"), 1),
+        (ApiError(504, "Timeout", "it may be bound"), 1),
+        (ConnectionFailedError("no answer"), 1),
+        (DeposedError("the lease ran out"), 1),
+    ],
+)
+@pytest.mark.parametrize("retries", [True, False])
+async def test_a_binding_is_sent_again_after_a_transient_failure(
+    failure: Exception, sent: int, retries: bool
+) -> None:
+    """As kube-scheduler since 1.37: DefaultBackoff and Retriable of pkg/scheduler/util/utils.go."""
+    clock, server = VirtualClock(), Server(failure)
+    api = ApiObjects(server, clock, Random(1), retries_binding=retries)
+    answers: list[Status] = []
+
+    async def bind() -> None:
+        answers.append(await api.bind("ns", "p", "u", "a"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(bind)
+        await clock.advance(1.0)
+    assert len(server.requests) == (sent if retries else 1)
+    assert [(answer.code, answer.message) for answer in answers] == [(Code.ERROR, str(failure))]
+
+
+async def test_a_binding_that_succeeds_the_second_time_is_a_success() -> None:
+    clock = VirtualClock()
+    server = Server(ApiError(503, "ServiceUnavailable", "later"))
+    api = ApiObjects(server, clock, Random(1), retries_binding=True)
+    answers: list[Status] = []
+
+    async def bind() -> None:
+        answers.append(await api.bind("ns", "p", "u", "a"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(bind)
+        await clock.advance(0.005)
+        server.failure = None
+        await clock.advance(1.0)
+    assert answers == [SUCCESS]
+    assert len(server.requests) == 2
+
+
 async def test_only_patches_of_a_pods_status_are_sent_again() -> None:
     clock = VirtualClock()
     server = Server(ApiError(503, "ServiceUnavailable", "later"))
