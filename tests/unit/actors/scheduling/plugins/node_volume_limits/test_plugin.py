@@ -13,7 +13,8 @@ from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.model.what_if import supposing
 from berth.actors.scheduling.plugins.node_volume_limits.plugin import NodeVolumeLimits
-from berth.config.feature_gates import with_defaults
+from berth.config.feature_gates import defaults_of, with_defaults
+from berth.config.versions import VERSIONS
 from berth.plugin import PodInfo
 from tests.kit.handle import NoApi
 from tests.kit.hints import profile, wakes
@@ -411,6 +412,36 @@ def test_a_driver_may_require_to_be_installed(
     answer = rejected(answered(plugin(VolumeLimitScaling=True), new, snapshot))
     assert answer == ({} if installed else {"n": "d CSI driver is not installed on the node"})
     assert rejected(answered(plugin(), new, snapshot)) == {}
+
+
+@pytest.mark.parametrize(
+    ("minor", "known", "required", "limit", "installed"),
+    [
+        (37, True, False, None, True),
+        (37, True, True, None, False),
+        (36, True, True, None, True),
+        (37, True, True, 2, True),
+        (37, False, False, None, True),
+    ],
+)
+def test_the_gates_of_1_37_require_drivers(
+    minor: int, known: bool, required: bool, limit: int | None, installed: bool
+) -> None:
+    """The rows of TestVolumeLimitScalingGate in Kubernetes' nodevolumelimits/csi_test.go, 1.36.2,
+    with the gate's default in each version.
+    """
+    driver = "ebs.csi.aws.com"
+    objects = [node("n"), *bound("a", driver=driver)]
+    if known:
+        spec = {"preventPodSchedulingIfMissing": required}
+        objects.append(thing("CSIDriver", driver, spec=spec))
+    if limit is not None:
+        objects.append(csi_node("n", ebs_csi_aws_com=limit))
+    limits = NodeVolumeLimits({}, NoApi(defaults_of(VERSIONS[minor])))
+    answer = rejected(answered(limits, pod("p", A), cluster(*objects)))
+    assert answer == (
+        {} if installed else {"n": f"{driver} CSI driver is not installed on the node"}
+    )
 
 
 def test_an_unknown_driver_need_not_be_installed() -> None:

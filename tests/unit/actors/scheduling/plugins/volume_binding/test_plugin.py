@@ -12,7 +12,8 @@ from berth.actors.scheduling.framework.events import Action, Resource
 from berth.actors.scheduling.framework.status import SKIP, Code, Status
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.plugins.volume_binding.plugin import GATE, VolumeBinding
-from berth.config.feature_gates import DEFAULTS
+from berth.config.feature_gates import DEFAULTS, defaults_of
+from berth.config.versions import VERSIONS
 from berth.plugin import ArgsError, CycleState, PodInfo
 from tests.kit.handle import NoApi
 from tests.kit.hints import profile, wakes
@@ -537,16 +538,74 @@ class Gated(NoApi):
 )
 def test_scores(objects: list[Document], shape: list[Document] | None, expected: list[int]) -> None:
     plugin = VolumeBinding({} if shape is None else {"shape": shape}, Gated())
-    snapshot = cluster(*NODES, DYNAMIC, *objects)
+    assert scored(plugin, WITH_CLAIM, *NODES, DYNAMIC, *objects) == expected
+
+
+def scored(plugin: VolumeBinding, document: Document, *objects: Document) -> list[int]:
+    """Returns the score of each node for a pod that fits on all of them."""
+    snapshot = cluster(*objects)
     points = ("preFilter", "filter", "preScore", "score")
     rules = Rules(rule_hooks({point: [(plugin, 1)] for point in points}))
-    state, info = CycleState(), PodInfo(as_pod(WITH_CLAIM))
+    state, info = CycleState(), PodInfo(as_pod(document))
     assert rules.pre_filter(state, info, snapshot).status.ok
     nodes = snapshot.all()
     rules.filter(state, info, nodes)
     rules.pre_score(state, info, nodes)
     (scores,) = rules.score(state, info, nodes)
-    assert scores.scores.tolist() == expected
+    listed: list[int] = scores.scores.tolist()
+    return listed
+
+
+GIB = ["100Gi", "50Gi", "10Gi"]
+FULLEST = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
+EMPTIEST = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "existing", "capacities", "shape", "expected"),
+    [
+        # These five are rows of upstream; its tests give the shape of the first four themselves.
+        (["10Gi"], False, GIB, FULLEST, [10, 20, 100]),
+        (["10Gi", "50Gi"], True, GIB, FULLEST, [50, 50, 50]),
+        (["50Gi", "50Gi"], False, ["100Gi"], FULLEST, [100]),
+        (["10Gi"], False, ["100Gi", "20Gi", "10Gi"], FULLEST, [10, 50, 100]),
+        (["10Gi"], False, ["100Gi", "20Gi", "10Gi"], EMPTIEST, [90, 50, 0]),
+        # The default shape prefers what is used least.
+        (["10Gi"], False, GIB, None, [90, 80, 0]),
+        (["50Gi", "50Gi"], False, ["100Gi"], None, [0]),
+        (["10Gi", "50Gi"], True, GIB, None, [50, 50, 50]),
+    ],
+)
+def test_nodes_are_scored_by_storage_with_the_gates_of_1_37(
+    sizes: list[str],
+    existing: bool,
+    capacities: list[str],
+    shape: list[Document] | None,
+    expected: list[int],
+) -> None:
+    """The rows are those of TestVolumeBinding in Kubernetes' volume_binding_test.go, 1.36.2, with
+    EnableStorageCapacityScoring. If `existing`, the last claim can have a volume on each node.
+    """
+    names = [f"node-{letter}" for letter in "abc"[: len(capacities)]]
+    objects: list[Document] = [node(name, host=name) for name in names]
+    claims = [f"c{number}" for number in range(len(sizes))]
+    classes = ["s" for _ in sizes]
+    if existing:
+        classes[-1] = "t"
+        objects.append(thing("StorageClass", "t", volumeBindingMode="WaitForFirstConsumer"))
+        objects += [gives(f"v-{n}", "100Gi", on=n, storageClassName="t") for n in names]
+    objects += [
+        wants(name, size, storageClassName=of)
+        for name, size, of in zip(claims, sizes, classes, strict=True)
+    ]
+    objects += [
+        room(name, capacity=size, nodeTopology={"matchLabels": {"host": name}})
+        for name, size in zip(names, capacities, strict=True)
+    ]
+    handle = NoApi(defaults_of(VERSIONS[37]))
+    plugin = VolumeBinding({} if shape is None else {"shape": shape}, handle)
+    document = pod("p", *(of_claim(name) for name in claims))
+    assert scored(plugin, document, DYNAMIC, LIMITED, *objects) == expected
 
 
 def test_without_the_gate_nothing_is_scored() -> None:
