@@ -286,3 +286,28 @@ def test_many_init_containers_are_not_compared_with_each_other() -> None:
         return ran
 
     assert lines(400) < 3 * lines(200)
+
+
+@pytest.mark.parametrize(
+    ("resources", "are_set"),
+    [
+        (None, False),
+        ({}, False),
+        ({"requests": {}}, False),
+        ({"limits": {}}, False),
+        ({"requests": {"ephemeral-storage": "1Mi"}}, False),
+        ({"requests": {"ephemeral-storage": "1Mi", "cpu": "1m"}}, True),
+        ({"requests": {"hugepages-2Mi": "2Mi"}}, True),
+    ],
+)
+def test_empty_resources_of_a_pod_count_as_absent(resources: Any, are_set: bool) -> None:
+    """Rows of TestIsPodLevelResourcesSet in Kubernetes 1.37's component-helpers/resource/
+    helpers_test.go, and the cases of kubernetes#137150.
+    """
+    subject = pod(containers=[container(cpu="3")], resources=resources)
+    own = (resources or {}).get("requests", {})
+    assert pod_requests(subject)["cpu"] == (1 if are_set and "cpu" in own else 3000)
+    assert "ephemeral-storage" not in pod_requests(subject)
+    # The default of a container without memory holds, as if the pod had no resources of its own.
+    assert nonzero_requests(subject)[1] == 200 * 1024 * 1024
+    assert PodTemplate(subject).container_requests == {"cpu": 3000}

@@ -777,3 +777,25 @@ def test_the_quality_of_service_follows_the_resources(
     containers = [{**created["spec"]["containers"][0], "resources": resources}]
     document = {"metadata": {"name": "q"}, "spec": {"containers": containers}}
     assert api.create(PODS, NS, document).document["status"]["qosClass"] == expected
+
+
+@pytest.mark.parametrize("own", [None, {}, {"requests": {}}, {"limits": {}}])
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({}, "BestEffort"),
+        ({"requests": {"cpu": "1"}}, "Burstable"),
+        ({"limits": {"cpu": "1", "memory": "1Gi"}}, "Guaranteed"),
+    ],
+)
+def test_empty_resources_of_a_pod_leave_the_quality_to_its_containers(
+    api: Api, own: Document | None, resources: Document, expected: str
+) -> None:
+    """As ComputePodQOS since Kubernetes 1.37 (kubernetes#137150). In 1.36 such a pod is BestEffort,
+    whatever its containers request.
+    """
+    created = create(api)
+    containers = [{**created["spec"]["containers"][0], "resources": resources}]
+    spec = {"containers": containers} | ({} if own is None else {"resources": own})
+    document = {"metadata": {"name": "q"}, "spec": spec}
+    assert api.create(PODS, NS, document).document["status"]["qosClass"] == expected
