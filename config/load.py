@@ -10,16 +10,20 @@ from typing import Any
 import msgspec
 
 from .extenders import extender_problems
+from .feature_gates import DEFAULTS
 from .fields import Problems, converted, read_document, shown
+from .foreign import of_other_versions
 from .legacy import refusal_of_removed
 from .types import (
     API_VERSION,
     KIND,
+    NEW_POINTS,
     ClientConnectionConfiguration,
     Duration,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     LeaderElectionConfiguration,
+    Plugins,
     PluginSet,
 )
 
@@ -51,8 +55,12 @@ class ConfigError(ValueError):
         self.file = file
 
 
-def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfiguration:
-    """Reads, defaults and validates a configuration; None is the default. Raises ConfigError."""
+def from_mapping(
+    document: Mapping[str, Any] | None, gates: Mapping[str, bool] = DEFAULTS
+) -> KubeSchedulerConfiguration:
+    """Reads, defaults and validates a configuration; None is the default. The gates say which
+    fields of later versions are known. Raises ConfigError.
+    """
     if document is None:
         return KubeSchedulerConfiguration()
     refusal = refusal_of_removed(document)
@@ -65,6 +73,7 @@ def from_mapping(document: Mapping[str, Any] | None) -> KubeSchedulerConfigurati
         raise ConfigError(f"kind: expected {KIND}, got {_shown_or_nothing(kind)}")
     problems = Problems()
     read: Any = read_document(document, KubeSchedulerConfiguration, problems)
+    _check_points(read, gates, problems)
     if problems:
         raise ConfigError(*problems)
     return validated(_defaulted(converted(_completed(read), KubeSchedulerConfiguration)))
@@ -108,6 +117,17 @@ def _encoded(value: object) -> object:
 
 def _shown_or_nothing(value: object) -> str:
     return "nothing" if value is None else shown(value)
+
+
+def _check_points(document: Any, gates: Mapping[str, bool], problems: Problems) -> None:
+    """Adds a problem for each extension point that the version does not have."""
+    profiles = document.get("profiles")
+    for i, profile in enumerate(profiles if isinstance(profiles, list) else ()):
+        plugins = profile.get("plugins") if isinstance(profile, Mapping) else None
+        for point in plugins if isinstance(plugins, Mapping) else ():
+            if point in NEW_POINTS and not gates[NEW_POINTS[point]]:
+                since = of_other_versions(Plugins.__name__, point)
+                problems.add(f"profiles[{i}].plugins.{point}", f"unknown field, {since}")
 
 
 def _completed(document: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,14 @@ import msgspec
 
 from .fields import Problems, suggestion
 from .foreign import project_of
-from .types import EXTENSION_POINTS, GROUP_POINTS, KubeSchedulerProfile, PluginRef, PluginSet
+from .types import (
+    EXTENSION_POINTS,
+    GROUP_POINTS,
+    POD_GROUP_POST_FILTER,
+    KubeSchedulerProfile,
+    PluginRef,
+    PluginSet,
+)
 
 DEFAULT_MULTI_POINT = (
     PluginRef("SchedulingGates"),
@@ -94,6 +101,10 @@ def expand_profile(
     for point in (*EXTENSION_POINTS, "multiPoint"):
         enabled = profile.plugins.at(point).enabled
         _check(enabled, point, points_of, f"{path}.plugins.{point}.enabled", problems)
+    for i, ref in enumerate(profile.plugins.pod_group_post_filter.enabled):
+        if ref.name != "DefaultPreemption":
+            where = f"{path}.plugins.{POD_GROUP_POST_FILTER}.enabled[{i}].name"
+            problems.add(where, f"{ref.name} does not implement {POD_GROUP_POST_FILTER}")
     for point in GROUP_POINTS:
         if profile.plugins.at(point).enabled:
             problems.add(f"{path}.plugins.{point}.enabled", "berth does not schedule pod groups")
@@ -142,6 +153,9 @@ def profile_warnings(
             if ref.name != EVERY and ref.name not in points_of:
                 where = f"{path}.plugins.{point}.disabled[{i}].name"
                 warnings.add(where, f"no effect: {_unknown(ref.name, points_of)}")
+    if profile.plugins.pod_group_post_filter != PluginSet():
+        where = f"{path}.plugins.{POD_GROUP_POST_FILTER}"
+        warnings.add(where, "no effect: berth does not schedule pod groups")
     for j, entry in enumerate(profile.plugin_config):
         if entry.name not in points_of:
             where = f"{path}.pluginConfig[{j}].name"

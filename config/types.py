@@ -30,6 +30,10 @@ EXTENSION_POINTS = (
 )
 # The points of pod groups: their sets are read, and may not enable a plugin.
 GROUP_POINTS = ("placementGenerate", "placementScore")
+# A point of pod groups at which DefaultPreemption may be enabled, and does nothing here.
+POD_GROUP_POST_FILTER = "podGroupPostFilter"
+# The changes that brought a point.
+NEW_POINTS = {POD_GROUP_POST_FILTER: "PodGroupPostFilterPoint"}
 MAX_INT32 = (1 << 31) - 1
 MAX_INT64 = (1 << 63) - 1
 MAX_FLOAT32 = 3.4028234663852886e38
@@ -171,6 +175,10 @@ class Plugins(
     post_bind: Annotated[PluginSet, described("After the pod is bound.")] = PluginSet()
     multi_point: Annotated[
         PluginSet, described("Every extension point that the plugin implements.")
+    ] = PluginSet()
+    pod_group_post_filter: Annotated[
+        PluginSet,
+        described("If a pod group fits nowhere; no effect. From Kubernetes 1.37 on."),
     ] = PluginSet()
     placement_generate: Annotated[
         PluginSet, described("Placements of pod groups; no plugin can be enabled here.")

@@ -89,7 +89,7 @@ def _read(path: str) -> bytes:
 def _parsed(raw: bytes, path: str, gates: Mapping[str, bool]) -> KubeSchedulerConfiguration:
     document = _document(raw, path)
     try:
-        configuration = from_mapping(document)
+        configuration = from_mapping(document, gates)
     except ConfigError as invalid:
         raise ConfigError(*invalid.problems, file=path) from None
     problems = plugin_problems(configuration, every_plugin(), gates)

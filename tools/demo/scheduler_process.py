@@ -48,7 +48,7 @@ async def _schedule(start: Start, lines: AsyncIterator[bytes], out: int) -> None
         Extenders((), access.tenure) as extenders,
         anyio.create_task_group() as group,
     ):
-        configuration = from_mapping(start.configuration)
+        configuration = from_mapping(start.configuration, start.feature_gates)
         daemon = Daemon(configuration, access, extenders, clock, rng, options)
         synced = anyio.Event()
 

@@ -18,6 +18,7 @@ from berth.config.types import (
     API_VERSION,
     EXTENSION_POINTS,
     GROUP_POINTS,
+    NEW_POINTS,
     Duration,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
@@ -104,9 +105,10 @@ def _profile(
     gates: Mapping[str, bool],
 ) -> Document:
     multi_point = merged_multi_point(profile, gates)
+    new = (point for point, change in NEW_POINTS.items() if gates[change])
     plugins = {
         point: _set(profile.plugins.at(point).enabled, profile.plugins.at(point))
-        for point in (*EXTENSION_POINTS, *GROUP_POINTS)
+        for point in (*EXTENSION_POINTS, *GROUP_POINTS, *new)
     }
     plugins["multiPoint"] = _set(multi_point, profile.plugins.multi_point)
     needed = {ref["name"] for chosen in plugins.values() for ref in chosen.get("enabled", ())}

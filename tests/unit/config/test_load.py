@@ -6,6 +6,10 @@ from typing import Any
 
 import pytest
 
+from berth.actors.scheduling.decision.completion import completed
+from berth.actors.scheduling.decision.registry import plugin_problems, plugin_warnings
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+from berth.config.feature_gates import defaults_of
 from berth.config.load import ConfigError, from_mapping, validated
 from berth.config.types import (
     API_VERSION,
@@ -14,6 +18,7 @@ from berth.config.types import (
     KubeSchedulerConfiguration,
     LeaderElectionConfiguration,
 )
+from berth.config.versions import VERSIONS
 from tests.kit.cases import documents
 
 
@@ -53,6 +58,42 @@ def test_nothing_given_is_the_default() -> None:
 def test_what_does_not_fit_is_named(fields: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         from_mapping(document(**fields))
+
+
+@pytest.mark.parametrize(
+    ("plugin_set", "problem", "warned"),
+    [
+        ({}, "", False),
+        (None, "", False),
+        ({"enabled": [{"name": "DefaultPreemption"}]}, "", True),
+        ({"disabled": [{"name": "*"}]}, "", True),
+        (
+            {"enabled": [{"name": "NodeName"}]},
+            ".enabled[0].name: NodeName does not implement podGroupPostFilter",
+            False,
+        ),
+    ],
+)
+def test_the_point_of_pod_groups_is_known_from_1_37_on(
+    plugin_set: dict[str, Any] | None, problem: str, warned: bool
+) -> None:
+    fields = document(profiles=[{"plugins": {"podGroupPostFilter": plugin_set}}])
+    if plugin_set is not None:
+        with pytest.raises(ConfigError, match=r"unknown field, Kubernetes has it since 1\.37$"):
+            from_mapping(fields, defaults_of(VERSIONS[36]))
+    gates = defaults_of(VERSIONS[37])
+    read = from_mapping(fields, gates)
+    where = "profiles[0].plugins.podGroupPostFilter"
+    assert plugin_problems(read, IN_TREE, gates) == ([where + problem] if problem else [])
+    if not problem:
+        told = [f"{where}: no effect: berth does not schedule pod groups"] if warned else []
+        assert plugin_warnings(read, IN_TREE) == told
+
+
+def test_the_file_that_is_written_has_the_points_of_its_version() -> None:
+    for minor, has in ((36, False), (37, True)):
+        written = completed(from_mapping(None), IN_TREE, defaults_of(VERSIONS[minor]))
+        assert ("podGroupPostFilter" in written["profiles"][0]["plugins"]) is has
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,46 @@ def test_a_gate_of_another_version_is_told_as_that() -> None:
             with_defaults({name: True}, version)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("SidecarContainers", True, "unrecognized feature gate: SidecarContainers, a gate of "),
+        ("GangScheduling", False, "unrecognized feature gate: GangScheduling, a gate of "),
+        ("WorkloadAwarePreemption", False, "unrecognized feature gate: WorkloadAwarePreemption, "),
+        ("DRAExtendedResource", False, "cannot set feature gate DRAExtendedResource to false, "),
+        ("DRAPrioritizedList", False, "cannot set feature gate DRAPrioritizedList to false, "),
+        ("DRAResourceClaimDeviceStatus", False, "cannot set feature gate DRAResourceClaimDevice"),
+        ("NodeDeclaredFeatures", False, "feature is locked to true"),
+    ],
+)
+def test_gates_that_1_37_removed_or_locked_are_refused(
+    name: str, value: bool, problem: str
+) -> None:
+    assert not gates_of(V36)[name].locked or name == "SidecarContainers"
+    with pytest.raises(FeatureGateError, match=problem):
+        with_defaults({name: value}, V37)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CompositePodGroup",
+        "DRADerivedAttributes",
+        "DRADeviceCompatibilityGroups",
+        "DRAFractionalCapacityRange",
+        "DRAOptionalNodeOperations",
+        "InPlacePodVerticalScalingSchedulerPreemption",
+        "InterPodAffinityHostnameFastPath",
+        "PodGroupPreemptionPolicy",
+        "SchedulerPreQueueingHints",
+    ],
+)
+def test_the_scheduler_s_gates_that_1_37_added_are_off(name: str) -> None:
+    with pytest.raises(FeatureGateError, match=f"{name}, a gate of Kubernetes 1.37 and 1.38"):
+        with_defaults({name: True}, V36)
+    assert not defaults_of(V37)[name]
+
+
 def test_changes_follow_from_the_version_alone() -> None:
     names = [line.split()[0] for line in change_table.TABLE.strip().splitlines()]
     assert names == sorted({*names})

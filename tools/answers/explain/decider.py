@@ -201,4 +201,5 @@ def _answer_line(gates: tuple[tuple[str, bool], ...], line: bytes) -> str:
 
 @lru_cache(maxsize=64)
 def _explainer(configuration: bytes, gates: tuple[tuple[str, bool], ...]) -> Explainer:
-    return Explainer(from_mapping(msgspec.json.decode(configuration)), dict(gates))
+    values = dict(gates)
+    return Explainer(from_mapping(msgspec.json.decode(configuration), values), values)

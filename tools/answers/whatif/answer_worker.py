@@ -196,8 +196,9 @@ class Replica:
 
     def _documents_of(self, documents: Any) -> Documents:
         assert self._configured is not None
-        configuration = from_mapping(self._configured.configuration)
-        return Documents(documents, configuration, self._configured.gates)
+        gates = self._configured.gates
+        configuration = from_mapping(self._configured.configuration, gates)
+        return Documents(documents, configuration, gates)
 
 
 def _answer_of(result: msgspec.Struct) -> Answered:

@@ -91,8 +91,9 @@ def doctor(
     configure_logs(quiet=True)
     key = pod if pod is None or "/" in pod else f"default/{pod}"
     try:
-        configuration = load_file(file) if file else from_mapping(None)
-        explainer = Explainer(configuration, gates_from(feature_gates))
+        gates = gates_from(feature_gates)
+        configuration = load_file(file, gates) if file else from_mapping(None)
+        explainer = Explainer(configuration, gates)
         queue = _queue(target)
         before = parked(queue, key)
         first = _examination(explainer, target, before, seconds)

@@ -139,7 +139,7 @@ def explain(
             question = from_scenario(sys.stdin.readline())[1]
             _explain_one(Explainer(question.configuration, gates), question, top, output)
             return
-        configuration = load_file(file) if file else from_mapping(None)
+        configuration = load_file(file, gates) if file else from_mapping(None)
         explainer = Explainer(configuration, gates)
         subject = Subject.parse(name or pod or "", namespace)
         others = kinds_besides(subject, files=bool(paths))

@@ -89,7 +89,7 @@ def serve(
         raise click.UsageError("expected files or a live cluster, got both")
     try:
         gates = gates_from(feature_gates)
-        configuration = load_file(file) if file else from_mapping(None)
+        configuration = load_file(file, gates) if file else from_mapping(None)
         connection = None if paths else connection_to(live)
         documents = from_manifests(paths, reading=reading) if paths else ()
         anyio.run(

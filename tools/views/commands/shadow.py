@@ -93,7 +93,7 @@ def shadow(
 
     try:
         gates = gates_from(feature_gates)
-        configuration = load_file(file) if file else from_mapping(None)
+        configuration = load_file(file, gates) if file else from_mapping(None)
         watching = Watching(configuration, gates, SystemClock(), Random(), tell)
         connection = load(kubeconfig or None, context, master, home=not master)
     except (ConfigError, FeatureGateError, RegistryError, KubeconfigError) as problem:

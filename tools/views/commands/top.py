@@ -78,8 +78,9 @@ def _live(file: str | None, feature_gates: tuple[str, ...], target: DebugTarget)
     from ..top.live_cluster import Live
 
     target.check()
-    configuration = load_file(file) if file else from_mapping(None)
-    return Live(target, configuration, gates_from(feature_gates))
+    gates = gates_from(feature_gates)
+    configuration = load_file(file, gates) if file else from_mapping(None)
+    return Live(target, configuration, gates)
 
 
 def _page(url: str) -> ViewSource:

@@ -117,7 +117,7 @@ def whatif(
         gates = gates_from(feature_gates)
         written = [*(from_file(file_of_steps) if file_of_steps else ()), *steps]
         parsed = steps_of(written)
-        configuration = load_file(file) if file else from_mapping(None)
+        configuration = load_file(file, gates) if file else from_mapping(None)
         objects = cluster_of(paths, live, Explainer(configuration, gates).kinds, reading)
         documents = Documents(objects, configuration, gates)
         with telling():

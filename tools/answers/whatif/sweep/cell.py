@@ -70,7 +70,8 @@ class WhatIfs:
         if self._plan.berth != BERTH:
             raise ValueError(f"the plan is of berth {self._plan.berth}, this is berth {BERTH}")
         self._configurations = {
-            name: from_mapping(of) for name, of in self._plan.configurations.items()
+            name: from_mapping(of, self._plan.gates)
+            for name, of in self._plan.configurations.items()
         }
         # Pods that wait without the workload are tried, but are not what the sweep asks for.
         self._others = {

@@ -91,7 +91,7 @@ def plan_of(definition: Definition, live: Live, gates: Mapping[str, bool]) -> Pl
     named = definition.configurations or [NamedFile(DEFAULT)]
     _check_names("configuration", [of.name for of in named])
     configurations: dict[str, KubeSchedulerConfiguration] = {
-        of.name: load_file(of.file) if of.file else from_mapping(None) for of in named
+        of.name: load_file(of.file, gates) if of.file else from_mapping(None) for of in named
     }
     if len(fleets) * len(configurations) * len(seeds) > MOST_CELLS:
         raise SourceError(f"expected at most {MOST_CELLS} what-ifs in a sweep")
