@@ -40,7 +40,6 @@ FEW_KEYS = 8
 MOST_WORDS = 64 << 10  # bytes of the reasons of a column; the others are only counted
 SCORED = 1 << 14  # nodes whose scores are kept until the best of them are found
 MOST_UNNAMED = 1 << 14  # attempts whose best nodes are named at once, in about ten milliseconds
-NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Names(msgspec.Struct, eq=False):
@@ -80,33 +79,35 @@ class Verdicts(msgspec.Struct, frozen=True):
 class Scores(msgspec.Struct, gc=False):
     """The nodes with the highest scores, of which `tied` share the highest.
 
-    `rows` are the rows of some of these, until they are named: then `best` are their names. If few
-    nodes share the highest score, `of_best` are the scores of the rows. Until these are found,
-    `rows` and `totals` are those of all nodes.
+    `rows` are the rows of some of these, until they are named: then `best` are their names. They
+    are bytes: a small array that is kept would lie where the arrays of the next decision fit. If
+    few nodes share the highest score, `of_best` are the scores of the rows. Until these are found,
+    `unfound` are the rows and totals of all nodes.
     """
 
     tied: int
     highest: int = 0
-    rows: Ints = NO_ROWS
-    totals: Ints | None = None
+    rows: bytes = b""
+    unfound: tuple[Ints, Ints] | None = None
     best: tuple[str, ...] = ()
     of_best: tuple[int, ...] = ()
 
     def find(self) -> None:
         """Finds the best nodes among all."""
-        rows, totals = self.rows, self.totals
-        if totals is not None:
+        if self.unfound is not None:
+            rows, totals = self.unfound
             top = totals.argpartition(_LAST)[-BEST:] if totals.size > BEST else slice(None)
-            self.rows, self.of_best = rows[top].copy(), tuple(totals[top].tolist())
-            self.totals = None
+            self.rows, self.of_best = rows[top].tobytes(), tuple(totals[top].tolist())
+            self.unfound = None
 
     def name(self, names: Sequence[str]) -> None:
         """Names the best nodes. `names` are by row."""
         self.find()
         if not self.best:
-            self.best = tuple([names[row] for row in self.rows.tolist()])
+            rows = np.frombuffer(self.rows, dtype=np.int64).tolist()
+            self.best = tuple([names[row] for row in rows])
             self.of_best = self.of_best or (self.highest,) * len(self.best)
-            self.rows = NO_ROWS
+            self.rows = b""
 
 
 class KeptAttempt(msgspec.Struct, frozen=True, gc=False):
@@ -175,7 +176,7 @@ class FlightRecorder(DecisionObserver):
         tied = ties.size
         if tied >= BEST:
             # Arrays of all nodes are never kept: their memory serves the next decision.
-            self._scores = Scores(tied, highest, rows[ties[:BEST]])
+            self._scores = Scores(tied, highest, rows[ties[:BEST]].tobytes())
             return
         first, last = self._scored, self._scored + totals.size
         if last > SCORED:
@@ -188,7 +189,7 @@ class FlightRecorder(DecisionObserver):
             self._rows[first:last], self._totals[first:last] = rows, totals
             rows, totals = self._rows[first:last], self._totals[first:last]
         self._scored = last
-        self._scores = Scores(tied, highest, rows, totals)
+        self._scores = Scores(tied, highest, unfound=(rows, totals))
         self._unfound.append(self._scores)
 
     def rejected(
