@@ -40,6 +40,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.decision import make_cache, make_node
+from tests.kit.documents import Document
 from tests.kit.handle import NoApi
 
 SIZE, NODES, VICTIMS = 1_000_000, 5_000, 20
@@ -48,7 +49,6 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 STEPS = ("read", "add", "own", "again", "beside", "next", "event", "preemptor", "victim")
 READER = Reader(Pod)
-Document = dict[str, Any]
 Item = Callable[[int], Any]
 
 

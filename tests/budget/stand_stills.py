@@ -47,6 +47,7 @@ from berth.actors.scheduling.kube.storage import (
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of, rules_of
 from berth.config.types import KubeSchedulerConfiguration
+from tests.kit.documents import Document
 from tests.kit.handle import NoApi, Nowhere
 from tests.kit.queue import rejected
 
@@ -54,7 +55,6 @@ HOST = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 NODES = 200
 CONFIGURATION = KubeSchedulerConfiguration()
-Document = dict[str, Any]
 Part = Callable[[], object]
 
 

@@ -25,6 +25,7 @@ from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.decision import make_cache
 from tests.budget.huge_pods import events
 from tests.kit.calls import CallCounter
+from tests.kit.documents import Document
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of
 
@@ -33,7 +34,6 @@ HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
-Document = dict[str, Any]
 
 
 def of_nodes(expressions: Callable[[int], list[Document]], *, preferred: bool) -> Document:

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,11 +19,11 @@ from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.documents import Document
 from tests.kit.programs import needs
 from tests.kit.rbac import Authorizer, attributes_of
 from tests.kit.rights import ACCOUNT, DEPLOY, NAMESPACE
 
-Document = dict[str, Any]
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 KUBEADM = DEPLOY / "kubeadm/kube-scheduler.yaml"
 

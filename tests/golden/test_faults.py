@@ -10,9 +10,8 @@ import pytest
 
 from tests.golden.test_decisions import decided
 from tests.kit import documents
-from tests.kit.documents import thing
+from tests.kit.documents import Document, thing
 
-Document = dict[str, Any]
 HOST = "kubernetes.io/hostname"
 NOT_TEAM_A = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["team-a"]}
 NO_TENANT = {"key": "tenant", "operator": "DoesNotExist"}

@@ -21,10 +21,10 @@ import anyio
 from berth.actors.client.watch import ObjectChanged, ObjectDeleted, Reflector
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster
+from tests.kit.documents import Document
 from tests.kit.pod_lives import BRIEF_SECONDS, event, version
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
-Document = dict[str, Any]
 MOST_SECONDS = 60.0  # a step that has not happened by then shows in the versions
 STRATEGIC = "application/strategic-merge-patch+json"
 DATA = Path(__file__).with_name("data") / "pod_lives.jsonl.gz"

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from tests.kit.cluster import Cluster, toy_cluster
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
 
-Document = dict[str, Any]
 LABELS = {"app": "web"}
 RESCALED = "SuccessfulRescale"
 

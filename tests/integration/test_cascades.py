@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -15,8 +14,6 @@ pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
 ]
-
-Document = dict[str, Any]
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,10 @@ from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit import documents
 from tests.kit.cluster import cluster
-from tests.kit.documents import node
+from tests.kit.documents import Document, node
 from tests.kit.messages import no_room
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
-Document = dict[str, Any]
 CONFIGURATION = from_mapping(
     {
         "apiVersion": "kubescheduler.config.k8s.io/v1",

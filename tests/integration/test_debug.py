@@ -43,12 +43,10 @@ from berth.plugin import SUCCESS, Node, Pod, PodInfo
 from berth.tools.views.commands.debug import debug
 from tests.kit.clock import VirtualClock
 from tests.kit.cluster import Cluster, cluster
-from tests.kit.documents import node, pod
+from tests.kit.documents import Document, node, pod
 from tests.kit.instruments import unread
 from tests.kit.processes import free_port
 from tests.kit.serving import open_to_all, url_of
-
-Document = dict[str, Any]
 
 
 class DebugResult:

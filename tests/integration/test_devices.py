@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -16,9 +15,9 @@ from berth.tools.cluster.drivers.inventory_file import read_objects
 from berth.tools.demo.command import DEVICES
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
 
-Document = dict[str, Any]
 FINALIZER = "resource.kubernetes.io/delete-protection"
 DRIVER = "gpu.example.com"
 REQUESTS = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}}

@@ -10,9 +10,9 @@ import pytest
 
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster, toy_cluster
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
 
-Document = dict[str, Any]
 LABELS = {"app": "x"}
 SPEC: Document = {"containers": [{"name": "c", "image": "i"}]}
 BEGIN = "2026-01-01T00:00:00Z"  # of virtual time

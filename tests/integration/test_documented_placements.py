@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 import yaml
@@ -19,13 +18,13 @@ from berth.config.feature_gates import with_defaults
 from berth.config.options import Options
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
 
 pytestmark = pytest.mark.full("long")
 
 ZONE = "topology.kubernetes.io/zone"
 LEVEL = "servicelevel.organization.example/agreed-service-level"
-Document = dict[str, Any]
 Labels = dict[str, str]
 
 CHOSEN_BY_LABEL = """

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.kit.cluster import path_of
-from tests.kit.documents import thing
+from tests.kit.documents import Document, thing
 from tests.kit.kubectl import Daemon, Kubectl, until
 
 pytestmark = [
@@ -22,7 +22,6 @@ pytestmark = [
 
 NODES = 3
 REPLICAS = 4
-Document = dict[str, Any]
 SPEC: Document = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0}
 DRAIN = ("--ignore-daemonsets", "--timeout=60s")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -20,10 +19,10 @@ from berth.actors.scheduling.kube.devices import (
 )
 from berth.actors.scheduling.kube.kinds import BY_KIND
 from tests.kit.devices import API, GPU, claim, device_class, request, resource_slice, using
+from tests.kit.documents import Document
 from tests.kit.instruments import Reader
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
-Document = dict[str, Any]
 CLAIMS = BY_KIND[API, "ResourceClaim"]
 STATUS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{}/status"
 

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from berth.config.types import API_VERSION, KIND
 from berth.tools.views.commands.explain import explain
 from tests.kit.cluster import Cluster, cluster, configured
+from tests.kit.documents import Document
 from tests.kit.extender import (
     FAILURES,
     Answer,
@@ -30,7 +31,6 @@ from tests.kit.logs import capture_logs
 from tests.kit.messages import NO_VICTIMS, no_room
 from tests.kit.virtual_loop import in_virtual_time
 
-Document = dict[str, Any]
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 SOON = "300ms"
 

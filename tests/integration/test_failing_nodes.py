@@ -19,9 +19,9 @@ from berth.tools.cluster.controllers.cluster_access import OverHttp
 from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster, path_of
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
-Document = dict[str, Any]
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 OUT_OF_SERVICE = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import count
 from random import Random
-from typing import Any
 
 import anyio
 import msgspec
@@ -39,11 +38,11 @@ from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit import documents
 from tests.kit.cluster import cluster, configured
+from tests.kit.documents import Document
 from tests.kit.logs import capture_logs
 from tests.kit.virtual_loop import in_virtual_time
 
 NODES, PODS = 40, 300
-Document = dict[str, Any]
 
 
 class Whim(PermitPlugin):

@@ -24,11 +24,10 @@ from berth.tools.views.commands.explain import explain
 from tests.kit import documents
 from tests.kit.cluster import cluster
 from tests.kit.daemon import daemon
+from tests.kit.documents import Document
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.queue import place_of
 from tests.kit.virtual_loop import in_virtual_time
-
-Document = dict[str, Any]
 
 
 def node(name: str = "n", taints: Any = (), **labels: str) -> Document:

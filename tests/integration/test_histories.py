@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.kit.documents import Document
 from tests.kit.kubectl import Daemon, Kubectl, until
 
 pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
 ]
-
-Document = dict[str, Any]
 
 
 def workload(kind: str, name: str) -> Document:

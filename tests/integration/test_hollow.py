@@ -13,9 +13,8 @@ from berth.actors.client.rest import ApiError
 from berth.tools.cluster.controllers.controller_manager import OF_CLAIMS, run_controllers
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import cluster, toy_cluster
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
-
-Document = dict[str, Any]
 
 
 def template(app: str, image: str = "nginx:1", **spec: Any) -> Document:

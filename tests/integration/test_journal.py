@@ -8,12 +8,12 @@ import resource
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import anyio
 import pytest
 
+from tests.kit.documents import Document
 from tests.kit.processes import berth
 
 pytestmark = [
@@ -25,7 +25,6 @@ pytestmark = [
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ROOM = 2500  # bytes: enough for a few objects and a part of one more
-Document = dict[str, Any]
 
 
 def config_map(number: int) -> Document:

@@ -8,7 +8,6 @@ import json
 import signal
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import anyio
 import pytest
@@ -28,6 +27,7 @@ from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.cluster.kubelets.kubelets import run_kubelets
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import UNLIMITED, ClusterClient, path_of
+from tests.kit.documents import Document
 from tests.kit.processes import berth, free_port
 
 NODES = 10
@@ -37,7 +37,6 @@ LIVES = 3  # of the server, each ended by a kill
 AT_ONCE = 8  # clients that evict
 SECONDS = 240.0
 LABELS = {"app": "x"}
-Document = dict[str, Any]
 
 
 def workload() -> Document:

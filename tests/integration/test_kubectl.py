@@ -19,8 +19,8 @@ from berth.actors.client.rest import Client, Connection
 from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.tools.cluster.apiserver.app import serve
 from tests.kit.cases import texts
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 NAMESPACE = "/namespaces/default"
 

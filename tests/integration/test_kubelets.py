@@ -16,9 +16,9 @@ from berth.tools.cluster.kubelets.kubelets import run_kubelets
 from berth.tools.cluster.kubelets.stage_files import read_stages
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
-Document = dict[str, Any]
 STARTED = ("Pulled", "Created", "Started")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1"
 

@@ -19,10 +19,10 @@ import pytest
 import yaml
 
 from tests.kit.daemon import node, pod
+from tests.kit.documents import Document
 from tests.kit.processes import ROOT, free_port
 from tests.kit.secured import PROMETHEUS, Cluster, secured
 
-Document = dict[str, Any]
 ALERTS, DASHBOARD = ROOT / "config/alerts/berth.yaml", ROOT / "config/dashboards/berth.json"
 PODS = "/api/v1/namespaces/default/pods"
 LIMIT = re.compile(r"\s(?:>|==)\s[\d.]+\s*$")

@@ -23,10 +23,10 @@ from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import UNLIMITED, Cluster, cluster
 from tests.kit.devices import claim as claim_of_v1
 from tests.kit.devices import device_class, request, resource_slice
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
 
 pytestmark = pytest.mark.full("long")
-Document = dict[str, Any]
 DRIVER = "gpu.example.com"
 OLDER = "resource.k8s.io/v1alpha2"
 CLASS, CLAIM, CONTEXT = (

@@ -14,9 +14,9 @@ from berth.tools.cluster.kubelets.kubelets import run_kubelets
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from berth.tools.kubernetes.kubelet.pressure.kubelet_settings import DEFAULTS, Configuration
 from tests.kit.cluster import Cluster, cluster, toy_cluster
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
 
-Document = dict[str, Any]
 # The defaults of a kubelet, but for the time after which pressure ends.
 SHORT = Configuration(msgspec.structs.replace(DEFAULTS, transition=30.0))
 

@@ -19,7 +19,8 @@ from berth.actors.system import Daemon
 from berth.config.load import from_mapping
 from berth.tools.cluster.apiserver.app import serve
 from tests.integration.test_client import served
-from tests.kit.daemon import Document, node, pod
+from tests.kit.daemon import node, pod
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 END = b"k8s.io/initial-events-end"

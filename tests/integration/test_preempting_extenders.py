@@ -15,10 +15,9 @@ from click.testing import CliRunner
 from berth.tools.views.commands.explain import explain
 from tests.integration.test_extenders import document, entry, extended, node, pod, refused
 from tests.kit.cluster import Cluster
+from tests.kit.documents import Document
 from tests.kit.extender import Answer, Body, small_extender
 from tests.kit.virtual_loop import in_virtual_time
-
-Document = dict[str, Any]
 
 
 def crowded(name: str, priority: int, on: str = "", cpu: str = "4") -> Document:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster, configured
-from tests.kit.documents import thing
+from tests.kit.documents import Document, thing
 from tests.kit.virtual_cluster import priority_class
 from tests.kit.virtual_loop import in_virtual_time
-
-Document = dict[str, Any]
 
 
 def pod(name: str, priority: int, cpu: str, labels: dict[str, str] | None = None) -> Document:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -30,9 +30,9 @@ from berth.actors.scheduling.kube.meta import ObjectReference
 from berth.plugin import Pod
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.kubernetes.api.store import Store
+from tests.kit.documents import Document
 from tests.kit.logs import capture_logs
 
-Document = dict[str, Any]
 T = TypeVar("T")
 PODS = "/api/v1/namespaces/default/pods"
 NODE = {

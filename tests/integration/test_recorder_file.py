@@ -9,7 +9,6 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -18,10 +17,10 @@ from click.testing import CliRunner
 from berth.tools.views.commands.why import why
 from tests.kit.cluster import ClusterClient, cluster
 from tests.kit.daemon import node, pod
+from tests.kit.documents import Document
 from tests.kit.processes import Berth, berth
 
 pytestmark = pytest.mark.full("processes")
-Document = dict[str, Any]
 NODES = 120  # with long names: a pod that fits on none of them takes 8 kB
 MANY = 40  # such pods, which fill a file
 

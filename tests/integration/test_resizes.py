@@ -11,9 +11,9 @@ import pytest
 from berth.tools.cluster.kubelets.housekeeping import Setup
 from berth.tools.kubernetes.kubelet.pressure.kubelet_settings import DEFAULTS, Configuration
 from tests.kit.cluster import Cluster, toy_cluster
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
 
-Document = dict[str, Any]
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from random import Random
-from typing import Any
 
 import anyio
 import pytest
@@ -19,12 +18,10 @@ from berth.actors.telemetry.measures import Registry
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.cluster.apiserver.app import serve
 from tests.kit.cluster import cluster
-from tests.kit.documents import node, pod
+from tests.kit.documents import Document, node, pod
 from tests.kit.instruments import Reader
 from tests.kit.messages import no_room
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
-
-Document = dict[str, Any]
 
 
 def is_bound(pod: Document) -> bool:

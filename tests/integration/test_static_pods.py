@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -11,9 +10,9 @@ import pytest
 from berth.tools.cluster.kubelets.configuration_files import read_configurations
 from berth.tools.cluster.kubelets.housekeeping import Setup
 from tests.kit.cluster import toy_cluster
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
 
-Document = dict[str, Any]
 MANIFEST = """
 apiVersion: v1
 kind: Pod

@@ -14,9 +14,9 @@ from berth.tools.cluster.controllers.cluster_access import OverHttp
 from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
+from tests.kit.documents import Document
 from tests.kit.logs import capture_logs
 
-Document = dict[str, Any]
 REPLICA_SETS, PODS = BY_KIND["apps/v1", "ReplicaSet"], BY_KIND["v1", "Pod"]
 
 

@@ -12,10 +12,9 @@ import pytest
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.kinds import BY_KIND
 from berth.plugin import PersistentVolume, PersistentVolumeClaim
-from tests.kit.documents import thing
+from tests.kit.documents import Document, thing
 from tests.kit.virtual_cluster import VirtualCluster, node, pod, virtual_cluster
 
-Document = dict[str, Any]
 VOLUMES, CLAIMS = BY_KIND["v1", "PersistentVolume"], BY_KIND["v1", "PersistentVolumeClaim"]
 FIVE = {"VolumeBinding": {"bindTimeoutSeconds": 5}}
 SELECTED, CONTROLLED = "volume.kubernetes.io/selected-node", "pv.kubernetes.io/bound-by-controller"

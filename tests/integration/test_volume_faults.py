@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import anyio
 
@@ -15,9 +14,8 @@ from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cluster import cluster
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
-
-Document = dict[str, Any]
 
 
 class Faulty:

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import anyio
 import pytest
@@ -23,10 +22,10 @@ from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.cluster.kubelets.kubelets import run_kubelets
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.daemons import LEADS, LEASE, Daemons, daemons
+from tests.kit.documents import Document
 
 pytestmark = pytest.mark.full
 
-Document = dict[str, Any]
 ROUNDS = int(os.environ.get("BERTH_ROUNDS", "1"))
 CLAIMS, VOLUMES = "PersistentVolumeClaim", "PersistentVolume"
 HOST = "kubernetes.io/hostname"

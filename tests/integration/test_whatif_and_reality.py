@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import anyio
 import pytest
@@ -35,12 +34,11 @@ from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import configured
-from tests.kit.documents import thing
+from tests.kit.documents import Document, thing
 from tests.kit.embedded import run_virtually, running
 from tests.kit.examples import examples
 from tests.kit.virtual_loop import LoopClock
 
-Document = dict[str, Any]
 Placements = Counter[tuple[str, str]]
 Plan = list[tuple[str, Document | None]]
 SELDOM = ("remove", "delete", "priority", "configure")

@@ -17,11 +17,11 @@ from berth.tools.answers.whatif.answer_worker import answer
 from berth.tools.answers.whatif.question import Question
 from berth.tools.answers.whatif.tried_documents import Documents
 from tests.kit.daemon import daemon, node, pod
+from tests.kit.documents import Document
 from tests.kit.serving import open_to_all, url_of
 from tests.kit.whatif_workers import leave, workers
 
 pytestmark = pytest.mark.full("processes")
-Document = dict[str, Any]
 
 
 async def ask(session: aiohttp.ClientSession, url: str, *steps: Any) -> tuple[int, Document]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from tests.integration.test_hollow import rolled_out, template, workload
 from tests.kit.cluster import Cluster, toy_cluster
+from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
-
-Document = dict[str, Any]
 
 
 async def told(running: Cluster, kind: str) -> Counter[tuple[str, str, str]]:

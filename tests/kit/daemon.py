@@ -18,10 +18,8 @@ from berth.config.load import from_mapping
 from berth.config.options import Options
 from tests.kit import documents
 from tests.kit.clock import VirtualClock
-from tests.kit.documents import thing
+from tests.kit.documents import Document, thing
 from tests.kit.small_api import NOTHING, Hostile, SmallApi
-
-Document = dict[str, Any]
 
 
 class Daemon:

@@ -20,7 +20,8 @@ from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.kubernetes.api.store import Store
-from tests.kit.cluster import ClusterClient, Document, path_of
+from tests.kit.cluster import ClusterClient, path_of
+from tests.kit.documents import Document
 from tests.kit.processes import POLL_SECONDS, Berth, berth
 from tests.kit.proxy import Proxy, proxy
 

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from random import Random
-from typing import Any
 
 import anyio
 
@@ -26,10 +25,10 @@ from berth.tools.kubernetes.api.store import Store, StoreEvent
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit.documents import Document
 from tests.kit.embedded import run_virtually, running
 from tests.kit.virtual_loop import BEGAN, VirtualLoop
 
-Document = dict[str, Any]
 DEPLOYMENTS, NODES = BY_KIND["apps/v1", "Deployment"], BY_KIND["v1", "Node"]
 CALM = "memory=200Mi, cpu=100m"
 

@@ -7,14 +7,13 @@ from typing import Any
 
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.feature_gates import DEFAULTS
-from tests.kit.documents import thing
+from tests.kit.documents import Document, thing
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of
 
 DRIVER = "gpu.example.com"
 GPU = "example.com/gpu"  # an extended resource
 API = "resource.k8s.io/v1"
-Document = dict[str, Any]
 
 
 def device_class(name: str = "gpu", *expressions: str, **spec: Any) -> Document:

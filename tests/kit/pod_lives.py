@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 BRIEF_SECONDS = 2.5  # a kubelet may leave out a version that lasts for less
 
 

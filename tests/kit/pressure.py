@@ -21,8 +21,8 @@ from berth.tools.kubernetes.kubelet.pressure.node_pressure import NEVER, NodePre
 from berth.tools.kubernetes.kubelet.usage_models import NO_SCENARIO, Scenario
 from berth.tools.kubernetes.objects.structs import Node, Pod, read
 from berth.tools.kubernetes.objects.writes import Create
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 START = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 
 

@@ -4,14 +4,14 @@ ConfigMap with the authorities of clients.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from berth.actors.client.rest import ApiError
+from tests.kit.documents import Document
 
 T = TypeVar("T")
-Document = dict[str, Any]
 CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 
 

@@ -25,11 +25,11 @@ from berth.actors.scheduling.kube.kinds import PODS
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
 from tests.kit.clock import VirtualClock
+from tests.kit.documents import Document
 from tests.kit.rights import RIGHTS
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
-Document = dict[str, Any]
 Hostile = Mapping[str, Any]
 NOTHING: Hostile = {}
 

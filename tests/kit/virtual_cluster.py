@@ -41,12 +41,12 @@ from berth.tools.bench.pod_counts import PodTracker
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from tests.kit import documents
 from tests.kit.clock import VirtualClock
+from tests.kit.documents import Document
 from tests.kit.instruments import unread
 from tests.kit.rights import RIGHTS
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata)
-Document = dict[str, Any]
 PRIORITIES = (0, 5, 10)
 
 

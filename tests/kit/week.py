@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -37,13 +37,13 @@ from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from tests.kit.call_counts import calls_of
+from tests.kit.documents import Document
 from tests.kit.handle import NoApi
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOURS = 168
 LARGE = 40_000  # bytes of an annotation
-Document = dict[str, Any]
 
 
 class Cost(NamedTuple):

@@ -20,10 +20,9 @@ from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.evictions import PODS
 from tests.kit.changes import CONFIGURATION, fits_after, suggested
 from tests.kit.daemon import node, pod
-from tests.kit.documents import thing
+from tests.kit.documents import Document, thing
 from tests.kit.examples import examples
 
-Document = dict[str, Any]
 KINDS = {
     "selector",
     "affinity",

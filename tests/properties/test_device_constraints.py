@@ -8,16 +8,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.devices import DRIVER, claim, request
+from tests.kit.documents import Document
 from tests.kit.examples import examples
 from tests.unit.tools.answers.explain.test_device_words import at, in_words, on, selecting
 
-Document = dict[str, Any]
 Device = tuple[str, int | None]
 SENTENCE = re.compile(
     r"(match|distinct)Attribute \S+: no (?:(\d+) devices?|device) (that fits? ha\w+|with) "

@@ -23,8 +23,9 @@ from berth.actors.process.signals import DUMP
 from berth.actors.scheduling.kube.kinds import LOOKED_UP, NODES, PODS, WatchedKind
 from berth.config.options import Options
 from tests.kit.clock import VirtualClock
-from tests.kit.daemon import Daemon, Document, daemon, node, pod
+from tests.kit.daemon import Daemon, daemon, node, pod
 from tests.kit.devices import claim, device_class, request, resource_slice
+from tests.kit.documents import Document
 from tests.kit.examples import examples
 from tests.kit.logs import capture_logs
 from tests.kit.odd import broken, document

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from random import Random
-from typing import Any
 from unittest.mock import patch
 
 import msgspec
@@ -45,12 +44,11 @@ from berth.actors.scheduling.plugins.steps import NO_LIMIT
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from tests.kit import documents
-from tests.kit.documents import thing
+from tests.kit.documents import Document, thing
 from tests.kit.examples import examples
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of
 
-Document = dict[str, Any]
 PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 WEB = {"matchLabels": {"app": "web"}}

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from berth.tools.kubernetes.kubelet.containers import Backoffs, Exit, after_exits, progress
 from berth.tools.kubernetes.kubelet.stages.lives import Due, Lives
 from berth.tools.kubernetes.kubelet.stages.stage import API_VERSION, Stage, read, selecting
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 PHASES = ("Pending", "Running", "Failed")
 UIDS = ("a", "b", "c")
 LEAST, MOST = 2.0, 6.0

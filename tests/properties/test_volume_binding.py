@@ -30,8 +30,9 @@ from tests.integration.test_volume_binding import (
     user,
     volume,
 )
+from tests.kit.documents import Document
 from tests.kit.examples import examples
-from tests.kit.virtual_cluster import Document, Fault, VirtualCluster, node, virtual_cluster
+from tests.kit.virtual_cluster import Fault, VirtualCluster, node, virtual_cluster
 
 HOSTS = ("a", "b", "c")
 STEPS = 60

@@ -41,12 +41,12 @@ from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.tools.cluster.apiserver.app import serve
 from tests.kit.clock import VirtualClock
+from tests.kit.documents import Document
 from tests.kit.inbox import Inbox
 from tests.kit.instruments import unread
 from tests.kit.logs import capture_logs
 from tests.kit.queue import place_of, rejected
 
-Document = dict[str, Any]
 T = TypeVar("T")
 PODS = "/api/v1/namespaces/default/pods"
 HOLD = 7

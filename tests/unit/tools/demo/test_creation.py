@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from berth.tools.answers.manifests.manifests import Findings, Manifest, ManifestError
@@ -12,8 +10,8 @@ from berth.tools.demo.creation import create, needs_class, standard_class
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 NAMESPACES, NODES = BY_KIND["v1", "Namespace"], BY_KIND["v1", "Node"]
 CLASSES, PODS = BY_KIND["storage.k8s.io/v1", "StorageClass"], BY_KIND["v1", "Pod"]
 BARE: Document = {"spec": {"resources": {}}}

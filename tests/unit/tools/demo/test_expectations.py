@@ -8,9 +8,9 @@ import pytest
 
 from berth.tools.demo.expectations import Expectations, Wait
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit.documents import Document
 from tests.unit.tools.demo.test_placements import pod
 
-Document = dict[str, Any]
 CLASS = {
     "metadata": {"name": "late", "uid": "late"},
     "provisioner": "p",

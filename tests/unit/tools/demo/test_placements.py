@@ -9,8 +9,7 @@ import pytest
 from berth.tools.demo.placements import NodeUse, Placements
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit import documents
-
-Document = dict[str, Any]
+from tests.kit.documents import Document
 
 
 def pod(name: str, node: str = "", phase: str = "Pending", why: str = "", **spec: Any) -> Document:

@@ -22,8 +22,8 @@ from berth.actors.scheduling.model.many_terms import (
 )
 from berth.actors.scheduling.model.pod_template import PodTemplate
 from berth.actors.scheduling.model.term_lookup import MAX_WEIGHT
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 VALUE = st.sampled_from(["a", "b"])

@@ -10,7 +10,6 @@ from berth.actors.scheduling.plugins.node_resources_balanced_allocation import (
 from berth.plugin import CycleState, DeviceClass, Pod, PodInfo, ResourceSlice, Snapshot
 from tests.kit.devices import (
     GPU,
-    Document,
     allocated,
     cluster,
     device_class,
@@ -19,6 +18,7 @@ from tests.kit.devices import (
     pod,
     resource_slice,
 )
+from tests.kit.documents import Document
 
 ARGS = {"resources": [{"name": name} for name in ("cpu", "memory", GPU)]}
 GPUS = device_class("gpus", extendedResourceName=GPU)

@@ -31,7 +31,6 @@ from berth.plugin import (
 from berth.tools.answers.explain.plugin_handle import HeldObjects
 from tests.kit.devices import (
     GPU,
-    Document,
     allocated,
     cluster,
     device_class,
@@ -40,6 +39,7 @@ from tests.kit.devices import (
     pod,
     resource_slice,
 )
+from tests.kit.documents import Document
 from tests.kit.storage import answered, rejected
 
 T = TypeVar("T")

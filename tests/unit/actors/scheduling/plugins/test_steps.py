@@ -33,7 +33,6 @@ from berth.plugin import (
 )
 from tests.kit.devices import (
     DRIVER,
-    Document,
     claim,
     cluster,
     device_class,
@@ -44,6 +43,7 @@ from tests.kit.devices import (
     resource_slice,
     using,
 )
+from tests.kit.documents import Document
 from tests.kit.handle import NoApi
 
 # A selector that takes about 30,000 steps for each device.

@@ -14,13 +14,12 @@ import pytest
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND, KINDS
-from tests.kit.documents import pod
+from tests.kit.documents import Document, pod
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 NOT_OLDER = "resourceVersionMatch=NotOlderThan"
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
-Document = dict[str, Any]
 
 
 class Server:

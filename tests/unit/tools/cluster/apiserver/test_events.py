@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -15,8 +14,8 @@ import pytest
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.cluster.apiserver.journal import Journal
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 CORE = "/api/v1/namespaces/default/events"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 ABOUT = {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "web", "uid": "u"}

@@ -8,7 +8,6 @@ import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,11 +19,10 @@ from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.patch import MERGE
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.disk import Disk, failing_disk
-from tests.kit.documents import thing
+from tests.kit.documents import Document, thing
 
 MAPS = BY_KIND["v1", "ConfigMap"]
 NS = "default"
-Document = dict[str, Any]
 
 
 def config_map(name: str, **data: str) -> Document:

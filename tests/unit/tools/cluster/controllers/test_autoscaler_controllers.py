@@ -18,6 +18,7 @@ from berth.tools.kubernetes.objects.autoscalers import HorizontalPodAutoscaler
 from berth.tools.kubernetes.objects.structs import DaemonSet, Deployment, Node, Pod, read
 from berth.tools.kubernetes.objects.writes import Again, Create, Patch, Write
 from berth.tools.kubernetes.work_items import item_of
+from tests.kit.documents import Document
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KIND = BY_KIND["autoscaling/v2", "HorizontalPodAutoscaler"]
@@ -25,7 +26,6 @@ NO_CUSTOM = (
     "unable to fetch metrics from custom metrics API: "
     "no custom metrics API (custom.metrics.k8s.io) registered"
 )
-Document = dict[str, Any]
 
 
 def at(seconds: float) -> datetime:

@@ -18,9 +18,9 @@ from berth.tools.kubernetes.objects.structs import TYPES, read
 from berth.tools.kubernetes.objects.writes import Create, Patch, Write
 from berth.tools.kubernetes.storage.attachment import new_attachment
 from berth.tools.kubernetes.work_items import Item
+from tests.kit.documents import Document
 from tests.unit.tools.kubernetes.storage.objects import (
     NOW,
-    Document,
     claim,
     node,
     pod,

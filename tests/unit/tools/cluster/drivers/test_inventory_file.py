@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,8 +18,6 @@ from berth.tools.kubernetes.devices.inventory import (
     Pool,
     pools,
 )
-
-Document = dict[str, Any]
 
 
 def node(name: str, **labels: str) -> Node:

@@ -13,8 +13,8 @@ from berth.tools.cluster.negotiation.kinds import PodSchedulingContext, Resource
 from berth.tools.kubernetes.object_index import ObjectIndex
 from berth.tools.kubernetes.objects.structs import Node, Pod, read
 from berth.tools.kubernetes.objects.writes import Delete, Patch, Write
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 FINALIZER = "gpu.example.com/deletion-protection"
 GONE = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 

@@ -38,11 +38,11 @@ from berth.tools.demo.command import NEGOTIATION
 from tests.kit import structs
 from tests.kit.devices import claim as claim_of_v1
 from tests.kit.devices import node
+from tests.kit.documents import Document
 from tests.kit.handle import NoApi
 from tests.kit.hints import wakes
 from tests.kit.snapshots import snapshot_of
 
-Document = dict[str, Any]
 KINDS = (RESOURCE_CLAIMS, RESOURCE_CLASSES, POD_SCHEDULING_CONTEXTS)
 CLASS: Document = {"apiVersion": API_VERSION, "kind": "ResourceClass", "metadata": {"name": "gpu"}}
 NODES = [node(name, {"zone": name}) for name in "abc"]

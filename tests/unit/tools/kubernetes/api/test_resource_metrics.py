@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 import pytest
@@ -14,8 +13,8 @@ from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 GROUP = "/apis/metrics.k8s.io/v1beta1"
 SAMPLE = {"timestamp": "2026-01-01T00:00:15Z", "window": "15s"}
 

@@ -11,10 +11,10 @@ from berth.actors.scheduling.kube.devices import FINALIZER, ResourceClaim
 from berth.actors.scheduling.kube.meta import OwnerReference
 from berth.tools.kubernetes.devices.device_claims import POD_CLAIM
 from berth.tools.kubernetes.objects.structs import Pod, ResourceClaimTemplate, read
+from tests.kit.documents import Document
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = "2026-01-01T00:00:00Z"
-Document = dict[str, Any]
 ALLOCATION = {
     "devices": {"results": [{"request": "gpu", "driver": "d.com", "pool": "n1", "device": "gpu-0"}]}
 }

@@ -9,15 +9,8 @@ from berth.actors.scheduling.kube.devices import FINALIZER, ResourceClaim
 from berth.tools.kubernetes.devices.claim_release import ClaimRelease
 from berth.tools.kubernetes.objects.structs import Pod
 from berth.tools.kubernetes.objects.writes import Again, Delete, Patch, Write
-from tests.unit.tools.kubernetes.devices.objects import (
-    LATER,
-    NOW,
-    Document,
-    claim,
-    consumer,
-    owned,
-    pod,
-)
+from tests.kit.documents import Document
+from tests.unit.tools.kubernetes.devices.objects import LATER, NOW, claim, consumer, owned, pod
 
 
 def decide(

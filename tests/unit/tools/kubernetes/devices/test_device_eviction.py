@@ -18,11 +18,11 @@ from berth.tools.kubernetes.devices.device_claims import pool_of
 from berth.tools.kubernetes.devices.device_eviction import tolerated_seconds
 from berth.tools.kubernetes.objects.structs import Pod, read
 from berth.tools.kubernetes.objects.writes import Again, Create, Delete, Patch, Write
+from tests.kit.documents import Document
 from tests.unit.tools.kubernetes.devices.objects import (
     ALLOCATION,
     LATER,
     NOW,
-    Document,
     claim,
     from_template,
     named,

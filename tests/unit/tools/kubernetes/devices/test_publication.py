@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -12,8 +11,8 @@ from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.tools.kubernetes.devices.inventory import Pool
 from berth.tools.kubernetes.devices.publication import Publish, Withdraw, publication
 from berth.tools.kubernetes.objects.structs import Node, read
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 NODE = Node(metadata=ObjectMeta(name="n1", uid="uid-n1"))
 DRIVER = "d.com"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from berth.tools.kubernetes.kubelet.container_events import (
     EVENTS_A_SECOND,
     MOST_AT_ONCE,
@@ -11,8 +9,8 @@ from berth.tools.kubernetes.kubelet.container_events import (
     starts,
     stops,
 )
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 WAITING = {"waiting": {"reason": "CrashLoopBackOff"}}
 

@@ -17,8 +17,7 @@ from berth.tools.kubernetes.kubelet.containers import (
     stopped,
     waiting,
 )
-
-Document = dict[str, Any]
+from tests.kit.documents import Document
 
 
 def pod(*containers: Document, policy: str = "Always", **spec: Any) -> Document:

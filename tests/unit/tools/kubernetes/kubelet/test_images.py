@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from berth.tools.kubernetes.kubelet.images import Images, is_pulled
-
-Document = dict[str, Any]
+from tests.kit.documents import Document
 
 
 def pod(image: str = "x", **annotations: str) -> Document:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -11,9 +10,9 @@ from berth.tools.cluster.kubelets.metrics_server import KubeletMetrics
 from berth.tools.kubernetes.kubelet.usage_models import NO_SCENARIO
 from berth.tools.kubernetes.kubelet.usage_samples import sample_of
 from berth.tools.kubernetes.objects.structs import Pod, read
+from tests.kit.documents import Document
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-Document = dict[str, Any]
 NODE = {"metadata": {"name": "n", "creationTimestamp": "2026-01-01T00:00:00Z"}}
 
 

@@ -13,11 +13,11 @@ from berth.actors.scheduling.kube.storage import (
 from berth.tools.kubernetes.objects.documents import reference_to
 from berth.tools.kubernetes.objects.structs import Node, Pod, read
 from berth.tools.kubernetes.objects.writes import Create, Delete, Patch, Write
+from tests.kit.documents import Document
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = "2026-01-01T00:00:00Z"
 ZONE = "topology.kubernetes.io/zone"
-Document = dict[str, Any]
 
 
 def metadata_of(name: str, **metadata: Any) -> Document:

@@ -6,15 +6,8 @@ import pytest
 
 from berth.tools.kubernetes.objects.structs import Pod
 from berth.tools.kubernetes.storage import protection
-from tests.unit.tools.kubernetes.storage.objects import (
-    LATER,
-    Document,
-    claim,
-    owned_by,
-    patches,
-    pod,
-    volume,
-)
+from tests.kit.documents import Document
+from tests.unit.tools.kubernetes.storage.objects import LATER, claim, owned_by, patches, pod, volume
 
 ENDING: Document = {"deletionTimestamp": LATER, "finalizers": ["a/b", protection.CLAIM_FINALIZER]}
 REMOVED = [("PersistentVolumeClaim", "", {"metadata": {"finalizers": ["a/b"]}})]

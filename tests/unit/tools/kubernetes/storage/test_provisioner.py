@@ -25,11 +25,11 @@ from berth.tools.kubernetes.objects.writes import Again, Write
 from berth.tools.kubernetes.storage import capacity, provisioner
 from berth.tools.kubernetes.storage.capacity import PROVISIONED, quantity_of
 from berth.tools.kubernetes.storage.provisioner import PROVISION_SECONDS, Place, Provisioner
+from tests.kit.documents import Document
 from tests.unit.tools.kubernetes.storage.objects import (
     LATER,
     NOW,
     ZONE,
-    Document,
     claim,
     created,
     deleted,

@@ -26,10 +26,10 @@ from berth.tools.kubernetes.storage.volume_binder import (
     find_free,
     find_reserved,
 )
+from tests.kit.documents import Document
 from tests.unit.tools.kubernetes.storage.objects import (
     LATER,
     NOW,
-    Document,
     claim,
     patches,
     reference,

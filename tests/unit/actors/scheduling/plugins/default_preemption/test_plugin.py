@@ -19,7 +19,6 @@ from berth.config.versions import VERSIONS
 from berth.tools.answers.explain.decision import Decision, decide
 from tests.kit.devices import (
     DRIVER,
-    Document,
     claim,
     cluster,
     device_class,
@@ -29,6 +28,7 @@ from tests.kit.devices import (
     resource_slice,
     using,
 )
+from tests.kit.documents import Document
 from tests.kit.handle import NoApi
 
 

@@ -19,7 +19,8 @@ from berth.actors.scheduling.plugins.dynamic_resources.requests import (
     claim_requests,
 )
 from berth.actors.scheduling.plugins.steps import Steps
-from tests.kit.devices import Document, claim, device_class, node, request, resource_slice
+from tests.kit.devices import claim, device_class, node, request, resource_slice
+from tests.kit.documents import Document
 
 N = msgspec.convert(node("n", {"zone": "a"}), Node)
 

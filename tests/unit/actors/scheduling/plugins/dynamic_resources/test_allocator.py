@@ -18,16 +18,8 @@ from berth.actors.scheduling.plugins.dynamic_resources.requests import (
     claim_requests,
 )
 from berth.actors.scheduling.plugins.steps import Steps, TimedOutError
-from tests.kit.devices import (
-    DRIVER,
-    Document,
-    allocated,
-    claim,
-    device_class,
-    node,
-    request,
-    resource_slice,
-)
+from tests.kit.devices import DRIVER, allocated, claim, device_class, node, request, resource_slice
+from tests.kit.documents import Document
 
 CLASS = device_class()
 N = msgspec.convert(node("n", {"zone": "a"}), Node)

@@ -12,7 +12,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.devices import DRIVER, Document, claim, request
+from tests.kit.devices import DRIVER, claim, request
+from tests.kit.documents import Document
 from tests.kit.examples import examples
 from tests.unit.actors.scheduling.plugins.dynamic_resources.test_allocator import (
     counters,

@@ -16,7 +16,8 @@ from berth.actors.scheduling.plugins.dynamic_resources.extended import (
     resources_of,
 )
 from berth.plugin import DeviceClass, Pod, PodInfo
-from tests.kit.devices import GPU, Document, device_class
+from tests.kit.devices import GPU, device_class
+from tests.kit.documents import Document
 
 IMPLICIT = f"{DEVICE_CLASS_PREFIX}gpus"
 

@@ -12,7 +12,6 @@ from berth.plugin import ArgsError, CycleState, PodInfo
 from tests.kit.devices import (
     DRIVER,
     GPU,
-    Document,
     allocated,
     claim,
     cluster,
@@ -24,6 +23,7 @@ from tests.kit.devices import (
     resource_slice,
     using,
 )
+from tests.kit.documents import Document
 from tests.kit.storage import answered, as_pod, rejected
 
 NOT_ALLOCATED = "cannot allocate all claims"

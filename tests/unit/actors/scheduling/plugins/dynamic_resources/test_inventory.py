@@ -20,7 +20,6 @@ from berth.actors.scheduling.plugins.steps import Steps, TimedOutError
 from berth.plugin import CycleState, Pod, PodInfo, ResourceClaim, ResourceSlice
 from tests.kit.devices import (
     DRIVER,
-    Document,
     allocated,
     claim,
     cluster,
@@ -31,6 +30,7 @@ from tests.kit.devices import (
     resource_slice,
     using,
 )
+from tests.kit.documents import Document
 
 
 def kept() -> int:

@@ -37,7 +37,6 @@ from berth.plugin import (
 from tests.kit.devices import (
     DRIVER,
     GPU,
-    Document,
     allocated,
     claim,
     cluster,
@@ -49,6 +48,7 @@ from tests.kit.devices import (
     resource_slice,
     using,
 )
+from tests.kit.documents import Document
 
 CLASS = device_class()
 WAITS = Code.UNSCHEDULABLE_AND_UNRESOLVABLE

@@ -21,7 +21,8 @@ from berth.actors.scheduling.plugins.dynamic_resources.pod_claims import (
     prepared_by,
 )
 from berth.plugin import Code, DeviceClass, Pod, ResourceClaim
-from tests.kit.devices import Document, claim, request
+from tests.kit.devices import claim, request
+from tests.kit.documents import Document
 
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
 

@@ -16,7 +16,8 @@ from berth.actors.scheduling.plugins.dynamic_resources.pools import (
     unreadable_pools,
 )
 from berth.actors.scheduling.plugins.dynamic_resources.requests import AllocationError
-from tests.kit.devices import DRIVER, Document, node, resource_slice
+from tests.kit.devices import DRIVER, node, resource_slice
+from tests.kit.documents import Document
 
 N = msgspec.convert(node("n", {"zone": "a"}), Node)
 

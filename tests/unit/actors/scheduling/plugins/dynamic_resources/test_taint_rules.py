@@ -28,7 +28,6 @@ from berth.config.versions import VERSIONS
 from berth.plugin import Node, Pod, ResourceSlice
 from tests.kit.devices import (
     DRIVER,
-    Document,
     claim,
     cluster,
     device_class,
@@ -40,6 +39,7 @@ from tests.kit.devices import (
     resource_slice,
     using,
 )
+from tests.kit.documents import Document
 from tests.kit.hints import wakes
 from tests.kit.storage import answered, rejected
 

@@ -17,16 +17,8 @@ from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.cluster_objects import UnlistedError
 from berth.actors.scheduling.plugins.dynamic_resources.totals import DeviceTotals
 from berth.plugin import DeviceClass, ResourceClaim, ResourceSlice, Snapshot
-from tests.kit.devices import (
-    DRIVER,
-    GPU,
-    Document,
-    allocated,
-    cluster,
-    device_class,
-    node,
-    resource_slice,
-)
+from tests.kit.devices import DRIVER, GPU, allocated, cluster, device_class, node, resource_slice
+from tests.kit.documents import Document
 
 GPUS = device_class("gpus", extendedResourceName=GPU)
 LARGE = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("8Gi")) >= 0'

@@ -11,8 +11,8 @@ from berth.tools.kubernetes.api.access.rights import CLUSTER_ROLE_BINDINGS, CLUS
 from berth.tools.kubernetes.api.access.users import NODE_NAME, Requester
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 RBAC = "rbac.authorization.k8s.io"
 ROBOT = "system:serviceaccount:lab:robot"
 ON_NODE = Requester(ROBOT, extra={NODE_NAME: ["n1"]})

@@ -13,8 +13,8 @@ from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cases import documents
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 ANN = Requester("ann", groups=("dev", "system:authenticated"))
 PODS: Document = {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}
 METRICS: Document = {"nonResourceAttributes": {"verb": "get", "path": "/metrics"}}

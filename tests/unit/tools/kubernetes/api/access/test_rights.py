@@ -20,11 +20,11 @@ from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cases import documents
+from tests.kit.documents import Document
 
 GROUP = "rbac.authorization.k8s.io"
 ANN = Requester("ann", groups=("dev", "system:authenticated"))
 ROBOT = Requester("system:serviceaccount:default:robot", groups=("system:serviceaccounts",))
-Document = dict[str, Any]
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from berth.tools.kubernetes.api.access.users import ADMINISTRATOR, Requester
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PART = "authentication.kubernetes.io"
 

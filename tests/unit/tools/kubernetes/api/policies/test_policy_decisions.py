@@ -15,8 +15,8 @@ from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.caller import Caller
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 MAPS, PODS, NODES = (BY_KIND["v1", kind] for kind in ("ConfigMap", "Pod", "Node"))
 RULE: Document = {
     "apiGroups": [""],

@@ -9,8 +9,8 @@ import pytest
 from berth.tools.kubernetes.api.access.users import ADMINISTRATOR, Requester
 from berth.tools.kubernetes.api.policies.policy_writes import Write, matched_kind, values_of
 from berth.tools.kubernetes.api.types.resources import BY_KIND
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 PODS, NODES, NAMESPACES = (BY_KIND["v1", kind] for kind in ("Pod", "Node", "Namespace"))
 EVENTS, NEW_EVENTS = BY_KIND["v1", "Event"], BY_KIND["events.k8s.io/v1", "Event"]
 RULE: Document = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -12,8 +11,8 @@ from berth.tools.kubernetes.api.tables import table
 from berth.tools.kubernetes.api.types.defaults import defaulted
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from tests.kit.cases import documents
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 KIND = BY_KIND["autoscaling/v2", "HorizontalPodAutoscaler"]
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 SPEC: Document = {"scaleTargetRef": TARGET, "maxReplicas": 3}

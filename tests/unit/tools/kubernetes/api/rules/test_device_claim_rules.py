@@ -13,6 +13,7 @@ from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cases import documents
+from tests.kit.documents import Document
 
 CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 TEMPLATES = BY_KIND["resource.k8s.io/v1", "ResourceClaimTemplate"]
@@ -20,7 +21,6 @@ NAMESPACES = BY_KIND["v1", "Namespace"]
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 FINALIZER = "resource.kubernetes.io/delete-protection"
-Document = dict[str, Any]
 
 
 @pytest.fixture

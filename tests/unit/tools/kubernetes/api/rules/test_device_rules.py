@@ -14,11 +14,11 @@ from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes import admission_order
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cases import documents
+from tests.kit.documents import Document
 
 SLICES = BY_KIND["resource.k8s.io/v1", "ResourceSlice"]
 RULES = BY_KIND["resource.k8s.io/v1", "DeviceTaintRule"]
 MERGE = "application/merge-patch+json"
-Document = dict[str, Any]
 NODES = "`nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection`"
 ONE_OF_DEVICE = (
     "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when "

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from berth.tools.kubernetes.api.rules.validation import problems
 from berth.tools.kubernetes.api.types.defaults import defaulted
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from tests.kit.cases import documents
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 KIND = BY_KIND["v1", "LimitRange"]
 
 

@@ -13,6 +13,7 @@ from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.discovery import discovery
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.documents import Document
 
 API = "resource.k8s.io/v1alpha2"
 CLAIMS, CLASSES = BY_KIND[API, "ResourceClaim"], BY_KIND[API, "ResourceClass"]
@@ -20,7 +21,6 @@ CONTEXTS = BY_KIND[API, "PodSchedulingContext"]
 MERGE = "application/merge-patch+json"
 USER = {"resource": "pods", "name": "p", "uid": "1"}
 OTHER = {"resource": "pods", "name": "q", "uid": "2"}
-Document = dict[str, Any]
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.patch import STRATEGIC
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 MIRROR = "kubernetes.io/config.mirror"
 PODS, QUOTAS = BY_KIND["v1", "Pod"], BY_KIND["v1", "ResourceQuota"]
 LIMITS = BY_KIND["v1", "LimitRange"]

@@ -15,8 +15,8 @@ from berth.tools.kubernetes.api.tables import table
 from berth.tools.kubernetes.api.types.defaults import defaulted
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from tests.kit.cases import documents
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 VERSION = "admissionregistration.k8s.io/v1"
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 RULE: Document = {

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from berth.tools.kubernetes.api.rules.quota_rules import quota_warnings
 from berth.tools.kubernetes.api.rules.validation import problems, status_problems
 from tests.kit.cases import documents
-
-Document = dict[str, Any]
+from tests.kit.documents import Document
 
 
 def quota(spec: Document) -> Document:

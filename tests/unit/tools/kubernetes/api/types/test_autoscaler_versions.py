@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.autoscaler_versions import BEHAVIOR, METRICS, as_v1, as_v2
 from berth.tools.kubernetes.api.types.conversion import served_form
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.documents import Document
 
 V1 = BY_KIND["autoscaling/v1", "HorizontalPodAutoscaler"]
 V2 = BY_KIND["autoscaling/v2", "HorizontalPodAutoscaler"]
-Document = dict[str, Any]
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 
 

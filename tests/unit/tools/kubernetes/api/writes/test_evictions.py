@@ -17,10 +17,10 @@ from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.evictions import EVICTION, MOST_DISRUPTED, PODS
 from berth.tools.kubernetes.api.writes.patch import MERGE
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.documents import Document
 
 BUDGETS, NAMESPACES = BY_KIND["policy/v1", "PodDisruptionBudget"], BY_KIND["v1", "Namespace"]
 NS = "default"
-Document = dict[str, Any]
 READY = {"type": "Ready", "status": "True"}
 
 

@@ -12,10 +12,10 @@ from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.limit_ranges import LIMIT_RANGES
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cases import documents
+from tests.kit.documents import Document
 
 PODS, CLAIMS = BY_KIND["v1", "Pod"], BY_KIND["v1", "PersistentVolumeClaim"]
 NS = "default"
-Document = dict[str, Any]
 
 
 @pytest.fixture

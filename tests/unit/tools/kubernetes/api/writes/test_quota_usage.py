@@ -17,8 +17,8 @@ from berth.tools.kubernetes.api.writes.quota_usage import (
     usage,
 )
 from tests.kit.cases import documents
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 PODS, CLAIMS = BY_KIND["v1", "Pod"], BY_KIND["v1", "PersistentVolumeClaim"]
 DEVICES = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 

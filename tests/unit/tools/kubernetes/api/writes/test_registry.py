@@ -13,6 +13,7 @@ from berth.tools.kubernetes.api.types.api_documents import RefusedError, StoredO
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.documents import Document
 
 PODS, NODES, NAMESPACES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"], BY_KIND["v1", "Namespace"]
 MAPS, CLAIMS = BY_KIND["v1", "ConfigMap"], BY_KIND["v1", "PersistentVolumeClaim"]
@@ -23,7 +24,6 @@ DEPLOYMENTS = BY_KIND["apps/v1", "Deployment"]
 JOBS, EVENTS = BY_KIND["batch/v1", "Job"], BY_KIND["v1", "Event"]
 NS = "default"
 NOW = DeleteOptions(grace_period_seconds=0)
-Document = dict[str, Any]
 
 
 def pod(name: str = "p", **spec: Any) -> Document:

@@ -19,13 +19,13 @@ from berth.tools.kubernetes.api.writes import resource_quotas
 from berth.tools.kubernetes.api.writes.quota_usage import usage
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.api.writes.resource_quotas import DEVICE_CLASSES, EXTENDED_CLAIM, QUOTAS
+from tests.kit.documents import Document
 
 PODS, CLAIMS = BY_KIND["v1", "Pod"], BY_KIND["v1", "PersistentVolumeClaim"]
 SERVICES, MAPS = BY_KIND["v1", "Service"], BY_KIND["v1", "ConfigMap"]
 DEVICES = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 NS = "default"
 NOW = DeleteOptions(grace_period_seconds=0)
-Document = dict[str, Any]
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
@@ -15,10 +14,10 @@ from berth.tools.kubernetes.api.writes.template_generation import ANNOTATION
 from berth.tools.kubernetes.objects.structs import DaemonSet, Node, read
 from berth.tools.kubernetes.objects.writes import Create
 from berth.tools.kubernetes.workloads.daemon_set import reconcile
+from tests.kit.documents import Document
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SETS = BY_KIND["apps/v1", "DaemonSet"]
-Document = dict[str, Any]
 
 
 def daemon_set(**annotations: str) -> Document:

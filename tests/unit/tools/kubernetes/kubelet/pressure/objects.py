@@ -7,8 +7,8 @@ from typing import Any
 from berth.actors.scheduling.kube.quantity import value
 from berth.tools.kubernetes.kubelet.usage_models import ContainerUsage, PodUsage, VolumeUsage
 from berth.tools.kubernetes.objects.structs import Pod, read
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 LOW, NORMAL, HIGH = -1, 0, 1
 SYSTEM_CRITICAL, NODE_CRITICAL = 2_000_000_000, 2_000_001_000
 

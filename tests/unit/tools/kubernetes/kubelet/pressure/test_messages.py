@@ -15,8 +15,9 @@ from berth.tools.kubernetes.kubelet.pressure.thresholds import (
     Threshold,
 )
 from berth.tools.kubernetes.kubelet.usage_models import ContainerUsage, PodUsage
+from tests.kit.documents import Document
 
-from .objects import Document, container, pod, resources, uses
+from .objects import container, pod, resources, uses
 
 LOW_ON_MEMORY = "The node was low on resource: memory. "
 

@@ -15,8 +15,9 @@ from berth.tools.kubernetes.kubelet.pressure.oom import (
     score_adjust,
 )
 from berth.tools.kubernetes.kubelet.usage_models import ContainerUsage, PodUsage
+from tests.kit.documents import Document
 
-from .objects import NODE_CRITICAL, NORMAL, SYSTEM_CRITICAL, Document, container, pod, resources
+from .objects import NODE_CRITICAL, NORMAL, SYSTEM_CRITICAL, container, pod, resources
 
 GB = 10**9
 

@@ -13,8 +13,8 @@ from berth.tools.kubernetes.kubelet.resizing.resizes import NEVER, RETRY_SECONDS
 from berth.tools.kubernetes.kubelet.usage_models import PodUsage
 from berth.tools.kubernetes.objects.object_events import Reporter
 from berth.tools.kubernetes.objects.structs import Pod, read
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECONDS = NOW.timestamp()
 FULL = ("OutOfcpu", "Node didn't have enough resource: cpu", list[KubeletWrite]())

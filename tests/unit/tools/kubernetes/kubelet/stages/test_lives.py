@@ -8,8 +8,7 @@ from typing import Any
 
 from berth.tools.kubernetes.kubelet.stages.lives import Lives
 from berth.tools.kubernetes.kubelet.stages.stage import API_VERSION, Stage, read
-
-Document = dict[str, Any]
+from tests.kit.documents import Document
 
 
 def stage(name: str, phase: str, seconds: float | None = 0.0, **spec: Any) -> Stage:

@@ -19,8 +19,8 @@ from berth.tools.kubernetes.kubelet.stages.stage import (
     read,
     selecting,
 )
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 POD: Document = {
     "metadata": {"name": "a", "labels": {"app": "web"}, "annotations": {"n": "7", "wait": "90s"}},
     "status": {"phase": "Running", "restarts": 3, "done": False},
