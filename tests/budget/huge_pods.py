@@ -37,11 +37,9 @@ from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.kube.storage import PersistentVolumeClaim
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.decision import make_cache, make_node
 from tests.kit.documents import Document
-from tests.kit.handle import NoApi
+from tests.kit.profiles import profile_of
 
 SIZE, NODES, VICTIMS = 1_000_000, 5_000, 20
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -420,7 +418,7 @@ def measured(profile: Profile, spec: Document) -> list[float]:
 @click.option("--seed", default=1)
 @click.argument("only", nargs=-1)
 def main(seed: int, only: tuple[str, ...]) -> None:
-    profile = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+    profile = profile_of()
     click.echo(f"{'milliseconds':24}" + "".join(f"{step:>10}" for step in STEPS))
     for name, shape in shapes(seed).items():
         if not only or name in only:

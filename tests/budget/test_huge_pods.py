@@ -20,20 +20,18 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.events import ClusterEvent
 from berth.actors.scheduling.kube.core import Container, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.bench.decision import make_cache
 from tests.budget.huge_pods import events
 from tests.kit.calls import CallCounter
 from tests.kit.documents import Document
-from tests.kit.handle import NoApi
+from tests.kit.profiles import profile_of
 from tests.kit.snapshots import snapshot_of
 
 TERMS, FEW, MANY = 600, 20, 220
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+PROFILE = profile_of()
 
 
 def of_nodes(expressions: Callable[[int], list[Document]], *, preferred: bool) -> Document:

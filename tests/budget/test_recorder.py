@@ -17,14 +17,12 @@ from berth.actors.messages.queue import QueuedPod
 from berth.actors.scheduling.decision.outcome import Choice
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from berth.tools.bench.decision import make_cache, pending
 from tests.kit.clock import VirtualClock
+from tests.kit.profiles import profile_of
 from tests.kit.work import OpcodeCounter, Watched
 
-PROFILE = profiles_of(KubeSchedulerConfiguration(), ReadOnlyHandle())["default-scheduler"]
+PROFILE = profile_of()
 NODES, WARM, MEASURED = 300, 20, 40
 MOST_PERCENT = 8  # of a decision's instructions; the shortest decision has 2,300
 

@@ -31,13 +31,11 @@ from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.load import from_mapping
-from berth.config.types import API_VERSION, KIND
 from berth.tools.answers.explain.decision import Decision, decide
 from tests.kit import structs
 from tests.kit.examples import examples
-from tests.kit.handle import NoApi, Nowhere
+from tests.kit.handle import Nowhere
+from tests.kit.profiles import profile_of
 
 MOST = (1 << 63) - 1
 GPU, TOY = "example.com/gpu", "example.com/toy"
@@ -70,28 +68,15 @@ STRATEGIES: list[dict[str, Any]] = [
 ]
 
 
-def profile(strategy: dict[str, Any]) -> Profile:
+def scored_by(strategy: dict[str, Any]) -> Profile:
     resources = [{"name": name, "weight": weight} for name, weight in WEIGHTS.items()]
     balanced = [{"name": name} for name in (*WEIGHTS, TOY)]
-    document = {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "profiles": [
-            {
-                "pluginConfig": [
-                    {
-                        "name": "NodeResourcesFit",
-                        "args": {"scoringStrategy": {**strategy, "resources": resources}},
-                    },
-                    {"name": "NodeResourcesBalancedAllocation", "args": {"resources": balanced}},
-                ]
-            }
-        ],
-    }
-    return profiles_of(from_mapping(document), NoApi())["default-scheduler"]
+    fit = {"scoringStrategy": {**strategy, "resources": resources}}
+    balance = {"resources": balanced}
+    return profile_of(args={"NodeResourcesFit": fit, "NodeResourcesBalancedAllocation": balance})
 
 
-PROFILES = [profile(strategy) for strategy in STRATEGIES]
+PROFILES = [scored_by(strategy) for strategy in STRATEGIES]
 
 AMOUNT = st.sampled_from(AMOUNTS) | st.integers(0, 1 << 64).map(str)
 LIST = st.dictionaries(st.sampled_from(RESOURCES), AMOUNT)

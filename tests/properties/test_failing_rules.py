@@ -18,10 +18,7 @@ from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import NodeAdded, NodeUpdated
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.config.load import from_mapping
 from berth.plugin import (
     SUCCESS,
     Code,
@@ -43,8 +40,8 @@ from berth.plugin import (
     unschedulable,
 )
 from tests.kit.examples import examples
-from tests.kit.handle import NoApi
 from tests.kit.logs import capture_logs
+from tests.kit.profiles import profile_of
 
 BROKEN, SHUT = "broken", "shut"
 
@@ -129,20 +126,11 @@ KINDS: list[type[Plugin]] = [
 
 
 def profile_with(drawn: list[tuple[type[Plugin], DependsOn]]) -> Profile:
-    plugins = {
-        f"P{i}": type(f"P{i}", (kind,), {"name": f"P{i}", "depends_on": depends_on})
+    plugins: list[type[Plugin]] = [
+        type(f"P{i}", (kind,), {"name": f"P{i}", "depends_on": depends_on})
         for i, (kind, depends_on) in enumerate(drawn)
-    }
-    names = ["PrioritySort", *plugins, "DefaultBinder"]
-    enabled = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in names]}
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"plugins": {"multiPoint": enabled}}],
-    }
-    return build_profiles(from_mapping(document), {**IN_TREE, **plugins}, NoApi())[
-        "default-scheduler"
     ]
+    return profile_of("PrioritySort", *plugins, "DefaultBinder", disabled="*")
 
 
 def node(name: str, labels: list[str]) -> Node:

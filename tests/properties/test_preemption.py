@@ -41,15 +41,13 @@ from berth.actors.scheduling.plugins.default_preemption.victims import (
     dry_run,
 )
 from berth.actors.scheduling.plugins.steps import NO_LIMIT
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.types import KubeSchedulerConfiguration
 from tests.kit import documents
 from tests.kit.documents import Document, thing
 from tests.kit.examples import examples
-from tests.kit.handle import NoApi
+from tests.kit.profiles import profile_of
 from tests.kit.snapshots import snapshot_of
 
-PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+PROFILE = profile_of()
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 WEB = {"matchLabels": {"app": "web"}}
 NODES = ("n0", "n1", "n2", "n3")

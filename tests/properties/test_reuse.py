@@ -37,15 +37,10 @@ from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Ou
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.recall.recall import Recall
-from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.sampling import Sampling
 from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
 from berth.actors.scheduling.framework.questions import run_without_extenders
 from berth.actors.scheduling.model.vectors import Rows
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.load import from_mapping
-from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from berth.plugin import (
     SUCCESS,
     Code,
@@ -70,11 +65,9 @@ from berth.plugin import (
     default_normalize,
 )
 from tests.kit.examples import examples
-from tests.kit.handle import NoApi
+from tests.kit.profiles import profile_of
 
-PROFILE, FRESH = (
-    profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"] for _ in range(2)
-)
+PROFILE, FRESH = (profile_of() for _ in range(2))
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
@@ -567,11 +560,8 @@ POINTS = ["preFilter", "filter", "preScore", "score", "normalize"]
 
 
 def flaky_profile() -> Profile:
-    enabled = {"multiPoint": {"enabled": [{"name": name, "weight": 2} for name in FLAKY]}}
-    document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": enabled}]}
-    return build_profiles(from_mapping(document), {**IN_TREE, **FLAKY}, NoApi())[
-        "default-scheduler"
-    ]
+    weighed = {"score": {"enabled": [{"name": name, "weight": 2} for name in FLAKY]}}
+    return profile_of(*FLAKY.values(), points=weighed)
 
 
 class FailingHistory(ReuseHistory):

@@ -24,11 +24,9 @@ from berth.actors.scheduling.framework.status import error, unschedulable
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.load import from_mapping
-from tests.kit.handle import NoApi
+from tests.kit.profiles import profile_of
 
-PROFILE = profiles_of(from_mapping(None), NoApi())["default-scheduler"]
+PROFILE = profile_of()
 NAMES = ["n0", "n1", "n2", "n3"]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ATTEMPTS = range(4)  # A template is remembered from the second pod on.

@@ -15,10 +15,7 @@ import pytest
 
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Unfit
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.config.load import from_mapping
 from berth.plugin import (
     PODS_TO_ACTIVATE,
     SUCCESS,
@@ -61,8 +58,8 @@ from berth.plugin import (
     Verdicts,
     unschedulable,
 )
-from tests.kit.handle import NoApi
 from tests.kit.logs import capture_logs
+from tests.kit.profiles import APART, profile_of
 from tests.kit.snapshots import snapshot_of
 
 ANY = object()
@@ -219,21 +216,12 @@ def profile_with(
     kind: type[_Wrong], answer: object = None, depends_on: DependsOn = DependsOn.CLUSTER
 ) -> Profile:
     plugin = type("Answering", (kind,), {"answer": answer, "depends_on": depends_on})
-    # Each extension point runs alone here, and these two fail without their PreFilter.
-    disabled = [{"name": "VolumeBinding"}, {"name": "DynamicResources"}]
+    disabled = [*APART]
     if issubclass(kind, QueueSortPlugin):
-        disabled.append({"name": "PrioritySort"})
+        disabled.append("PrioritySort")
     if issubclass(kind, BindPlugin):
-        disabled.append({"name": "DefaultBinder"})
-    point: dict[str, Any] = {"multiPoint": {"enabled": [{"name": "Wrong"}], "disabled": disabled}}
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"plugins": point}],
-    }
-    return build_profiles(from_mapping(document), {**IN_TREE, "Wrong": plugin}, NoApi())[
-        "default-scheduler"
-    ]
+        disabled.append("DefaultBinder")
+    return profile_of(plugin, disabled=disabled)
 
 
 @pytest.fixture

@@ -14,10 +14,7 @@ import pytest
 
 from berth.actors.scheduling.decision.outcome import DecisionFailure, Outcome
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.config.load import from_mapping
 from berth.plugin import (
     Action,
     BindPlugin,
@@ -51,8 +48,8 @@ from berth.plugin import (
     Verdicts,
     unschedulable,
 )
-from tests.kit.handle import NoApi
 from tests.kit.logs import capture_logs
+from tests.kit.profiles import APART, at, profile_of
 from tests.kit.snapshots import snapshot_of
 
 RAISED: list[BaseException] = [OSError("disk full")]
@@ -175,22 +172,10 @@ class _Registers(_Hints):
 
 
 def profile_with(kind: type[_Broken], depends_on: DependsOn = DependsOn.CLUSTER) -> Profile:
-    # Each extension point runs alone here, and these two fail without their PreFilter.
-    disabled = [{"name": "VolumeBinding"}, {"name": "DynamicResources"}]
-    if issubclass(kind, QueueSortPlugin):
-        disabled.append({"name": "PrioritySort"})
-    point: dict[str, Any] = {"multiPoint": {"enabled": [{"name": "Broken"}], "disabled": disabled}}
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"plugins": {**point, "bind": {"disabled": [{"name": "DefaultBinder"}]}}}],
-    }
-    if not issubclass(kind, BindPlugin):
-        del document["profiles"][0]["plugins"]["bind"]  # type: ignore[index]
     plugin = type("Reading", (kind,), {"depends_on": depends_on})
-    return build_profiles(from_mapping(document), {**IN_TREE, "Broken": plugin}, NoApi())[
-        "default-scheduler"
-    ]
+    sort = ["PrioritySort"] if issubclass(kind, QueueSortPlugin) else []
+    binder = ["DefaultBinder"] if issubclass(kind, BindPlugin) else []
+    return profile_of(plugin, disabled=[*APART, *sort], points=at("bind", disabled=binder))
 
 
 def scheduled(profile: Profile, info: PodInfo) -> Outcome:

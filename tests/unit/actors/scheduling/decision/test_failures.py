@@ -18,11 +18,8 @@ import pytest
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.scheduling.decision.outcome import DecisionFailure, Unfit
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.kinds import decode
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.config.load import from_mapping
 from berth.plugin import (
     SKIP,
     BindPlugin,
@@ -53,7 +50,7 @@ from berth.plugin import (
     unschedulable,
 )
 from tests.kit.documents import thing
-from tests.kit.handle import NoApi
+from tests.kit.profiles import profile_of
 from tests.kit.snapshots import snapshot_of
 
 NODE = {
@@ -168,18 +165,8 @@ class _Bind(_Disk, BindPlugin):
 
 
 def profile_with(plugin: type[_Disk]) -> Profile:
-    names = ["PrioritySort", "Disk", "DefaultPreemption", "DefaultBinder"]
-    if issubclass(plugin, _Bind):
-        names.remove("DefaultBinder")
-    enabled = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in names]}
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"plugins": {"multiPoint": enabled}}],
-    }
-    return build_profiles(from_mapping(document), {**IN_TREE, "Disk": plugin}, NoApi())[
-        "default-scheduler"
-    ]
+    binder = () if issubclass(plugin, _Bind) else ("DefaultBinder",)
+    return profile_of("PrioritySort", plugin, "DefaultPreemption", *binder, disabled="*")
 
 
 async def told(plugin: type[_Disk], does: Callable[[], Any]) -> str:

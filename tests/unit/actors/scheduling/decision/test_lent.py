@@ -10,14 +10,10 @@ import msgspec
 import pytest
 
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure
-from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.kube.labels import Selector
 from berth.actors.scheduling.model.pod_counts import pods_selected
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.config.load import from_mapping
-from berth.config.types import API_VERSION, KIND
 from berth.plugin import (
     SUCCESS,
     CycleState,
@@ -42,8 +38,8 @@ from berth.plugin import (
     unschedulable,
 )
 from tests.kit.documents import thing
-from tests.kit.handle import NoApi
 from tests.kit.logs import capture_logs
+from tests.kit.profiles import profile_of
 from tests.kit.snapshots import snapshot_of
 
 Write = Callable[..., Any]
@@ -283,10 +279,7 @@ def accounts(snapshot: Snapshot) -> list[object]:
 def test_a_write_fails_the_attempt_and_nothing_else(
     point: Callable[[Write], type[Plugin]], write: Write
 ) -> None:
-    enabled = {"multiPoint": {"enabled": [{"name": "Writer"}]}}
-    document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": enabled}]}
-    registry = {**IN_TREE, "Writer": point(write)}
-    (profile,) = build_profiles(from_mapping(document), registry, NoApi()).values()
+    profile = profile_of(point(write))
     pod = decode(pod_of("p"))
     assert isinstance(pod, Pod)
     info = PodInfo(pod)

@@ -16,13 +16,11 @@ from berth.actors.scheduling.framework.questions import FilteredNodes
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
 from berth.actors.scheduling.model.vectors import Ints, Rows
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.types import KubeSchedulerConfiguration
-from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from berth.tools.bench.decision import make_cache, make_pod
 from tests.kit.calls import CallCounter
+from tests.kit.profiles import profile_of
 
-PROFILE = profiles_of(KubeSchedulerConfiguration(), ReadOnlyHandle())["default-scheduler"]
+PROFILE = profile_of()
 
 
 class Notes(DecisionObserver):

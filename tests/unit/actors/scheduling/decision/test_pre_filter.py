@@ -15,10 +15,7 @@ from hypothesis import strategies as st
 
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.config.load import from_mapping
 from berth.plugin import (
     SKIP,
     SUCCESS,
@@ -41,8 +38,8 @@ from berth.plugin import (
 )
 from berth.tools.answers.explain.decision import Decision, Failure, decide
 from tests.kit.examples import examples
-from tests.kit.handle import NoApi
 from tests.kit.logs import capture_logs
+from tests.kit.profiles import profile_of
 from tests.kit.snapshots import snapshot_of
 
 Answer = Status | PreFilterResult | None  # None raises
@@ -74,21 +71,11 @@ def only(*nodes: str) -> PreFilterResult:
 def profile_with(answers: Sequence[Answer], depends_on: Sequence[DependsOn] = ()) -> Profile:
     """Returns a profile with plugins A, B, ... with these answers, before those in-tree."""
     padded = [*depends_on, *[DependsOn.CLUSTER] * len(answers)]
-    plugins: dict[str, type[Plugin]] = {
-        name: type(name, (_Answering,), {"name": name, "answer": answer, "depends_on": read})
+    plugins: list[type[Plugin]] = [
+        type(name, (_Answering,), {"name": name, "answer": answer, "depends_on": read})
         for name, answer, read in zip(NAMES, answers, padded, strict=False)
-    }
-    enabled = [{"name": name} for name in plugins]
-    multi_point = {"enabled": [*enabled, {"name": "PrioritySort"}, {"name": "DefaultPreemption"},
-                               {"name": "DefaultBinder"}], "disabled": [{"name": "*"}]}  # fmt: skip
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"plugins": {"multiPoint": multi_point}}],
-    }
-    return build_profiles(from_mapping(document), {**IN_TREE, **plugins}, NoApi())[
-        "default-scheduler"
     ]
+    return profile_of(*plugins, "PrioritySort", "DefaultPreemption", "DefaultBinder", disabled="*")
 
 
 def cluster() -> Snapshot:

@@ -12,12 +12,9 @@ import pytest
 from berth.actors.scheduling.decision.outcome import Unfit
 from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.kinds import decode
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.scheduling.plugins.resource_args import NodeResourcesFitArgs
-from berth.config.load import from_mapping
 from berth.plugin import (
     SUCCESS,
     Action,
@@ -48,8 +45,8 @@ from berth.plugin import (
     read_args,
 )
 from tests.kit.documents import thing
-from tests.kit.handle import NoApi
 from tests.kit.logs import capture_logs
+from tests.kit.profiles import APART, profile_of
 from tests.kit.snapshots import snapshot_of
 
 NODE = {
@@ -129,18 +126,7 @@ class _Hints(_Wrong, NodeFilterPlugin):
 
 
 def profile_with(plugin: type[Plugin]) -> Profile:
-    # Each extension point runs alone here, and these two fail without their PreFilter.
-    disabled = [{"name": "VolumeBinding"}, {"name": "DynamicResources"}]
-    enabled = {"multiPoint": {"enabled": [{"name": plugin.name}], "disabled": disabled}}
-    configuration = from_mapping(
-        {
-            "apiVersion": "kubescheduler.config.k8s.io/v1",
-            "kind": "KubeSchedulerConfiguration",
-            "profiles": [{"plugins": enabled}],
-        }
-    )
-    registry = {**IN_TREE, plugin.name: plugin}
-    return build_profiles(configuration, registry, NoApi())["default-scheduler"]
+    return profile_of(plugin, disabled=APART)
 
 
 @pytest.fixture

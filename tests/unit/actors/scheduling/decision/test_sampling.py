@@ -14,13 +14,10 @@ from berth.actors.scheduling.decision.sampling import sample_size
 from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.load import from_mapping
-from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
-from tests.kit.handle import NoApi
+from tests.kit.profiles import at, configuration, profile_of
 from tests.kit.structs import pod_info as pod
 
-PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+PROFILE = profile_of()
 
 
 def cluster(nodes: int) -> CacheState:
@@ -100,7 +97,6 @@ def test_what_fits_nowhere_is_told_in_kubernetes_words() -> None:
     assert outcome.post_filtered.denominate
 
 
-BLIND = {"profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}]}}}]}
 ELSEWHERE = ({"name": "example.com/gpu"},)
 
 
@@ -117,12 +113,12 @@ ELSEWHERE = ({"name": "example.com/gpu"},)
 def test_who_could_choose_counts_even_if_the_pod_is_none_of_theirs(
     verbs: dict[str, str], feasible: int
 ) -> None:
-    document = {"apiVersion": API_VERSION, "kind": KIND, **BLIND}
     extender = {"urlPrefix": "http://localhost", "managedResources": ELSEWHERE, **verbs}
-    configuration = from_mapping({**document, "extenders": [extender]} if verbs else document)
-    profile = profiles_of(configuration, NoApi())["default-scheduler"]
-    scheduler = Scheduler(Random(1), extenders=configuration.extenders)
-    outcome = scheduler.schedule(profile, pod(), cluster(300).snapshot())
+    extenders = configuration(extenders=[extender] if verbs else []).extenders
+    blind = profile_of(points=at("score", disabled="*"))
+    outcome = Scheduler(Random(1), extenders=extenders).schedule(
+        blind, pod(), cluster(300).snapshot()
+    )
     assert isinstance(outcome, Choice)
     assert outcome.feasible == feasible
 

@@ -12,12 +12,9 @@ import pytest
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.load import from_mapping
-from berth.config.types import API_VERSION, KIND
 from berth.tools.answers.explain.decision import Decision, Failure, decide
 from tests.kit.documents import thing
-from tests.kit.handle import NoApi
+from tests.kit.profiles import profile_of
 from tests.kit.snapshots import snapshot_of
 
 NODES: list[dict[str, Any]] = [
@@ -50,8 +47,7 @@ def profile(**plugins: Any) -> Profile:
         else {"disabled": [{"name": "*"}], "enabled": [{"name": plugin}]}
         for point, plugin in plugins.items()
     }
-    document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": points}]}
-    return profiles_of(from_mapping(document), NoApi())["default-scheduler"]
+    return profile_of(points=points)
 
 
 def decided(used: Profile, **spec: Any) -> Decision | Failure:

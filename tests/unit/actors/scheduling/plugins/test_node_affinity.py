@@ -13,11 +13,8 @@ from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.load import from_mapping
-from berth.config.types import API_VERSION, KIND
-from tests.kit.documents import thing
-from tests.kit.handle import NoApi
+from tests.kit.documents import node
+from tests.kit.profiles import profile_of
 from tests.kit.snapshots import snapshot_of
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -30,10 +27,8 @@ def term(*values: str, operator: str = "In", weight: int = 1) -> dict[str, Any]:
 
 
 def profile(added: list[dict[str, Any]] | None = None, **plugins: Any) -> Profile:
-    arguments = {"name": "NodeAffinity", "args": {"addedAffinity": {PREFERRED: added or []}}}
-    configured = {"plugins": plugins, "pluginConfig": [arguments]}
-    document = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [configured]}
-    return profiles_of(from_mapping(document), NoApi())["default-scheduler"]
+    args = {"NodeAffinity": {"addedAffinity": {PREFERRED: added or []}}}
+    return profile_of(points=plugins, args=args)
 
 
 class Cluster:
@@ -42,15 +37,7 @@ class Cluster:
     def __init__(self, profile: Profile, zones: str = "ab") -> None:
         self.profile = profile
         self.scheduler = Scheduler(Random(1))
-        nodes: list[dict[str, Any]] = [
-            thing(
-                "Node",
-                zone,
-                labels={"zone": zone},
-                status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": 9}},
-            )
-            for zone in zones
-        ]
+        nodes = [node(zone, pods=9, labels={"zone": zone}) for zone in zones]
         self.snapshot = snapshot_of(nodes, {"default-scheduler"})
 
     def decide(self, *terms: dict[str, Any], required: dict[str, Any] | None = None) -> str:

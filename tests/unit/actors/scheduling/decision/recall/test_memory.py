@@ -12,12 +12,7 @@ from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import NodeAdded, NodeUpdated
 from berth.actors.scheduling.decision.outcome import Choice
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.load import from_mapping
-from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import (
     CycleState,
     DependsOn,
@@ -34,9 +29,9 @@ from berth.plugin import (
     Snapshot,
 )
 from tests.kit import structs
-from tests.kit.handle import NoApi
+from tests.kit.profiles import profile_of
 
-PROFILE = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+PROFILE = profile_of()
 NAMES = ["n0", "n1", "n2"]
 
 
@@ -107,16 +102,7 @@ class Counting(FilterPlugin):
 
 
 def profile_with(plugin: type[Plugin]) -> Profile:
-    names = ["PrioritySort", plugin.name, "DefaultBinder"]
-    enabled = {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in names]}
-    document = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [{"plugins": {"multiPoint": enabled}}],
-    }
-    return build_profiles(from_mapping(document), {**IN_TREE, plugin.name: plugin}, NoApi())[
-        "default-scheduler"
-    ]
+    return profile_of("PrioritySort", plugin, "DefaultBinder", disabled="*")
 
 
 def test_a_pre_filter_that_looks_at_nodes_is_asked_again_when_one_changes() -> None:

@@ -20,7 +20,6 @@ from berth.actors.messages.cache import (
 )
 from berth.actors.scheduling.decision.outcome import Unfit
 from berth.actors.scheduling.decision.profile import Profile
-from berth.actors.scheduling.decision.registry import build_profiles
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.kube.core import Container, Node, Pod, Volume
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
@@ -34,11 +33,7 @@ from berth.actors.scheduling.plugins import steps
 from berth.actors.scheduling.plugins.default_preemption import budgets, dry_runs, plugin, victims
 from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
 from berth.actors.scheduling.plugins.default_preemption.victims import Outcome, dry_run
-from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.scheduling.plugins.steps import Steps
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.load import from_mapping
-from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from berth.plugin import (
     Code,
     CycleState,
@@ -51,6 +46,7 @@ from berth.plugin import (
 from berth.plugin import Steps as DecisionSteps
 from tests.kit import structs
 from tests.kit.handle import NoApi
+from tests.kit.profiles import profile_of
 
 
 def pod(name: str, node: str = "", priority: int = 0, started: int | None = None) -> Pod:
@@ -91,14 +87,14 @@ class Cluster:
 
 @pytest.fixture
 def cluster() -> Cluster:
-    return Cluster(profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"])
+    return Cluster(profile_of())
 
 
 def test_other_pods_have_their_turn_while_many_budgets_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     handle = NoApi()
-    cluster = Cluster(profiles_of(KubeSchedulerConfiguration(), handle)["default-scheduler"])
+    cluster = Cluster(profile_of(handle=handle))
     monkeypatch.setattr(plugin, "MOST_STEPS", 10 * steps.STEPS_PER_SECOND)
     monkeypatch.setattr(budgets, "REQUIREMENT", steps.STEPS_PER_SECOND // 100)
     monkeypatch.setattr(budgets, "SLICE", 1)
@@ -234,10 +230,7 @@ class Banned(FilterPlugin):
 
 
 def test_an_object_that_a_filter_looks_up_counts_from_the_next_pod_on() -> None:
-    document = {"profiles": [{"plugins": {"filter": {"enabled": [{"name": "Banned"}]}}}]}
-    configuration = from_mapping({"apiVersion": API_VERSION, "kind": KIND, **document})
-    profiles = build_profiles(configuration, {**IN_TREE, "Banned": Banned}, NoApi())
-    cluster = Cluster(profiles["default-scheduler"])
+    cluster = Cluster(profile_of(Banned))
     cluster.cache.handle(
         ObjectPut(msgspec.convert({"metadata": {"name": "late"}, "provisioner": "x"}, StorageClass))
     )
@@ -293,7 +286,7 @@ def test_a_search_among_large_victims_ends_once_it_has_a_candidate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1000)
-    numbers, profile = counted(monkeypatch), default_profile()
+    numbers, profile = counted(monkeypatch), profile_of()
     outcome = schedule(crowded(248), LARGE, Scheduler(Random(1)), profile)
     assert outcome.nomination is not None
     assert sum(numbers) == 5
@@ -307,7 +300,7 @@ def test_a_search_for_a_small_pod_never_ends_early(
 ) -> None:
     monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1)
     monkeypatch.setattr(victims, "MOST_ON_NODE", 1)
-    numbers, profile = counted(monkeypatch), default_profile()
+    numbers, profile = counted(monkeypatch), profile_of()
     outcome = schedule(crowded(248), preemptor, Scheduler(Random(1)), profile)
     assert outcome.nomination is not None
     assert sum(numbers) == 40
@@ -315,7 +308,7 @@ def test_a_search_for_a_small_pod_never_ends_early(
 
 def test_a_search_among_small_victims_never_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1)
-    numbers, profile = counted(monkeypatch), default_profile()
+    numbers, profile = counted(monkeypatch), profile_of()
     outcome = schedule(crowded(10), LARGE, Scheduler(Random(1)), profile)
     assert outcome.nomination is not None
     assert sum(numbers) == 40
@@ -326,7 +319,7 @@ def test_a_search_in_vain_among_large_victims_goes_on_in_the_next_attempt(
 ) -> None:
     monkeypatch.setattr(dry_runs, "ENOUGH_WORK", 1000)
     monkeypatch.setattr(dry_runs, "MOST_WORK", 3000)
-    numbers, profile, scheduler = counted(monkeypatch), default_profile(), Scheduler(Random(1))
+    numbers, profile, scheduler = counted(monkeypatch), profile_of(), Scheduler(Random(1))
     cache, pending = crowded(248), LARGE
     for i in range(40):
         cache.handle(AssignedPodAdded(pod(f"important{i}", f"n{i}", priority=10)))
@@ -337,7 +330,7 @@ def test_a_search_in_vain_among_large_victims_goes_on_in_the_next_attempt(
 
 def test_a_node_with_too_large_victims_is_no_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(victims, "MOST_ON_NODE", 100)
-    outcome = schedule(crowded(248), LARGE, Scheduler(Random(1)), default_profile())
+    outcome = schedule(crowded(248), LARGE, Scheduler(Random(1)), profile_of())
     assert outcome.nomination is None
     assert "40 The pods of lower priority are too large for preemption" in outcome.message
 
@@ -355,7 +348,7 @@ def test_a_search_without_steps_goes_on_in_the_next_attempt(
 ) -> None:
     monkeypatch.setattr(plugin, "FREE", 0)
     monkeypatch.setattr(steps, "MOST_SAVED", 1)
-    numbers, profile, scheduler = counted(monkeypatch), default_profile(), Scheduler(Random(1))
+    numbers, profile, scheduler = counted(monkeypatch), profile_of(), Scheduler(Random(1))
     cache, pending = in_vain(), pod("p", priority=9)
     attempts = 1
     while not schedule(cache, pending, scheduler, profile).rejected_by:
@@ -368,7 +361,7 @@ def test_a_namespace_pays_for_the_searches_of_its_pods(monkeypatch: pytest.Monke
     monkeypatch.setattr(plugin, "FREE", 0)
     monkeypatch.setattr(steps, "MOST_SAVED", 2000)
     numbers, api, scheduler = counted(monkeypatch), NoApi(), Scheduler(Random(1))
-    profile = profiles_of(KubeSchedulerConfiguration(), api)["default-scheduler"]
+    profile = profile_of(handle=api)
     cache = in_vain()
 
     def dry_run_for(namespace: str, app: str) -> int:
@@ -392,7 +385,7 @@ def test_hundreds_of_pods_that_search_in_vain_take_a_millisecond_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(steps, "MOST_SAVED", 1)
-    numbers, profile, scheduler = counted(monkeypatch), default_profile(), Scheduler(Random(1))
+    numbers, profile, scheduler = counted(monkeypatch), profile_of(), Scheduler(Random(1))
     cache = in_vain(400)
     for priority in (9, 8):
         numbers.clear()
@@ -412,9 +405,6 @@ class Crowded(FilterPlugin):
 
 
 def test_a_plugin_sees_all_values_of_large_victims() -> None:
-    document = {"profiles": [{"plugins": {"filter": {"enabled": [{"name": "Crowded"}]}}}]}
-    configuration = from_mapping({"apiVersion": API_VERSION, "kind": KIND, **document})
-    profiles = build_profiles(configuration, {**IN_TREE, "Crowded": Crowded}, NoApi())
     cache = crowded(0)
     for i in range(40):
         cache.handle(AssignedPodDeleted(pod(f"on-n{i}", f"n{i}")))
@@ -427,15 +417,9 @@ def test_a_plugin_sees_all_values_of_large_victims() -> None:
         if i != 7:
             keeper = with_ports(pod(f"keeper{i}", f"n{i}", priority=10), 1, 0)
             cache.handle(AssignedPodAdded(keeper))
-    outcome = schedule(
-        cache, pod("p", priority=9), Scheduler(Random(1)), profiles["default-scheduler"]
-    )
+    outcome = schedule(cache, pod("p", priority=9), Scheduler(Random(1)), profile_of(Crowded))
     assert outcome.nomination is not None
     assert outcome.nomination.node == "n7"
-
-
-def default_profile() -> Profile:
-    return profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
 
 
 @pytest.mark.parametrize("priority", [9, 0], ids=["preempts", "finds no victim"])

@@ -22,11 +22,9 @@ from berth.actors.scheduling.plugins import steps as counted
 from berth.actors.scheduling.plugins.default_preemption import dry_runs
 from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
 from berth.actors.scheduling.plugins.default_preemption.victims import Outcome, dry_run
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import FailedAttempt, Steps
 from tests.kit import structs
-from tests.kit.handle import NoApi
+from tests.kit.profiles import profile_of
 
 NODES = 40
 
@@ -44,7 +42,7 @@ class Cluster:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cache, self.scheduler = CacheState(), Scheduler(Random(1))
-        self.profile = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+        self.profile = profile_of()
         self.dry_run: list[str] = []  # the nodes
         for number in range(NODES):
             metadata = {"name": f"n{number}", "labels": {"zone": "z"}}

@@ -12,9 +12,7 @@ import pytest
 
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.actors.wiring.profiles import profiles_of
 from berth.config.feature_gates import defaults_of
-from berth.config.types import KubeSchedulerConfiguration
 from berth.config.versions import VERSIONS
 from berth.tools.answers.explain.decision import Decision, decide
 from tests.kit.devices import (
@@ -30,6 +28,7 @@ from tests.kit.devices import (
 )
 from tests.kit.documents import Document
 from tests.kit.handle import NoApi
+from tests.kit.profiles import profile_of
 
 
 def preempting(attributes: dict[str, Document]) -> tuple[Decision, int]:
@@ -46,7 +45,7 @@ def preempting(attributes: dict[str, Document]) -> tuple[Decision, int]:
         objects += [pod({"cpu": 1}, f"on-{name}", name)]
     document = using(pod({"cpu": 1}), "c")
     document["spec"]["priority"] = 9
-    profile = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
+    profile = profile_of()
     info = PodInfo(msgspec.convert(document, Pod))
     decision = decide(profile, info, cluster(*objects))
     assert isinstance(decision, Decision)
@@ -109,7 +108,7 @@ def without_room(
     objects = [{**node(name), "status": {"allocatable": room}} for name, room in nodes.items()]
     objects += [placed(f"p{i}", *where) for i, where in enumerate(pods)]
     handle = NoApi(defaults_of(VERSIONS[minor]))
-    profile = profiles_of(KubeSchedulerConfiguration(), handle)["default-scheduler"]
+    profile = profile_of(handle=handle)
     document = placed("p", "", priority, requests)
     decision = decide(profile, PodInfo(msgspec.convert(document, Pod)), cluster(*objects))
     assert isinstance(decision, Decision)

@@ -15,9 +15,6 @@ from berth.actors.scheduling.kube.devices import InFlightAllocation
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.plugins.dynamic_resources.plugin import DynamicResources
-from berth.actors.wiring.profiles import profiles_of
-from berth.config.load import from_mapping
-from berth.config.types import API_VERSION, KIND
 from berth.plugin import (
     SKIP,
     ArgsError,
@@ -49,6 +46,7 @@ from tests.kit.devices import (
     using,
 )
 from tests.kit.documents import Document
+from tests.kit.profiles import at, profile_of
 
 CLASS = device_class()
 WAITS = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -245,9 +243,8 @@ def decided(document: Document, *objects: Document, disabled: str = "") -> Outco
     """
     snapshot, made = cluster(*objects), handle()
     made.objects = cast("Any", snapshot.objects)
-    plugins = {disabled: {"disabled": [{"name": "DynamicResources"}]}} if disabled else {}
-    document_of = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": plugins}]}
-    (profile,) = profiles_of(from_mapping(document_of), made).values()
+    points = at(disabled, disabled=["DynamicResources"]) if disabled else {}
+    profile = profile_of(points=points, handle=made)
     info = PodInfo(msgspec.convert(document, Pod))
     scheduler = Scheduler(Random(0))
     outcome, *later = [scheduler.schedule(profile, info, snapshot) for _ in range(3)]
