@@ -14,6 +14,7 @@ from berth.tools.cluster.drivers.device_driver import run_driver
 from berth.tools.cluster.drivers.inventory_file import read_objects
 from berth.tools.demo.command import DEVICES
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
@@ -41,15 +42,10 @@ def about_pods(events: list[Document]) -> list[Document]:
 
 def pod(name: str, on: str = "node-1", *, seconds: int = 0, **claim: str) -> Document:
     annotations = {"berth.dev/run-seconds": str(seconds)} if seconds else {}
-    return {
-        "metadata": {"name": name, "annotations": annotations},
-        "spec": {
-            "nodeName": on,
-            "restartPolicy": "Never",
-            "containers": [{"name": "c", "image": "i"}],
-            "resourceClaims": [{"name": "gpu", **claim}],
-        },
-    }
+    claims = [{"name": "gpu", **claim}]
+    return documents.pod(
+        name, node=on, annotations=annotations, restartPolicy="Never", resourceClaims=claims
+    )
 
 
 @asynccontextmanager
@@ -60,12 +56,6 @@ async def laboratory() -> AsyncIterator[Cluster]:
         for document, _ in read_objects(DEVICES):
             await running.create(document["kind"], document)
         yield running
-
-
-def unbound(name: str, *, seconds: int = 0, **claim: str) -> Document:
-    document = pod(name, "", seconds=seconds, **claim)
-    del document["spec"]["nodeName"]
-    return document
 
 
 def in_phases(**numbers: int) -> Callable[[list[Document]], bool]:
@@ -226,7 +216,7 @@ async def test_eight_pods_share_one_claim() -> None:
     async with laboratory() as running:
         await running.create("ResourceClaim", CLAIM)
         for number in range(8):
-            await running.create("Pod", unbound(f"p{number}", resourceClaimName="shared"))
+            await running.create("Pod", pod(f"p{number}", "", resourceClaimName="shared"))
         pods = await running.until_all("Pod", in_phases(Running=8))
         await anyio.sleep(5)
         reasons = {event["reason"] for event in await running.all("Event")}
@@ -244,7 +234,7 @@ async def test_pods_wait_for_devices_until_others_end() -> None:
     async with laboratory() as running:
         await running.create("ResourceClaimTemplate", TEMPLATE)
         for number in range(20):
-            user = unbound(f"p{number}", seconds=60, resourceClaimTemplateName="one")
+            user = pod(f"p{number}", "", seconds=60, resourceClaimTemplateName="one")
             await running.create("Pod", user)
         pods = await running.until_all("Pod", in_phases(Running=16, Pending=4))
         await anyio.sleep(30)
@@ -272,7 +262,7 @@ async def test_a_request_falls_back_and_a_tainted_device_is_replaced() -> None:
         template = accelerator("fpga.example.com", "gpu.example.com")
         await running.create("ResourceClaimTemplate", template)
         for number in range(3):
-            user = unbound(f"p{number}", resourceClaimTemplateName="any")
+            user = pod(f"p{number}", "", resourceClaimTemplateName="any")
             await running.create("Pod", user)
         await running.until_all("Pod", in_phases(Running=3))
         claims = await running.all("ResourceClaim")
@@ -294,7 +284,7 @@ async def test_a_request_falls_back_and_a_tainted_device_is_replaced() -> None:
         pods = await running.until_all("Pod", lambda pods: len(pods) == 2)
         assert hit not in {each["metadata"]["name"] for each in pods}
         await running.until_all("ResourceClaim", lambda claims: len(claims) == 2)
-        await running.create("Pod", unbound("next", resourceClaimTemplateName="any"))
+        await running.create("Pod", pod("next", "", resourceClaimTemplateName="any"))
         await running.until_all("Pod", in_phases(Running=3))
         names = sorted(result["request"] for result in results(await running.all("ResourceClaim")))
         assert names == ["any/fpga", "any/gpu", "any/gpu"]
@@ -310,7 +300,7 @@ async def test_parts_of_a_device_are_allocated_until_their_counters_are_used_up(
         request["firstAvailable"][0]["selectors"] = [{"cel": {"expression": memory}}]
         await running.create("ResourceClaimTemplate", template)
         for number in range(7):
-            await running.create("Pod", unbound(f"p{number}", resourceClaimTemplateName="any"))
+            await running.create("Pod", pod(f"p{number}", "", resourceClaimTemplateName="any"))
         await running.until_all("Pod", in_phases(Running=6, Pending=1))
         await anyio.sleep(30)
         assert in_phases(Running=6, Pending=1)(await running.all("Pod"))

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit import documents
 from tests.kit.cluster import path_of
 from tests.kit.documents import Document, thing
 from tests.kit.kubectl import Daemon, Kubectl, until
@@ -70,12 +71,9 @@ def create(kubectl: Kubectl, *documents: Document) -> None:
 
 def pod(name: str, node: str = "", metadata: Document | None = None, **spec: Any) -> Document:
     placed = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": name}, **(metadata or {})},
-        "spec": {**SPEC, **placed, **spec},
-    }
+    return documents.pod(
+        name, labels={"app": name}, metadata=metadata, **{**SPEC, **placed, **spec}
+    )
 
 
 def workload(kind: str, name: str, *, seconds: int = 0, **spec: Any) -> Document:

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from berth.config.types import API_VERSION, KIND
 from berth.tools.views.commands.explain import explain
+from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster, configured
 from tests.kit.documents import Document
 from tests.kit.extender import (
@@ -76,9 +77,8 @@ def node(name: str) -> Document:
 
 
 def pod(name: str, **requests: str) -> Document:
-    resources = {name.replace("_", "."): amount for name, amount in requests.items()}
-    container = {"name": "c", "image": "nginx", "resources": {"requests": resources}}
-    return {"metadata": {"name": name}, "spec": {"containers": [container]}}
+    named = {name.replace("_", "."): amount for name, amount in requests.items()}
+    return documents.pod(name, requests=named)
 
 
 def gpu_pod(name: str) -> Document:
@@ -140,7 +140,7 @@ async def test_filter_by_names() -> None:
         assert await running.node_of("p") == await running.node_of("q") == "b"
         first = extender.bodies("filter")[0]
         assert first["Pod"]["metadata"]["name"] == "p"
-        assert first["Pod"]["spec"]["containers"][0]["image"] == "nginx"
+        assert first["Pod"]["spec"]["containers"][0]["image"] == "i"
         assert first["Nodes"] is None
         assert sorted(first["NodeNames"]) == ["a", "b"]
 

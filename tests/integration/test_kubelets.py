@@ -15,6 +15,7 @@ from berth.tools.cluster.controllers.cluster_access import OverHttp
 from berth.tools.cluster.kubelets.kubelets import run_kubelets
 from berth.tools.cluster.kubelets.stage_files import read_stages
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.documents import Document
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
@@ -24,14 +25,7 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1"
 
 
 def pod(name: str, node: str = "node-1", **annotations: str) -> Document:
-    return {
-        "metadata": {"name": name, "annotations": annotations},
-        "spec": {
-            "nodeName": node,
-            "restartPolicy": "Never",
-            "containers": [{"name": "c", "image": "x"}],
-        },
-    }
+    return documents.pod(name, node=node, annotations=annotations, restartPolicy="Never")
 
 
 def in_phase(phase: str) -> Any:

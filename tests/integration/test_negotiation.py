@@ -20,6 +20,7 @@ from berth.tools.cluster.drivers.negotiation_driver import run_negotiating_drive
 from berth.tools.demo.command import NEGOTIATION
 from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit import documents
 from tests.kit.cluster import UNLIMITED, Cluster, cluster
 from tests.kit.devices import claim as claim_of_v1
 from tests.kit.devices import device_class, request, resource_slice
@@ -69,15 +70,9 @@ def claim(name: str, **spec: str) -> Document:
 
 def pod(name: str, *claims: str, seconds: int = 0, **spec: Any) -> Document:
     annotations = {"berth.dev/run-seconds": str(seconds)} if seconds else {}
-    return {
-        "metadata": {"name": name, "annotations": annotations},
-        "spec": {
-            "restartPolicy": "Never",
-            "containers": [{"name": "c", "image": "i"}],
-            "resourceClaims": [{"name": f"of-{c}", "resourceClaimName": c} for c in claims],
-            **spec,
-        },
-    }
+    fields = {"annotations": annotations, "restartPolicy": "Never", **spec}
+    entries = [{"name": f"of-{c}", "resourceClaimName": c} for c in claims]
+    return documents.pod(name, resourceClaims=entries, **fields)
 
 
 def message(pod: Document) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from berth.tools.cluster.kubelets.housekeeping import Setup
 from berth.tools.kubernetes.kubelet.pressure.kubelet_settings import DEFAULTS, Configuration
+from tests.kit import documents
 from tests.kit.cluster import Cluster, toy_cluster
 from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
@@ -25,10 +26,7 @@ def pod(name: str, cpu: str, memory: str = "1Gi", usage: str = "", **fields: Any
         kind, restart = fields.pop("policy")
         container |= {"resizePolicy": [{"resourceName": kind, "restartPolicy": restart}]}
     annotations = {"berth.dev/usage": usage} if usage else {}
-    return {
-        "metadata": {"name": name, "annotations": annotations},
-        "spec": {"containers": [container], **fields},
-    }
+    return documents.pod(name, annotations=annotations, containers=[container], **fields)
 
 
 async def resize(running: Cluster, name: str, **resources: Any) -> Document:

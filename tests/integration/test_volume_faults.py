@@ -13,6 +13,7 @@ from berth.tools.cluster.apiserver.http import Follow, Response, Stream
 from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit import documents
 from tests.kit.cluster import cluster
 from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
@@ -40,8 +41,7 @@ class Faulty:
 
 def pod(name: str, *claims: str) -> Document:
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
-    spec = {"containers": [{"name": "c", "image": "i"}], "volumes": volumes}
-    return {"metadata": {"name": name}, "spec": spec}
+    return documents.pod(name, volumes=volumes)
 
 
 @in_virtual_time

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-import msgspec
-
 from berth.actors.messages.order import Answer, ReplyTo
 from berth.actors.messages.queue import (
     Activate,
@@ -42,6 +40,7 @@ from berth.actors.scheduling.framework.events import (
 from berth.actors.scheduling.framework.status import SUCCESS, Status, unresolvable
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
+from tests.kit import structs
 from tests.kit.handle import Nowhere
 
 T = TypeVar("T")
@@ -148,11 +147,8 @@ def _pods(queue: QueueState) -> dict[str, tuple[str, Place]]:
 def make_pod(
     name: str, priority: int = 0, uid: str = "", *, large: bool = False, namespace: str = "ns"
 ) -> Pod:
-    document = {
-        "metadata": {"namespace": namespace, "name": name, "uid": uid or name},
-        "spec": {"schedulerName": "s", "priority": priority, "tolerations": LARGE * large},
-    }
-    return msgspec.convert(document, Pod)
+    fields: dict[str, Any] = {"uid": uid or name, "tolerations": LARGE * large}
+    return structs.pod(name, namespace=namespace, schedulerName="s", priority=priority, **fields)
 
 
 def in_order(info: PodInfo, enqueued_at: float) -> tuple[float, ...]:

@@ -36,6 +36,7 @@ from berth.actors.scheduling.kube.labels import from_label_selector
 from berth.actors.scheduling.kube.meta import LabelSelector
 from berth.actors.scheduling.model.pod_counts import pods_selected
 from berth.plugin import Node, Pod, PodInfo, Snapshot
+from tests.kit import structs
 from tests.kit.examples import examples
 from tests.kit.handle import Nowhere
 
@@ -77,19 +78,17 @@ def make_pod(name: str, uid: int, node: str, milli: int, port: int, revision: in
 
 
 def make_node(name: str, zone: str, cpu: int, revision: int = 0) -> Node:
-    document = {
-        "metadata": {
-            "name": name,
-            "resourceVersion": str(revision),
-            "labels": {"topology.kubernetes.io/zone": zone} if zone else {},
-        },
-        "spec": {"taints": [{"key": zone, "effect": "NoSchedule"}]},
-        "status": {
-            "allocatable": {"cpu": cpu, "pods": 10, f"example.com/of-{cpu}-cores": cpu},
-            "images": [{"names": [f"image-{zone}"], "sizeBytes": cpu}],
-        },
+    metadata = {"resourceVersion": str(revision)}
+    labels = {"topology.kubernetes.io/zone": zone} if zone else {}
+    images = [{"names": [f"image-{zone}"], "sizeBytes": cpu}]
+    fields: Any = {
+        "allocatable": {f"example.com/of-{cpu}-cores": cpu},
+        "status": {"images": images},
     }
-    return msgspec.convert(document, Node)
+    taints = [{"key": zone, "effect": "NoSchedule"}]
+    return structs.node(
+        name, cpu, pods=10, labels=labels, metadata=metadata, taints=taints, **fields
+    )
 
 
 class Counted(msgspec.Struct):

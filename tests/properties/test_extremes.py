@@ -32,7 +32,7 @@ from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.tools.answers.explain.decision import Decision, decide
-from tests.kit import structs
+from tests.kit import documents, structs
 from tests.kit.examples import examples
 from tests.kit.handle import Nowhere
 from tests.kit.profiles import profile_of
@@ -91,18 +91,9 @@ def make_node(name: str, allocatable: dict[str, str], pods: str = "5") -> Node:
 def make_pod(
     number: int, containers: list[dict[str, str]], node: str = "", priority: int = 0
 ) -> Pod:
-    listed = [
-        {"name": f"c{i}", "resources": {"requests": requests}}
-        for i, requests in enumerate(containers)
-    ]
-    metadata = {"namespace": "default", "name": f"p{number}", "uid": f"u{number}"}
-    spec = {
-        "containers": listed,
-        "nodeName": node,
-        "priority": priority,
-        "schedulerName": "default-scheduler",
-    }
-    return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
+    listed = [documents.container(f"c{i}", requests=each) for i, each in enumerate(containers)]
+    fields: Any = {"namespace": "default", "uid": f"u{number}", "containers": listed}
+    return structs.pod(f"p{number}", node=node, priority=priority, **fields)
 
 
 # ---------------------------------------------------------------------------------------- the model

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from berth.actors.scheduling.model.nominations import Nominations
-from berth.plugin import Pod, PodInfo
+from berth.plugin import PodInfo
+from tests.kit import structs
 from tests.kit.examples import examples
 
 NAMES, NODES = st.sampled_from("abcd"), st.sampled_from(["n1", "n2", "n3"])
@@ -15,8 +15,7 @@ UIDS = st.sampled_from(["first", "second"])
 
 
 def pod(name: str, uid: str, priority: int) -> PodInfo:
-    metadata = {"namespace": "ns", "name": name, "uid": f"{name}/{uid}"}
-    return PodInfo(msgspec.convert({"metadata": metadata, "spec": {"priority": priority}}, Pod))
+    return structs.pod_info(name, uid=f"{name}/{uid}", priority=priority)
 
 
 class NominationsHistory(RuleBasedStateMachine):

@@ -95,28 +95,15 @@ def pod(
     terminating: bool = False,
 ) -> Document:
     """Returns a pod; `cpu` is in tenths of a core, `started` in minutes."""
-    container: Document = {"name": "c", "resources": {"requests": {"cpu": f"{cpu}00m"}}}
+    container = documents.container("c", f"{cpu}00m")
     if port:
         container["ports"] = [{"hostPort": 80, "containerPort": 80}]
-    metadata: Document = {"name": name, "namespace": "default", "uid": name, "labels": {"app": app}}
-    if terminating:
-        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if terminating else {}
     status: Document = {"nominatedNodeName": nominated}
     if started is not None:
         status["startTime"] = f"2026-01-01T00:{started:02}:00Z"
-    spec = {
-        "containers": [container],
-        "priority": priority,
-        "schedulerName": "default-scheduler",
-        "nodeName": on,
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": spec | needs(kind),
-        "status": status,
-    }
+    spec = {"containers": [container], "labels": {"app": app}, "nodeName": on, **needs(kind)}
+    return documents.pod(name, priority=priority, metadata=metadata, status=status, **spec)
 
 
 @st.composite

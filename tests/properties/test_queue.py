@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from itertools import count
 
-import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -51,6 +50,7 @@ from berth.plugin import (
     Status,
     unresolvable,
 )
+from tests.kit import structs
 from tests.kit.examples import examples
 from tests.kit.handle import Nowhere
 from tests.kit.queue import LARGE, handle_and_follow, place_of, rejected
@@ -95,16 +95,16 @@ HINTS = {
 def make_pod(
     name: str, uid: int, priority: int, *, gated: bool, label: str = "", large: bool = False
 ) -> Pod:
-    document = {
-        "metadata": {"namespace": "ns", "name": name, "uid": str(uid), "labels": {"l": label}},
-        "spec": {
-            "schedulerName": "s",
-            "priority": priority,
-            "schedulingGates": [{"name": "g"}] * gated,
-            "tolerations": LARGE * large,
-        },
-    }
-    return msgspec.convert(document, Pod)
+    gates, tolerations = [{"name": "g"}] * gated, LARGE * large
+    return structs.pod(
+        name,
+        priority=priority,
+        uid=str(uid),
+        labels={"l": label},
+        schedulerName="s",
+        schedulingGates=gates,
+        tolerations=tolerations,
+    )
 
 
 def heal(name: str, pod: Pod | None) -> ComparePending:

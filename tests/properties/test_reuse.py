@@ -64,6 +64,7 @@ from berth.plugin import (
     Verdicts,
     default_normalize,
 )
+from tests.kit import structs
 from tests.kit.examples import examples
 from tests.kit.profiles import profile_of
 
@@ -197,18 +198,10 @@ def make_node(
 ) -> Node:
     labels = {HOST: name} | ({ZONE: zone} if zone else {}) | ({"disk": "ssd"} if ssd else {})
     effect = {"soft": "PreferNoSchedule", "hard": "NoSchedule"}.get(taint)
-    document = {
-        "metadata": {"name": name, "labels": labels},
-        "spec": {
-            "unschedulable": cordoned,
-            "taints": [{"key": taint, "effect": effect}] if effect else [],
-        },
-        "status": {
-            "allocatable": {"cpu": f"{cpu}m", "memory": memory, "pods": 4},
-            "images": [{"names": ["web:latest"], "sizeBytes": 500_000_000}] if ssd else [],
-        },
-    }
-    return msgspec.convert(document, Node)
+    spec: Any = {"taints": [{"key": taint, "effect": effect}] if effect else []}
+    images = [{"names": ["web:latest"], "sizeBytes": 500_000_000}] if ssd else []
+    fields: Any = {"memory": memory, "pods": 4, "status": {"images": images}, **spec}
+    return structs.node(name, f"{cpu}m", labels=labels, unschedulable=cordoned, **fields)
 
 
 def make_pod(number: int, kind: int, note: str = "") -> Pod:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import (
     AssignedPodAdded,
@@ -14,16 +12,11 @@ from berth.actors.messages.cache import (
 )
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
+from tests.kit import structs
 
 
 def pod(uid: str = "u", *, on: str = "", nominated: str = "") -> Pod:
-    metadata = {"namespace": "ns", "name": "p", "uid": uid}
-    document = {
-        "metadata": metadata,
-        "spec": {"nodeName": on},
-        "status": {"nominatedNodeName": nominated},
-    }
-    return msgspec.convert(document, Pod)
+    return structs.pod(uid=uid, node=on, status={"nominatedNodeName": nominated})
 
 
 def node_of(cache: CacheState) -> str:

@@ -38,7 +38,6 @@ from berth.actors.scheduling.model.snapshot import NodeView
 from berth.config.types import Extender, ExtenderManagedResource
 from berth.tools.kubernetes.api.types.schema import unknown_and_mistyped
 from tests.kit import documents, structs
-from tests.kit.documents import thing
 from tests.kit.snapshots import snapshot_of
 
 BY_NAME = Extender("http://x", node_cache_capable=True, weight=2)
@@ -49,14 +48,9 @@ NOT_SENT = "which is not found in the input node list"
 
 
 def node(name: str) -> dict[str, Any]:
-    return thing(
-        "Node",
-        name,
-        labels={"zone": "a"},
-        annotations={"price": "3"},
-        spec={"taints": [{"key": "k", "effect": "NoSchedule"}]},
-        status={"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
-    )
+    about: dict[str, Any] = {"labels": {"zone": "a"}, "metadata": {"annotations": {"price": "3"}}}
+    tainted = [{"key": "k", "effect": "NoSchedule"}]
+    return documents.node(name, "8", memory="32Gi", taints=tainted, **about)
 
 
 def pod(name: str = "p", **container: Any) -> Pod:

@@ -12,6 +12,7 @@ from berth.actors.informer.state import BecameUnreadable, Change, Effect, Inform
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.stale_node import StaleNode
 from berth.plugin import Node, Pod
+from tests.kit import structs
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -57,8 +58,7 @@ class Store(Generic[T]):
 
 
 def pod(name: str, version: str = "1", uid: str = "") -> Pod:
-    metadata = {"namespace": "ns", "name": name, "uid": uid or name, "resourceVersion": version}
-    return msgspec.convert({"metadata": metadata}, Pod)
+    return structs.pod(name, uid=uid or name, resourceVersion=version)
 
 
 def test_a_list_shows_what_is_new_changed_replaced_and_gone() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import pytest
 
 from berth.actors.messages.queue import (
@@ -23,6 +22,7 @@ from berth.actors.queue.state import QueueState
 from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resource
 from berth.actors.scheduling.framework.status import SUCCESS, Status, error, unschedulable
 from berth.actors.scheduling.kube.core import Node, Pod
+from tests.kit import structs
 from tests.kit.handle import Nowhere
 from tests.kit.queue import dump_of, place_of
 
@@ -30,8 +30,7 @@ LOOK = ClusterChanged(ClusterEvent(Resource.NODE, Action.ADD), None, Node())
 
 
 def make_pod(name: str, uid: str = "", label: str = "") -> Pod:
-    metadata = {"namespace": "ns", "name": name, "uid": uid or name, "labels": {"l": label}}
-    return msgspec.convert({"metadata": metadata, "spec": {"schedulerName": "s"}}, Pod)
+    return structs.pod(name, uid=uid or name, labels={"l": label}, schedulerName="s")
 
 
 class Gate:

@@ -16,6 +16,7 @@ from berth.actors.recorder.actor import RecorderActor
 from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.core import Pod
+from tests.kit import structs
 from tests.kit.clock import VirtualClock
 from tests.kit.logs import capture_logs
 
@@ -27,8 +28,7 @@ GONE = ApiError(404, "NotFound", "gone")
 
 
 def pod(version: int, node: str = "", uid: str = "u") -> Pod:
-    metadata = {"namespace": "ns", "name": "p", "uid": uid, "resourceVersion": str(version)}
-    return msgspec.convert({"metadata": metadata, "spec": {"nodeName": node}}, Pod)
+    return structs.pod(node=node, uid=uid, resourceVersion=str(version))
 
 
 class Server:

@@ -21,9 +21,10 @@ from berth.actors.scheduling.framework.questions import (
     Question,
 )
 from berth.actors.scheduling.framework.status import error, unschedulable
-from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import NodeView, Snapshot
+from tests.kit import structs
 from tests.kit.profiles import profile_of
 
 PROFILE = profile_of()
@@ -47,11 +48,7 @@ def pod(*nodes: str) -> PodInfo:
     """Returns a pod that may run on these nodes only."""
     fields = [{"key": "metadata.name", "operator": "In", "values": nodes}]
     affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}}
-    document = {
-        "metadata": {"name": "p", "uid": "p"},
-        "spec": {"affinity": affinity if nodes else {}},
-    }
-    return PodInfo(msgspec.convert(document, Pod))
+    return structs.pod_info(affinity=affinity if nodes else {})
 
 
 def names(view: NodeView) -> list[str]:

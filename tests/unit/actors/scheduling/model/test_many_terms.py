@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +21,7 @@ from berth.actors.scheduling.model.many_terms import (
 )
 from berth.actors.scheduling.model.pod_template import PodTemplate
 from berth.actors.scheduling.model.term_lookup import MAX_WEIGHT
+from tests.kit import structs
 from tests.kit.documents import Document
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -62,8 +62,7 @@ LABELS = st.dictionaries(KEY, st.sampled_from(["a", "b", "c", "d"]))
 
 
 def pod(affinity: Document, namespace: str = "one", name: str = "p") -> Pod:
-    metadata = {"namespace": namespace, "name": name, "uid": name}
-    return msgspec.convert({"metadata": metadata, "spec": {"affinity": affinity}}, Pod)
+    return structs.pod(name, namespace=namespace, affinity=affinity)
 
 
 def weights(terms: CarriedTerms) -> list[TermWeights | ManyTerms]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
+from tests.kit import structs
 
 
 def pod(version: int, name: str = "p") -> PodInfo:
-    metadata = {"namespace": "ns", "name": name, "uid": name, "labels": {"v": str(version)}}
-    return PodInfo(msgspec.convert({"metadata": metadata}, Pod))
+    return structs.pod_info(name, labels={"v": str(version)})
 
 
 def test_a_pod_whose_labels_change_all_the_time_counts_once() -> None:

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
-from berth.plugin import Pod, PodInfo, Snapshot, default_normalize
+from berth.plugin import PodInfo, Snapshot, default_normalize
 from berth.tools.answers.explain.decision import Decision, decide
-from tests.kit.documents import thing
+from tests.kit import documents, structs
 from tests.kit.hints import profile
 from tests.kit.snapshots import snapshot_of
 
@@ -21,15 +20,11 @@ DEFAULT = profile()
 
 
 def node(name: str, **status: Any) -> dict[str, Any]:
-    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10"}
-    return thing("Node", name, labels={"zone": name}, status={"allocatable": allocatable, **status})
+    return documents.node(name, pods="10", labels={"zone": name}, status=status)
 
 
 def pod(**spec: Any) -> PodInfo:
-    metadata = {"namespace": "default", "name": "p", "uid": "p", "labels": {"app": "web"}}
-    return PodInfo(
-        msgspec.convert({"metadata": metadata, "spec": {"containers": [{}], **spec}}, Pod)
-    )
+    return structs.pod_info(namespace="default", labels={"app": "web"}, **spec)
 
 
 def running(name: str, on: str, **spec: Any) -> dict[str, Any]:

@@ -9,7 +9,6 @@ import pytest
 
 from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import ObjectPut, ObjectRemoved
-from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.labels import from_label_selector
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
 from berth.actors.scheduling.model.pod_info import PodInfo
@@ -28,6 +27,7 @@ from berth.actors.scheduling.plugins.default_preemption.budgets import (
     violating,
     violators,
 )
+from tests.kit import structs
 from tests.kit.call_counts import calls_of
 
 APP_A = {"matchLabels": {"app": "a"}}
@@ -49,8 +49,7 @@ def budget(
 
 
 def pod(name: str, labels: dict[str, str], namespace: str = "ns") -> PodInfo:
-    metadata = {"name": name, "namespace": namespace, "labels": labels}
-    return PodInfo(msgspec.convert({"metadata": metadata}, Pod))
+    return structs.pod_info(name, namespace=namespace, labels=labels)
 
 
 def followed(kept: KeptBudgets, snapshot: Snapshot) -> dict[str, int]:
