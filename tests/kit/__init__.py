@@ -8,6 +8,7 @@ Objects
 Parts alone
     queue, queue_model      the queue, and a slow model of it
     hints, changes          hints of plugins; what would change a decision
+    profiles, answering     profiles with some plugins; plugins that answer as a test says
     inbox, instruments, disk, zero_values    mailboxes, metrics, a failing disk, defaults of structs
 Schedulers and clusters in one process
     pipeline                queue, cache, cycle, binding and preemption without an API server

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 import pytest
@@ -17,39 +17,15 @@ from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.plugin import (
     Action,
-    BindPlugin,
     ClusterEvent,
     CycleState,
-    DependsOn,
-    FailedAttempt,
-    FilterPlugin,
-    Hint,
-    NodeFilterPlugin,
-    NodeInfo,
-    NodeScorePlugin,
-    NodeView,
-    PermitPlugin,
-    Plugin,
     Pod,
     PodInfo,
-    PostBindPlugin,
-    PostFilterPlugin,
-    PreBindPlugin,
-    PreEnqueuePlugin,
-    PreFilterPlugin,
-    PreScorePlugin,
-    QueueSortPlugin,
     Registration,
-    ReservePlugin,
     Resource,
-    ScorePlugin,
-    Snapshot,
-    Status,
-    Verdicts,
-    unschedulable,
 )
+from tests.kit import answering as at
 from tests.kit.logs import capture_logs
-from tests.kit.profiles import APART, at, profile_of
 from tests.kit.snapshots import snapshot_of
 
 RAISED: list[BaseException] = [OSError("disk full")]
@@ -59,123 +35,13 @@ def boom() -> NoReturn:
     raise RAISED[0]
 
 
-class _Broken(Plugin):
-    name = "Broken"
-
-
-class _PreEnqueue(_Broken, PreEnqueuePlugin):
-    def pre_enqueue(self, pod: Pod) -> Status:
-        boom()
-
-
-class _QueueSort(_Broken, QueueSortPlugin):
-    def sort_key(self, info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
-        boom()
-
-
-class _PreFilter(_Broken, PreFilterPlugin):
-    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status:
-        boom()
-
-
-class _Filter(_Broken, NodeFilterPlugin):
-    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
-        boom()
-
-
-class _VectorFilter(_Broken, FilterPlugin):
-    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
-        boom()
-
-
-class _PostFilter(_Broken, NodeFilterPlugin, PostFilterPlugin):
-    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
-        return unschedulable("full")
-
-    def post_filter(self, attempt: FailedAttempt) -> Any:
-        boom()
-
-
-class _Asking(_PostFilter):
-    def post_filter(self, attempt: FailedAttempt) -> Any:
-        yield boom()
-
-
-class _PreScore(_Broken, PreScorePlugin, NodeScorePlugin):
-    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        boom()
-
-    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
-        return 0
-
-
-class _Score(_Broken, NodeScorePlugin):
-    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
-        boom()
-
-
-class _VectorScore(_Broken, ScorePlugin):
-    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Any:
-        boom()
-
-
-class _Normalize(_Broken, NodeScorePlugin):
-    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
-        return 1
-
-    def normalize_scores(self, state: CycleState, info: PodInfo, scores: list[int]) -> list[int]:
-        boom()
-
-
-class _Reserve(_Broken, ReservePlugin):
-    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        boom()
-
-    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
-        boom()
-
-
-class _Permit(_Broken, PermitPlugin):
-    def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
-        boom()
-
-
-class _PreBind(_Broken, PreBindPlugin):
-    def pre_bind_pre_flight(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        boom()
-
-    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        boom()
-
-
-class _Bind(_Broken, BindPlugin, PostBindPlugin):
-    async def bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
-        boom()
-
-    def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None:
-        boom()
-
-
-class _Hints(_Broken, PostBindPlugin):
-    def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None: ...
-
+class _Hints(at.Registers):
     def events_to_register(self) -> tuple[Registration, ...]:
-        def hint(pod: Pod, old: object | None, new: object | None) -> Hint:
-            boom()
-
-        return (Registration(ClusterEvent(Resource.NODE, Action.ADD), hint),)
+        return (Registration(ClusterEvent(Resource.NODE, Action.ADD), lambda *_: boom()),)
 
 
-class _Registers(_Hints):
-    def events_to_register(self) -> tuple[Registration, ...]:
-        boom()
-
-
-def profile_with(kind: type[_Broken], depends_on: DependsOn = DependsOn.CLUSTER) -> Profile:
-    plugin = type("Reading", (kind,), {"depends_on": depends_on})
-    sort = ["PrioritySort"] if issubclass(kind, QueueSortPlugin) else []
-    binder = ["DefaultBinder"] if issubclass(kind, BindPlugin) else []
-    return profile_of(plugin, disabled=[*APART, *sort], points=at("bind", disabled=binder))
+def profile_with(kind: type[at.Answering]) -> Profile:
+    return at.profile_with(kind, boom)
 
 
 def scheduled(profile: Profile, info: PodInfo) -> Outcome:
@@ -212,52 +78,52 @@ async def pre_bind(profile: Profile, info: PodInfo) -> object:
 
 
 async def hint(profile: Profile, info: PodInfo) -> object:
-    (registration,) = profile.hints()["Broken"]
+    (registration,) = profile.hints()["Wrong"]
     assert registration.hint is not None
     return registration.hint(info.pod, None, None)
 
 
-POINTS: list[tuple[str, type[_Broken], Call, str | None]] = [
-    ("PreEnqueue", _PreEnqueue, lambda profile, info: at_once(profile.pre_enqueue(info.pod)), ""),
-    ("QueueSort", _QueueSort, lambda profile, info: at_once(profile.sort_key(info, 0.0)), ""),
-    ("PreFilter", _PreFilter, schedule, ""),
-    ("Filter", _Filter, schedule, "a"),
-    ("Filter", _VectorFilter, schedule, ""),
-    ("PostFilter", _PostFilter, schedule, ""),
-    ("PostFilter", _Asking, schedule, ""),
-    ("PreScore", _PreScore, schedule, ""),
-    ("Score", _Score, schedule, "a"),
-    ("Score", _VectorScore, schedule, ""),
-    ("NormalizeScore", _Normalize, schedule, ""),
+POINTS: list[tuple[str, type[at.Answering], Call, str | None]] = [
+    ("PreEnqueue", at.PreEnqueue, lambda profile, info: at_once(profile.pre_enqueue(info.pod)), ""),
+    ("QueueSort", at.QueueSort, lambda profile, info: at_once(profile.sort_key(info, 0.0)), ""),
+    ("PreFilter", at.PreFilter, schedule, ""),
+    ("Filter", at.Filter, schedule, "a"),
+    ("Filter", at.VectorFilter, schedule, ""),
+    ("PostFilter", at.PostFilter, schedule, ""),
+    ("PostFilter", at.Asking, schedule, ""),
+    ("PreScore", at.PreScore, schedule, ""),
+    ("Score", at.Score, schedule, "a"),
+    ("Score", at.VectorScore, schedule, ""),
+    ("NormalizeScore", at.Normalize, schedule, ""),
     (
         "Reserve",
-        _Reserve,
+        at.Reserve,
         lambda profile, info: at_once(profile.reserve(CycleState(), info, "n")),
         "n",
     ),
-    ("Unreserve", _Reserve, unreserve, "n"),
+    ("Unreserve", at.Reserve, unreserve, "n"),
     (
         "Permit",
-        _Permit,
+        at.Permit,
         lambda profile, info: at_once(profile.permit(CycleState(), info, "n")),
         "n",
     ),
     (
         "PreBindPreFlight",
-        _PreBind,
+        at.PreFlight,
         lambda profile, info: at_once(profile.pre_bind_pre_flight(CycleState(), info, "n")),
         "n",
     ),
-    ("PreBind", _PreBind, pre_bind, "n"),
+    ("PreBind", at.PreBind, pre_bind, "n"),
     (
         "Bind",
-        _Bind,
+        at.Bind,
         lambda profile, info: profile.bind(CycleState(), info, "n", lambda: False),
         "n",
     ),
-    ("PostBind", _Bind, post_bind, "n"),
+    ("PostBind", at.Bind, post_bind, "n"),
     ("QueueingHint", _Hints, hint, ""),
-    ("EventsToRegister", _Registers, lambda profile, info: at_once(profile.hints()), None),
+    ("EventsToRegister", at.Registers, lambda profile, info: at_once(profile.hints()), None),
 ]
 
 
@@ -287,7 +153,7 @@ class PanicError(BaseException):
 )
 async def test_a_traceback_is_logged(
     point: str,
-    kind: type[_Broken],
+    kind: type[at.Answering],
     call: Call,
     node: str | None,
     raised: BaseException,
@@ -302,7 +168,7 @@ async def test_a_traceback_is_logged(
     (line,) = [line for line in lines if line["point"] == point]
     assert (line["event"], line["log_level"]) == ("plugin failed", "error")
     assert line["exc_info"] is raised
-    assert (line["point"], line["plugin"]) == (point, "Broken")
+    assert (line["point"], line["plugin"]) == (point, "Wrong")
     assert (line.get("pod", ""), line.get("node", "")) == (
         "" if node is None else "default/web",
         node or "",
@@ -312,7 +178,7 @@ async def test_a_traceback_is_logged(
 
 def test_the_same_failure_is_a_repeat_and_another_is_none(info: PodInfo) -> None:
     with capture_logs() as lines:
-        for kind in (_Filter, _Filter, _Score, _VectorFilter):
+        for kind in (at.Filter, at.Filter, at.Score, at.VectorFilter):
             scheduled(profile_with(kind), info)
     first, second, *others = (line["repeats"] for line in lines)
     assert first == second
@@ -339,6 +205,6 @@ def test_an_exception_without_a_proper_text(
 ) -> None:
     monkeypatch.setattr(f"{__name__}.RAISED", [raised])
     with capture_logs():
-        outcome = scheduled(profile_with(_PreFilter), info)
+        outcome = scheduled(profile_with(at.PreFilter), info)
     assert isinstance(outcome, DecisionFailure)
-    assert outcome.status.message == f'running PreFilter plugin "Broken": {text}'
+    assert outcome.status.message == f'running PreFilter plugin "Wrong": {text}'
