@@ -14,6 +14,7 @@ Schedulers and clusters in one process
     pipeline                queue, cache, cycle, binding and preemption without an API server
     daemon, virtual_cluster the whole scheduler, with an API server in memory that may fail
     small_api, reviewer, leases    API servers in memory: any answer, reviews of rights, one lease
+    fake_calls              a client without a server: each request asks the test
     cluster, embedded       the embedded API server with controllers and kubelets; by HTTP, by calls
     pressure, pod_lives, top, page, week, day    kubelets, views, and long stories
 Processes and servers

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from random import Random
-from typing import TypeVar
 
 from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.objects import ApiObjects
@@ -14,31 +13,12 @@ from berth.actors.scheduling.framework.status import Status
 from berth.config.feature_gates import DEFAULTS
 from berth.tools.answers.explain.plugin_handle import HeldObjects
 from tests.kit.clock import VirtualClock
-
-T = TypeVar("T")
+from tests.kit.fake_calls import FakeCalls
 
 
 class _Api(ApiObjects):
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
         raise AssertionError(f"{namespace}/{name} bound to {node} by a decision")
-
-
-class _Calls:
-    async def call(
-        self,
-        method: str,
-        path: str,
-        answer: type[T],
-        body: object | None = None,
-        content_type: str = "",
-    ) -> T:
-        raise AssertionError(f"{method} {path} by a decision")
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        raise AssertionError(f"{namespace}/{name} bound to {node} by a decision")
-
-    async def patch(self, path: str, body: object, answer: type[T], kind: str = "") -> T:
-        raise AssertionError(f"PATCH {path} by a decision")
 
 
 class NoApi:
@@ -57,7 +37,7 @@ class NoApi:
 
     def __init__(self, gates: Mapping[str, bool] = DEFAULTS) -> None:
         self.feature_gates = gates
-        self.api = _Api(_Calls(), VirtualClock(), Random(1))
+        self.api = _Api(FakeCalls(), VirtualClock(), Random(1))
         self.objects = HeldObjects()
         self.waiting = PodsInBinding()
 

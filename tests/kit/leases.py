@@ -10,6 +10,7 @@ import msgspec
 from berth.actors.client.rest import ApiError, ConnectionFailedError
 from berth.actors.scheduling.kube.coordination import Lease
 from tests.kit.clock import VirtualClock
+from tests.kit.fake_calls import FakeCalls
 
 
 class Leases:
@@ -60,24 +61,11 @@ class Leases:
         return self.lease
 
 
-class Calls:
+class Calls(FakeCalls):
     def __init__(self, leases: Leases, who: str) -> None:
         self._leases = leases
         self._who = who
 
-    async def call(
-        self,
-        method: str,
-        path: str,
-        answer: type[Any],
-        body: object | None = None,
-        content_type: str = "",
-    ) -> Any:
+    async def asked(self, method: str, path: str, body: Any) -> Lease:
         assert body is None or isinstance(body, Lease)
         return await self._leases.call(self._who, method, body)
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        raise AssertionError
-
-    async def patch(self, path: str, body: object, answer: type[Any], kind: str = "") -> Any:
-        raise AssertionError

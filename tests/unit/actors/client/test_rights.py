@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
-import msgspec
 import pytest
 
 from berth.actors.client.access import Calls
 from berth.actors.client.rights import Refusals, Right, Rights, in_words
 from berth.config.types import LeaderElectionConfiguration
 from tests.kit.clock import VirtualClock
+from tests.kit.fake_calls import FakeCalls
 from tests.kit.logs import capture_logs
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -43,27 +43,14 @@ def test_rights_to_a_resource_are_named_together() -> None:
     assert in_words(refused) == ["delete,list pods"]
 
 
-class Granting:
+class Granting(FakeCalls):
     """A server that answers reviews with these rules."""
 
     def __init__(self, *rules: dict[str, Any]) -> None:
         self.rules = rules
 
-    async def call(
-        self,
-        method: str,
-        path: str,
-        answer: type[Any],
-        body: object | None = None,
-        content_type: str = "",
-    ) -> Any:
-        return msgspec.convert({"status": {"resourceRules": self.rules}}, answer)
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        raise AssertionError
-
-    async def patch(self, path: str, body: object, answer: type[Any], kind: str = "") -> Any:
-        raise AssertionError
+    async def asked(self, method: str, path: str, body: Any) -> object:
+        return {"status": {"resourceRules": self.rules}}
 
     async def run_apart(self, act: Callable[[Calls], Awaitable[None]]) -> None:
         await act(self)

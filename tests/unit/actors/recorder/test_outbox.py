@@ -5,10 +5,9 @@ Time is virtual.
 from __future__ import annotations
 
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
-import msgspec
 import pytest
 
 from berth.actors.client.rest import ApiError
@@ -20,15 +19,15 @@ from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.core import Pod, reference_to
 from tests.kit.clock import VirtualClock
+from tests.kit.fake_calls import FakeCalls
 from tests.kit.structs import pod
 
-T = TypeVar("T")
 PODS, A_SECOND, SECONDS = 5_000, 100, 120
 MOST_EVENTS, MOST_FACTS = 500, 2_000
 NODES_NOMINATED = 100  # one of this number of attempts ends with a nomination
 
 
-class SlowServer:
+class SlowServer(FakeCalls):
     """Takes a second for each request. Notes when each pod's condition was written, and which
     events were.
     """
@@ -39,32 +38,20 @@ class SlowServer:
         self.nominations: dict[tuple[str, str], float] = {}
         self.events: list[str] = []
 
-    async def call(
-        self,
-        method: str,
-        path: str,
-        answer: type[T],
-        body: object | None = None,
-        content_type: str = "",
-    ) -> T:
-        await self._clock.sleep(1.0)
-        if method == "POST" and isinstance(body, Event):
-            self.events.append(body.regarding.name)
-            return msgspec.convert(None, answer)
-        raise ApiError(405, "MethodNotAllowed", f"{method} {path}")
-
-    async def patch(self, path: str, body: Any, answer: type[T], kind: str = "strategic") -> T:
+    async def asked(self, method: str, path: str, body: Any) -> object:
         if "/events/" in path:
             raise ApiError(404, "NotFound", "it has expired")
         await self._clock.sleep(1.0)
+        if method == "POST" and isinstance(body, Event):
+            self.events.append(body.regarding.name)
+            return None
+        if method != "PATCH":
+            raise ApiError(405, "MethodNotAllowed", f"{method} {path}")
         name, status = path.split("/")[-2], body["status"]
         self.conditions.append((self._clock.now(), name, status["conditions"][0]["message"]))
         if status.get("nominatedNodeName"):
             self.nominations[name, status["nominatedNodeName"]] = self._clock.now()
-        return msgspec.convert({}, answer)
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        raise AssertionError
+        return {}
 
 
 def failed(of: Pod, message: str) -> RecordEvent:

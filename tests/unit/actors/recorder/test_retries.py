@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
-import msgspec
 import pytest
 
 from berth.actors.client.rest import ApiError, UnreadableAnswerError
@@ -18,9 +17,9 @@ from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.core import Pod
 from tests.kit import structs
 from tests.kit.clock import VirtualClock
+from tests.kit.fake_calls import FakeCalls
 from tests.kit.logs import capture_logs
 
-T = TypeVar("T")
 CONFLICT = ApiError(409, "Conflict", "the object has been modified")
 BROKEN = ApiError(500, "InternalError", "it broke")
 BUSY = ApiError(503, "ServiceUnavailable", "later")
@@ -31,7 +30,7 @@ def pod(version: int, node: str = "", uid: str = "u") -> Pod:
     return structs.pod(node=node, uid=uid, resourceVersion=str(version))
 
 
-class Server:
+class Server(FakeCalls):
     """Fails the first requests, and keeps the patches that it accepts. `stored` is the pod."""
 
     def __init__(self, *failures: Exception) -> None:
@@ -40,31 +39,15 @@ class Server:
         self.requests: list[str] = []
         self.written: list[Any] = []
 
-    def _fail(self, method: str) -> None:
+    async def asked(self, method: str, path: str, body: Any) -> object:
         self.requests.append(method)
         if self.failures:
             raise self.failures.pop(0)
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        answer: type[T],
-        body: object | None = None,
-        content_type: str = "",
-    ) -> T:
-        self._fail(method)
-        assert isinstance(self.stored, answer)
-        return self.stored
-
-    async def patch(self, path: str, body: Any, answer: type[T], kind: str = "strategic") -> T:
+        if method != "PATCH":
+            return self.stored
         assert path == "/api/v1/namespaces/ns/pods/p/status"
-        self._fail("PATCH")
         self.written.append(body)
-        return msgspec.convert({}, answer)
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        raise AssertionError
+        return {}
 
 
 async def write(server: Server) -> list[str]:

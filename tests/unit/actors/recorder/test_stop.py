@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TypeVar
+from typing import Any
 
 import anyio
-import msgspec
 
 from berth.actors.client.rest import ConnectionFailedError
 from berth.actors.mailboxes import Mailboxes
@@ -17,12 +16,12 @@ from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.meta import ObjectReference
 from tests.kit.clock import VirtualClock
+from tests.kit.fake_calls import FakeCalls
 
-T = TypeVar("T")
 EVENTS = 100
 
 
-class Server:
+class Server(FakeCalls):
     """A server that answers from `ready` on, except for the first `unanswered` requests."""
 
     def __init__(self, unanswered: int) -> None:
@@ -31,27 +30,14 @@ class Server:
         self.written: set[str] = set()
         self._unanswered = unanswered
 
-    async def call(
-        self,
-        method: str,
-        path: str,
-        answer: type[T],
-        body: object | None = None,
-        content_type: str = "",
-    ) -> T:
+    async def asked(self, method: str, path: str, body: Any) -> object:
         await self.ready.wait()
         self.calls += 1
         if self.calls <= self._unanswered:
             raise ConnectionFailedError("the connection was closed")
         assert isinstance(body, Event)
         self.written.add(body.regarding.name)
-        return msgspec.convert(None, answer)
-
-    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
-        raise AssertionError
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        raise AssertionError
+        return None
 
 
 def about(name: str) -> RecordEvent:

@@ -5,10 +5,9 @@ end.
 from __future__ import annotations
 
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
-import msgspec
 
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.recorder import EventType, RecordEvent
@@ -18,8 +17,8 @@ from berth.actors.recorder.series import SeriesTracker
 from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.meta import ObjectReference
 from tests.kit.clock import VirtualClock
+from tests.kit.fake_calls import FakeCalls
 
-T = TypeVar("T")
 FAILED = RecordEvent(
     ObjectReference("v1", "Pod", "ns", "web", "u", "7"),
     EventType.WARNING,
@@ -30,7 +29,7 @@ FAILED = RecordEvent(
 )
 
 
-class Server:
+class Server(FakeCalls):
     """Accepts every request. Notes when an event was made or its series written, and with which
     count.
     """
@@ -39,25 +38,11 @@ class Server:
         self._clock = clock
         self.written: list[tuple[float, str, int]] = []
 
-    async def call(
-        self,
-        method: str,
-        path: str,
-        answer: type[T],
-        body: object | None = None,
-        content_type: str = "",
-    ) -> T:
-        assert isinstance(body, Event)
-        self.written.append((self._clock.now(), method, 1))
-        return msgspec.convert(None, answer)
-
-    async def patch(self, path: str, body: Any, answer: type[T], kind: str = "strategic") -> T:
-        assert body.keys() == {"series"}
-        self.written.append((self._clock.now(), "PATCH", body["series"].count))
-        return msgspec.convert({}, answer)
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        raise AssertionError
+    async def asked(self, method: str, path: str, body: Any) -> object:
+        count = 1 if isinstance(body, Event) else body["series"].count
+        assert isinstance(body, Event) or body.keys() == {"series"}
+        self.written.append((self._clock.now(), method, count))
+        return None if isinstance(body, Event) else {}
 
 
 async def test_a_series_is_written_when_it_begins_each_half_hour_and_when_it_ends() -> None:
