@@ -20,6 +20,7 @@ import anyio
 
 from berth.actors.client.watch import ObjectChanged, ObjectDeleted, Reflector
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.documents import Document
 from tests.kit.pod_lives import BRIEF_SECONDS, event, version
@@ -59,8 +60,7 @@ class Lives:
 
 
 def condition(pod: Document | None, kind: str) -> str:
-    conditions = pod["status"].get("conditions") or () if pod else ()
-    return next((str(each["status"]) for each in conditions if each["type"] == kind), "")
+    return documents.condition(pod, kind) if pod else ""
 
 
 async def live(running: Cluster, lives: Lives, recorded: Document, node: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.kit import documents
 from tests.kit.cluster import Cluster, toy_cluster
 from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
@@ -16,18 +17,10 @@ RESCALED = "SuccessfulRescale"
 
 
 def deployment(usage: str, cpu: str, replicas: int = 1) -> Document:
-    container = {"name": "app", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
-    return {
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": LABELS},
-            "template": {
-                "metadata": {"labels": LABELS, "annotations": {"berth.dev/usage": usage}},
-                "spec": {"containers": [container]},
-            },
-        },
-    }
+    annotations = {"berth.dev/usage": usage}
+    containers = [documents.container("app", cpu)]
+    pods = documents.template("web", annotations=annotations, containers=containers)
+    return documents.workload("Deployment", "web", pods, replicas=replicas)
 
 
 def autoscaler(most: int, **spec: Any) -> Document:

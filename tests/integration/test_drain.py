@@ -77,15 +77,8 @@ def pod(name: str, node: str = "", metadata: Document | None = None, **spec: Any
 
 
 def workload(kind: str, name: str, *, seconds: int = 0, **spec: Any) -> Document:
-    labels = {"app": name}
-    template = {"metadata": {"labels": labels}, "spec": dict(SPEC)}
-    template["spec"]["terminationGracePeriodSeconds"] = seconds
-    return {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": {"name": name},
-        "spec": {"selector": {"matchLabels": labels}, "template": template, **spec},
-    }
+    pods = documents.template(name, **{**SPEC, "terminationGracePeriodSeconds": seconds})
+    return documents.workload(kind, name, pods, **spec)
 
 
 def budget(name: str, **spec: Any) -> Document:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kit import documents
 from tests.kit.documents import Document
 from tests.kit.kubectl import Daemon, Kubectl, until
 
@@ -18,21 +19,9 @@ pytestmark = [
 
 
 def workload(kind: str, name: str) -> Document:
-    labels = {"app": name}
-    spec = {
-        "containers": [{"name": "c", "image": "first"}],
-        "terminationGracePeriodSeconds": 0,
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": {"name": name},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-            "revisionHistoryLimit": 1,
-        },
-    }
+    containers = [documents.container(image="first")]
+    pods = documents.template(name, containers=containers, terminationGracePeriodSeconds=0)
+    return documents.workload(kind, name, pods, revisionHistoryLimit=1)
 
 
 def images(kubectl: Kubectl, name: str) -> set[str]:

@@ -12,22 +12,19 @@ import pytest
 from berth.actors.client.rest import ApiError
 from berth.tools.cluster.controllers.controller_manager import OF_CLAIMS, run_controllers
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit import documents
 from tests.kit.cluster import cluster, toy_cluster
 from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_virtual_time
 
 
 def template(app: str, image: str = "nginx:1", **spec: Any) -> Document:
-    container = {"name": "c", "image": image, "resources": {"requests": {"cpu": "100m"}}}
-    return {"metadata": {"labels": {"app": app}}, "spec": {"containers": [container], **spec}}
+    container = documents.container("c", "100m", image=image)
+    return documents.template(app, containers=[container], **spec)
 
 
 def workload(kind: str, name: str, template_: Document | None = None, **spec: Any) -> Document:
-    selector = {"selector": {"matchLabels": {"app": name}}} if kind != "Job" else {}
-    return {
-        "metadata": {"name": name},
-        "spec": {**selector, "template": template_ or template(name), **spec},
-    }
+    return documents.workload(kind, name, template_ or template(name), **spec)
 
 
 def rolled_out(replicas: int) -> Callable[[Document], bool]:

@@ -26,6 +26,7 @@ from berth.tools.cluster.controllers.cluster_access import OverHttp
 from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.cluster.kubelets.kubelets import run_kubelets
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit import documents
 from tests.kit.cluster import UNLIMITED, ClusterClient, path_of
 from tests.kit.documents import Document
 from tests.kit.processes import berth, free_port
@@ -40,14 +41,8 @@ LABELS = {"app": "x"}
 
 
 def workload() -> Document:
-    containers = [{"name": "c", "image": "i"}]
-    spec = {"containers": containers, "terminationGracePeriodSeconds": 0}
-    template = {"metadata": {"labels": LABELS}, "spec": spec}
-    selected = {"selector": {"matchLabels": LABELS}}
-    return {
-        "metadata": {"name": "x"},
-        "spec": {"replicas": REPLICAS, **selected, "template": template},
-    }
+    pods = documents.template("x", terminationGracePeriodSeconds=0)
+    return documents.workload("Deployment", "x", pods, replicas=REPLICAS)
 
 
 def is_healthy(pod: Document) -> bool:

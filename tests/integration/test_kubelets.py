@@ -17,7 +17,7 @@ from berth.tools.cluster.kubelets.stage_files import read_stages
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster
-from tests.kit.documents import Document
+from tests.kit.documents import Document, condition
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 STARTED = ("Pulled", "Created", "Started")
@@ -169,11 +169,6 @@ async def test_a_stopped_kubelet_leaves_its_pods_alone_and_goes_on_later() -> No
             "Event",
             lambda events: sum(e.get("count", 1) for e in events if e["message"] == ready) == 2,
         )
-
-
-def condition(document: Document, kind: str = "Ready") -> str:
-    conditions = document["status"].get("conditions", ())
-    return next((each["status"] for each in conditions if each["type"] == kind), "")
 
 
 @pytest.mark.full("long")

@@ -20,6 +20,7 @@ from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from berth.tools.kubernetes.workloads import replica_set
+from tests.kit import documents
 from tests.kit.virtual_loop import LoopClock, VirtualLoop
 
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
@@ -28,13 +29,7 @@ REPLICAS = 1000
 
 
 def replicas(count: int) -> dict[str, Any]:
-    labels = {"app": "web"}
-    template = {
-        "metadata": {"labels": labels},
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
-    }
-    spec = {"replicas": count, "selector": {"matchLabels": labels}, "template": template}
-    return {"metadata": {"name": "web"}, "spec": spec}
+    return documents.workload("ReplicaSet", "web", replicas=count)
 
 
 @pytest.mark.full("long")

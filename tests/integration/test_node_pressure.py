@@ -13,8 +13,9 @@ from berth.tools.cluster.kubelets.housekeeping import Setup
 from berth.tools.cluster.kubelets.kubelets import run_kubelets
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from berth.tools.kubernetes.kubelet.pressure.kubelet_settings import DEFAULTS, Configuration
+from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster, toy_cluster
-from tests.kit.documents import Document
+from tests.kit.documents import Document, condition
 from tests.kit.virtual_loop import in_virtual_time
 
 # The defaults of a kubelet, but for the time after which pressure ends.
@@ -22,23 +23,10 @@ SHORT = Configuration(msgspec.structs.replace(DEFAULTS, transition=30.0))
 
 
 def deployment(name: str, usage: str, replicas: int = 1, **container: Any) -> Document:
-    labels = {"app": name}
-    return {
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels, "annotations": {"berth.dev/usage": usage}},
-                "spec": {"containers": [{"name": "app", "image": "nginx", **container}]},
-            },
-        },
-    }
-
-
-def condition(obj: Document, kind: str) -> str:
-    conditions = obj["status"].get("conditions", ())
-    return next((str(c["status"]) for c in conditions if c["type"] == kind), "")
+    annotations = {"berth.dev/usage": usage}
+    containers = [documents.container("app", **container)]
+    pods = documents.template(name, annotations=annotations, containers=containers)
+    return documents.workload("Deployment", name, pods, replicas=replicas)
 
 
 def taints(node: Document) -> set[str]:
@@ -148,7 +136,8 @@ async def test_a_replacement_waits_for_the_end_of_the_pressure_if_there_is_no_ot
         await running.create("Deployment", deployment("leak", "memory=32600Mi+5Mi/s"))
         await running.until("Node", "node-1", lambda node: bool(taints(node)), 60)
         pods = await running.until_all(
-            "Pod", lambda pods: {condition(pod, "PodScheduled") for pod in pods} >= {"False"}
+            "Pod",
+            lambda pods: {condition(pod, "PodScheduled") for pod in pods} >= {"False"},
         )
         (waiting,) = [pod for pod in pods if not pod["spec"].get("nodeName")]
         (why,) = [c for c in waiting["status"]["conditions"] if c["type"] == "PodScheduled"]

@@ -28,6 +28,7 @@ from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from berth.tools.views.commands.shadow import shadow
 from tests.kit.cluster import Cluster, cluster, configured, toy_cluster
 from tests.kit.daemon import pod
+from tests.kit.documents import container, template, workload
 from tests.kit.processes import free_port
 from tests.kit.rbac import Authorizer, Right, attributes_of
 from tests.kit.rights import DEPLOY, NAMESPACE
@@ -61,13 +62,8 @@ async def shadowed(
 
 
 def deployment(name: str, replicas: int, **spec: object) -> dict[str, object]:
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "300m"}}}
-    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container], **spec}}
-    selector = {"matchLabels": {"app": name}}
-    return {
-        "metadata": {"name": name},
-        "spec": {"replicas": replicas, "selector": selector, "template": template},
-    }
+    pods = template(name, containers=[container("c", "300m")], **spec)
+    return workload("Deployment", name, pods, replicas=replicas)
 
 
 async def all_placed(running: Cluster, pods: int) -> None:

@@ -14,6 +14,7 @@ from berth.tools.cluster.controllers.cluster_access import OverHttp
 from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
+from tests.kit import documents
 from tests.kit.documents import Document
 from tests.kit.logs import capture_logs
 
@@ -21,19 +22,9 @@ REPLICA_SETS, PODS = BY_KIND["apps/v1", "ReplicaSet"], BY_KIND["v1", "Pod"]
 
 
 def replica_set(name: str, replicas: Any) -> Document:
-    container = {"name": "c", "image": "i"}
-    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
-    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "2"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": metadata,
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": template,
-        },
-    }
+    document = documents.workload("ReplicaSet", name, replicas=replicas)
+    document["metadata"]["resourceVersion"] = "2"
+    return document
 
 
 async def test_an_object_that_cannot_be_read_is_left_alone_until_it_changes() -> None:

@@ -90,6 +90,27 @@ def node(
     )
 
 
+def template(app: str, **spec: Any) -> Document:
+    """Returns a template of pods of one container, with the label `app`. Fields of the metadata may
+    stand among those of the spec, as in `thing`.
+    """
+    about = {field: spec.pop(field) for field in _METADATA & spec.keys()}
+    fields = {"containers": [container()], **spec}
+    return {"metadata": {"labels": {"app": app}, **about}, "spec": fields}
+
+
+def workload(kind: str, name: str, of_pods: Document | None = None, **spec: Any) -> Document:
+    """Returns a workload whose pods have its name as the label `app`."""
+    selector = {} if kind == "Job" else {"selector": {"matchLabels": {"app": name}}}
+    return thing(kind, name, spec={**selector, "template": of_pods or template(name), **spec})
+
+
+def condition(document: Document, kind: str = "Ready") -> str:
+    """Returns the status of a condition, or "" without it."""
+    conditions = document["status"].get("conditions") or ()
+    return next((str(each["status"]) for each in conditions if each["type"] == kind), "")
+
+
 _METADATA = {
     "annotations",
     "creationTimestamp",

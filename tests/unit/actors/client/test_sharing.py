@@ -5,23 +5,22 @@ from __future__ import annotations
 import msgspec
 
 from berth.actors.client.sharing import Sharing
-from berth.actors.scheduling.kube.core import Container, Node, Pod, PodCondition, PodSpec, PodStatus
+from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.interner import MAX_VALUES
+from tests.kit import structs
 
 
 def pod(number: int, node: str = "", image: str = "i") -> Pod:
-    return Pod(
-        metadata=ObjectMeta(
-            name=f"p{number}",
-            namespace="default",
-            labels={"app": "a"},
-            annotations={"n": str(number)},
-        ),
-        spec=PodSpec(containers=(Container(name="c", image=image),), node_name=node),
-        status=PodStatus(
-            conditions=(PodCondition(type="Ready", status="True", last_transition_time="t"),)
-        ),
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "t"}
+    return structs.pod(
+        f"p{number}",
+        node=node,
+        namespace="default",
+        labels={"app": "a"},
+        annotations={"n": str(number)},
+        containers=[{"name": "c", "image": image}],
+        status={"conditions": [ready]},
     )
 
 

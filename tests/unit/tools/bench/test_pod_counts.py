@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from berth.actors.scheduling.kube.core import (
     Pod,
-    PodCondition,
-    PodSchedulingGate,
-    PodSpec,
-    PodStatus,
 )
-from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.tools.bench.pod_counts import PodTracker, Tally
+from tests.kit import structs
 
 
 def pod(
@@ -23,14 +21,11 @@ def pod(
     gated: bool = False,
     **labels: str,
 ) -> Pod:
-    failed = PodCondition(type="PodScheduled", status="False", reason=reason, message=message)
-    return Pod(
-        metadata=ObjectMeta(name=name, namespace=namespace, labels=labels),
-        spec=PodSpec(
-            node_name=node, scheduling_gates=(PodSchedulingGate(name="g"),) if gated else ()
-        ),
-        status=PodStatus(conditions=(failed,) if message else ()),
-    )
+    failed = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+    status = {"conditions": [failed] if message else []}
+    gates = [{"name": "g"}] * gated
+    about: Any = {"namespace": namespace, "labels": labels, "schedulingGates": gates}
+    return structs.pod(name, node=node, status=status, **about)
 
 
 def test_pods_are_counted_by_namespace_selector_and_state() -> None:

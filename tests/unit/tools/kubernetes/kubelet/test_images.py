@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from berth.tools.kubernetes.kubelet.images import Images, is_pulled
+from tests.kit import documents
 from tests.kit.documents import Document
 
 
 def pod(image: str = "x", **annotations: str) -> Document:
     named = {f"berth.dev/{name.replace('_', '-')}": text for name, text in annotations.items()}
-    return {
-        "metadata": {"name": "p", "annotations": named},
-        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": image}]},
-    }
+    container = {"name": "c", "image": image}
+    return documents.pod(node="n", annotations=named, containers=[container])
 
 
 def test_a_pull_takes_time_by_size_unless_the_node_has_the_image() -> None:

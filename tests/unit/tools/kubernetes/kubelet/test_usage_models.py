@@ -18,6 +18,7 @@ from berth.tools.kubernetes.kubelet.usage_models import (
     usage_of,
 )
 from berth.tools.kubernetes.objects.structs import Pod, read
+from tests.kit import documents
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Mi, Gi = 1 << 20, 1 << 30
@@ -27,28 +28,23 @@ def pod(usage: str | None = None, restarted: float = 0.0, **status: Any) -> Pod:
     """Returns a running pod with the containers `app` and `sidecar`, and two volumes."""
     running = {"running": {"startedAt": (START + timedelta(seconds=restarted)).isoformat()}}
     states = [{"name": "app", "state": running}, {"name": "sidecar", "state": running}]
-    document = {
-        "metadata": {
-            "name": "p",
-            "namespace": "default",
-            "labels": {"app": "p"},
-            "annotations": {} if usage is None else {ANNOTATION: usage},
-        },
-        "spec": {
-            "containers": [{"name": "app"}, {"name": "sidecar"}],
-            "volumes": [
-                {"name": "cache", "emptyDir": {}},
-                {"name": "shm", "emptyDir": {"medium": "Memory"}},
-                {"name": "other", "configMap": {"name": "c"}},
-            ],
-        },
-        "status": {
+    volumes = [
+        {"name": "cache", "emptyDir": {}},
+        {"name": "shm", "emptyDir": {"medium": "Memory"}},
+        {"name": "other", "configMap": {"name": "c"}},
+    ]
+    document = documents.pod(
+        labels={"app": "p"},
+        annotations={} if usage is None else {ANNOTATION: usage},
+        containers=[{"name": "app"}, {"name": "sidecar"}],
+        volumes=volumes,
+        status={
             "phase": "Running",
             "startTime": START.isoformat(),
             "containerStatuses": states,
             **status,
         },
-    }
+    )
     return read(document, Pod)
 
 

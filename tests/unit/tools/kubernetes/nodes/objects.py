@@ -35,29 +35,15 @@ def node(
     **conditions: str,
 ) -> Node:
     """Returns a node; without a condition Ready if `ready` is empty."""
+    about = {"uid": f"uid-{name}", "resourceVersion": str(version), "creationTimestamp": EARLIER}
+    told = {"reason": "Kubelet", "message": "text"}
+    times = {"lastHeartbeatTime": heartbeat, "lastTransitionTime": EARLIER}
     statuses = {**({"Ready": ready} if ready else {}), **conditions}
+    listed = [{"type": kind, "status": word, **told, **times} for kind, word in statuses.items()]
     document = {
-        "metadata": {
-            "name": name,
-            "uid": f"uid-{name}",
-            "resourceVersion": str(version),
-            "creationTimestamp": EARLIER,
-            "labels": labels or {},
-        },
+        "metadata": {"name": name, "labels": labels or {}, **about},
         "spec": {"taints": [taint(text) for text in taints]},
-        "status": {
-            "conditions": [
-                {
-                    "type": kind,
-                    "status": status,
-                    "reason": "Kubelet",
-                    "message": "text",
-                    "lastHeartbeatTime": heartbeat,
-                    "lastTransitionTime": EARLIER,
-                }
-                for kind, status in statuses.items()
-            ]
-        },
+        "status": {"conditions": listed},
     }
     return read(document, Node)
 
@@ -90,23 +76,12 @@ def pod(
     conditions: Iterable[Document] = (),
     **metadata: Any,
 ) -> Pod:
+    about = {"namespace": "n", "uid": f"uid-{name}", "resourceVersion": str(version), **metadata}
+    mine = {"type": "Ready", "status": ready, "reason": "Mine", "lastTransitionTime": EARLIER}
     document = {
-        "metadata": {
-            "name": name,
-            "namespace": "n",
-            "uid": f"uid-{name}",
-            "resourceVersion": str(version),
-            **metadata,
-        },
+        "metadata": {"name": name, **about},
         "spec": {"nodeName": on, "tolerations": list(tolerations)},
-        "status": {
-            "phase": phase,
-            "reason": reason,
-            "conditions": [
-                {"type": "Ready", "status": ready, "reason": "Mine", "lastTransitionTime": EARLIER},
-                *conditions,
-            ],
-        },
+        "status": {"phase": phase, "reason": reason, "conditions": [mine, *conditions]},
     }
     return read(document, Pod)
 

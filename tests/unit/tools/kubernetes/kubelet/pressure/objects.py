@@ -7,6 +7,7 @@ from typing import Any
 from berth.actors.scheduling.kube.quantity import value
 from berth.tools.kubernetes.kubelet.usage_models import ContainerUsage, PodUsage, VolumeUsage
 from berth.tools.kubernetes.objects.structs import Pod, read
+from tests.kit import documents
 from tests.kit.documents import Document
 
 LOW, NORMAL, HIGH = -1, 0, 1
@@ -34,22 +35,10 @@ def pod(
     **spec: Any,
 ) -> Pod:
     """Returns a pod with one container of its own name, and an emptyDir."""
-    document = {
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": name,
-            "annotations": annotations or {},
-        },
-        "spec": {
-            "priority": priority,
-            "containers": [container(name, requests, limits)],
-            "volumes": [{"name": "local", "emptyDir": {}}],
-            **spec,
-        },
-        "status": {"phase": "Running", "qosClass": qos},
-    }
-    return read(document, Pod)
+    volumes = [{"name": "local", "emptyDir": {}}]
+    fields = {"containers": [container(name, requests, limits)], "volumes": volumes, **spec}
+    fields |= {"annotations": annotations or {}, "status": {"phase": "Running", "qosClass": qos}}
+    return read(documents.pod(name, priority=priority, **fields), Pod)
 
 
 def uses(

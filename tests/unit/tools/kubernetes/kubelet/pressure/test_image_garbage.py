@@ -10,6 +10,7 @@ from berth.tools.kubernetes.kubelet.pressure.image_garbage import Collector
 from berth.tools.kubernetes.kubelet.pressure.kubelet_settings import DEFAULTS
 from berth.tools.kubernetes.kubelet.pressure.thresholds import Amount, Observation, Threshold
 from berth.tools.kubernetes.objects.structs import Pod, read
+from tests.kit import documents
 from tests.kit.pressure import Kubelets
 
 GI = 1 << 30
@@ -20,8 +21,7 @@ def image(name: str, size: int) -> ContainerImage:
 
 
 def pod(name: str, image_: str) -> Pod:
-    containers = [{"name": "c", "image": image_}]
-    return read({"metadata": {"name": name}, "spec": {"containers": containers}}, Pod)
+    return read(documents.pod(name, containers=[{"name": "c", "image": image_}]), Pod)
 
 
 def disk(used: int) -> Observation:

@@ -13,6 +13,7 @@ from berth.tools.kubernetes.kubelet.resizing.resizes import NEVER, RETRY_SECONDS
 from berth.tools.kubernetes.kubelet.usage_models import PodUsage
 from berth.tools.kubernetes.objects.object_events import Reporter
 from berth.tools.kubernetes.objects.structs import Pod, read
+from tests.kit import documents
 from tests.kit.documents import Document
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -25,32 +26,21 @@ def pod(
 ) -> Pod:
     """Returns a running pod that requests `cpu`, and to which `has` is allocated."""
     resources = {"requests": {"cpu": has}}
-    status = {
+    container = {
         "name": "c",
         "state": {"running": {}},
         "resources": fields.pop("in_effect", resources),
         "allocatedResources": resources["requests"],
     }
-    document = {
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": name,
-            "generation": version,
-            "resourceVersion": str(version),
-        },
-        "spec": {
-            "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
-            "priority": fields.pop("priority", 0),
-        },
-        "status": {
-            "phase": "Running",
-            "qosClass": fields.pop("qos", "Burstable"),
-            "conditions": list(conditions),
-            "containerStatuses": [status],
-        },
+    status = {
+        "phase": "Running",
+        "qosClass": fields.pop("qos", "Burstable"),
+        "conditions": list(conditions),
+        "containerStatuses": [container],
     }
-    return read(document, Pod)
+    about = {"generation": version, "resourceVersion": str(version)}
+    priority = fields.pop("priority", 0)
+    return read(documents.pod(name, cpu, "", priority, metadata=about, status=status), Pod)
 
 
 def condition(kind: str, reason: str = "", since: str = "2026-01-01T00:00:00Z") -> Document:
