@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,13 +10,14 @@ import pytest
 from tests.docs.blocks import ROOT, write_files
 from tests.docs.consoles import follow
 from tests.kit.kubectl import Daemon, PacedDaemon
+from tests.kit.programs import needs
 
 PAGE = ROOT / "docs/toy-cluster.md"
 SECONDS = 150.0
 
 pytestmark = [
     pytest.mark.full("waits"),
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
+    needs("kubectl"),
 ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,14 @@ import pytest
 from tests.docs.blocks import ROOT, write_files
 from tests.docs.consoles import follow
 from tests.kit.kubectl import PacedDaemon
+from tests.kit.programs import needs
 
 PAGE = ROOT / "docs/eviction.md"
 SECONDS = 60.0
 
 pytestmark = [
     pytest.mark.full("waits"),
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
+    needs("kubectl"),
 ]
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 
 import pytest
 
 from tests.kit.kubectl import Daemon, Kubectl, until
+from tests.kit.programs import needs
 
-pytestmark = [
-    pytest.mark.full,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
-]
+pytestmark = [pytest.mark.full, needs("kubectl")]
 
 
 @pytest.fixture(scope="module")

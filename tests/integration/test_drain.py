@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -15,11 +14,9 @@ from tests.kit import documents
 from tests.kit.cluster import path_of
 from tests.kit.documents import Document, thing
 from tests.kit.kubectl import Daemon, Kubectl, until
+from tests.kit.programs import needs
 
-pytestmark = [
-    pytest.mark.full,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
-]
+pytestmark = [pytest.mark.full, needs("kubectl")]
 
 NODES = 3
 REPLICAS = 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,9 @@ import pytest
 from tests.kit import documents
 from tests.kit.documents import Document
 from tests.kit.kubectl import Daemon, Kubectl, until
+from tests.kit.programs import needs
 
-pytestmark = [
-    pytest.mark.full,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
-]
+pytestmark = [pytest.mark.full, needs("kubectl")]
 
 
 def workload(kind: str, name: str) -> Document:

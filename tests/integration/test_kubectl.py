@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,14 +19,12 @@ from berth.actors.scheduling.kube.yaml_documents import documents
 from berth.tools.cluster.apiserver.app import serve
 from tests.kit.cases import texts
 from tests.kit.documents import Document
+from tests.kit.programs import needs
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 NAMESPACE = "/namespaces/default"
 
-pytestmark = [
-    pytest.mark.full,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
-]
+pytestmark = [pytest.mark.full, needs("kubectl")]
 
 
 class Kubectl:

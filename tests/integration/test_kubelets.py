@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -28,6 +30,14 @@ def pod(name: str, node: str = "node-1", **annotations: str) -> Document:
     return documents.pod(name, node=node, annotations=annotations, restartPolicy="Never")
 
 
+@asynccontextmanager
+async def one_node() -> AsyncIterator[Cluster]:
+    async with cluster() as running:
+        await running.start(run_kubelets)
+        await running.create("Node", hollow_node(1))
+        yield running
+
+
 def in_phase(phase: str) -> Any:
     return lambda status: status.get("phase") == phase
 
@@ -45,9 +55,7 @@ async def renewed(running: Cluster) -> datetime:
 @pytest.mark.full("long")
 @in_virtual_time
 async def test_leases_are_renewed_every_ten_seconds_until_the_kubelet_stops() -> None:
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         await anyio.sleep(100)
         first = await renewed(running)
         await anyio.sleep(20)
@@ -77,9 +85,7 @@ async def told_about_annotations(running: Cluster) -> list[tuple[str, str, str, 
 
 @in_virtual_time
 async def test_a_value_of_an_annotation_that_cannot_be_read_is_told_once() -> None:
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         steering = {"berth.dev/run-seconds": "60s", "berth.dev/pull-failures": "2"}
         await running.create("Pod", pod("slow", **steering))
         await running.create("Pod", pod("fine", **{"berth.dev/run-seconds": "0.5"}))
@@ -121,9 +127,7 @@ async def test_the_renewals_of_nodes_are_spread_over_the_interval() -> None:
 @pytest.mark.full("long")
 @in_virtual_time
 async def test_a_node_that_does_not_change_reports_its_conditions_after_five_minutes() -> None:
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         await anyio.sleep(1)
         before = await running.get("Node", "node-1")
         await anyio.sleep(290)
@@ -194,9 +198,7 @@ async def test_a_zone_goes_dark_and_comes_back() -> None:
 
 @in_virtual_time
 async def test_a_kubelet_that_only_seemed_silent_reports_its_pods_as_ready_again() -> None:
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         for name in ("a", "b"):
             await running.create("Pod", pod(name))
         ready = await running.status("Pod", "a", in_phase("Running"))
@@ -334,9 +336,7 @@ def restarts(count: int, reason: str = "") -> Any:
 @pytest.mark.full("long")
 @in_virtual_time
 async def test_a_failing_container_is_restarted_with_a_back_off() -> None:
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         crashing = pod("a", **{"berth.dev/fail-seconds": "3"})
         crashing["spec"]["restartPolicy"] = "Always"
         await running.create("Pod", crashing)
@@ -351,9 +351,7 @@ async def test_a_failing_container_is_restarted_with_a_back_off() -> None:
 
 @in_virtual_time
 async def test_labels_and_annotations_of_kwok_fail_a_pod() -> None:
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         name = "pod-container-running-failed.stage.kwok.x-k8s.io"
         failing = pod(
             "a", **{f"{name}/delay": "4s", f"{name}/exit-code": "42", f"{name}/reason": "Boom"}
@@ -369,9 +367,7 @@ async def test_labels_and_annotations_of_kwok_fail_a_pod() -> None:
 
 @in_virtual_time
 async def test_a_failing_liveness_probe_restarts_the_container() -> None:
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         unhealthy = pod("a", **{"berth.dev/unhealthy-seconds": "20"})
         unhealthy["spec"]["restartPolicy"] = "Always"
         unhealthy["spec"]["containers"][0]["livenessProbe"] = {"exec": {"command": ["x"]}}
@@ -387,9 +383,7 @@ async def test_a_failing_liveness_probe_restarts_the_container() -> None:
 
 @in_virtual_time
 async def test_readiness_is_seen_when_its_time_comes() -> None:
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         await running.create("Pod", pod("a", **{"berth.dev/ready-seconds": "15"}))
         await running.status("Pod", "a", in_phase("Running"))
         await anyio.sleep(13)
@@ -403,9 +397,7 @@ async def test_readiness_is_seen_when_its_time_comes() -> None:
 
 @in_virtual_time
 async def test_a_sidecar_that_crashes_backs_off_in_a_running_pod() -> None:
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         stage = "pod-container-running-failed.stage.kwok.x-k8s.io"
         beside = pod("a", **{f"{stage}/container-name": "s", "berth.dev/fail-seconds": "5"})
         sidecar = {"name": "s", "image": "x", "restartPolicy": "Always"}
@@ -426,9 +418,7 @@ async def test_a_sidecar_that_crashes_backs_off_in_a_running_pod() -> None:
 
 @in_virtual_time
 async def test_a_pod_stops_after_its_hook_within_the_grace_period() -> None:
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         hooked = pod("a")
         hook = {"preStop": {"sleep": {"seconds": 8}}}
         hooked["spec"]["containers"][0]["lifecycle"] = hook
@@ -454,9 +444,7 @@ async def test_a_pod_stops_after_its_hook_within_the_grace_period() -> None:
 @pytest.mark.full("long")
 @in_virtual_time
 async def test_images_are_pulled_and_reported() -> None:
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         size = {"berth.dev/image-size": "1000Mi", "berth.dev/pull-failures": "1"}
         await running.create("Pod", pod("a", **size))
         await running.status("Pod", "a", restarts(0, "ContainerCreating"))
@@ -492,9 +480,7 @@ async def test_images_are_pulled_and_reported() -> None:
 
 @in_virtual_time
 async def test_an_init_container_waits_for_its_image_first() -> None:
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         failing = pod("a", **{"berth.dev/image-size": "100Mi", "berth.dev/pull-failures": "1"})
         failing["spec"]["initContainers"] = [{"name": "i", "image": "y"}]
         await running.create("Pod", failing)
@@ -521,9 +507,7 @@ History = list[tuple[int, str, str]]
 async def follow(seen: History) -> None:
     """Notes the phases of pods with random delays, second by second."""
     delay = "pod-complete.stage.kwok.x-k8s.io"
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         for number in range(10):
             jitter = {f"{delay}/delay": "1s", f"{delay}/jitter-delay": "50s"}
             await running.create("Pod", pod(f"p{number}", **jitter))
@@ -547,9 +531,7 @@ def test_the_same_seed_gives_the_same_history() -> None:
 
 @in_virtual_time
 async def test_a_deleted_mirror_pod_has_not_ended() -> None:
-    async with cluster() as running:
-        await running.start(run_kubelets)
-        await running.create("Node", hollow_node(1))
+    async with one_node() as running:
         await running.create("Pod", pod("a", **{"kubernetes.io/config.mirror": "1"}))
         await running.create("Pod", pod("b"))
         for name in ("a", "b"):

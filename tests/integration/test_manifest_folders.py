@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +10,9 @@ import pytest
 
 from tests.kit.kubectl import Daemon
 from tests.kit.manifest_folders import NAMESPACE, RECORDED, Answer, names, said
+from tests.kit.programs import needs
 
-pytestmark = [
-    pytest.mark.full,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
-]
+pytestmark = [pytest.mark.full, needs("kubectl")]
 
 
 @pytest.fixture(scope="module")

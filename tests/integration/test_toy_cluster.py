@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 from collections import Counter
@@ -16,11 +15,9 @@ import pytest
 
 from tests.kit.forks import ran
 from tests.kit.kubectl import Daemon, Kubectl, until
+from tests.kit.programs import needs
 
-pytestmark = [
-    pytest.mark.full,
-    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH"),
-]
+pytestmark = [pytest.mark.full, needs("kubectl")]
 
 NODES = 6
 POD = """
