@@ -83,20 +83,6 @@ async def test_pre_enqueue(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [name for name, _ in running.store.bound] == ["good", "odd"]
 
 
-async def test_a_plugin_that_raises_system_exit_ends_one_attempt() -> None:
-    async with pipeline(Leaving) as running:
-        with capture_logs():
-            await running.add_pod(pod("odd"))
-            await running.add_pod(pod("good"))
-            await running.add_node(node("a"))
-            await running.clock.advance(2)
-            assert running.store.bound == [("good", "a")]
-            assert (await told(running))[0] == (
-                "odd",
-                'running PreBind plugin "Leaving": SystemExit: 3',
-            )
-
-
 class Waiting(PreBindPlugin):
     """A plugin that waits for a future that is already cancelled."""
 
@@ -127,11 +113,12 @@ class Looking(NodeFilterPlugin, PostBindPlugin):
 @pytest.mark.parametrize(
     ("plugin", "text"),
     [
+        (Leaving, 'running PreBind plugin "Leaving": SystemExit: 3'),
         (Waiting, 'running PreBind plugin "Waiting": CancelledError'),
         (Looking, 'running "Looking" filter plugin: CancelledError (node a)'),
     ],
 )
-async def test_a_cancellation_raised_by_a_plugin_is_its_failure(
+async def test_an_exit_or_a_cancellation_raised_by_a_plugin_is_its_failure(
     plugin: type[Plugin], text: str
 ) -> None:
     async with pipeline(plugin) as running:

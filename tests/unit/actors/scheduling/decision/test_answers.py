@@ -295,6 +295,7 @@ def test_reasons_that_are_none_are_a_reason(snapshot: Snapshot, info: PodInfo) -
 VICTIM = PodInfo(Pod())
 POST_FILTERS: list[tuple[type[at.Answering], Any, str]] = [
     (at.PostFilter, None, "expected PostFiltered, got None"),
+    (at.PostFilter, SUCCESS, "expected PostFiltered, got Status("),
     (at.PostFilter, PostFiltered(None), "expected a Status, got None"),  # type: ignore[arg-type]
     (at.PostFilter, PostFiltered(SUCCESS, "a"), "expected a Nomination, or None, got 'a'"),  # type: ignore[arg-type]
     (

@@ -19,6 +19,7 @@ from berth.plugin import (
     Action,
     ClusterEvent,
     CycleState,
+    Hint,
     Pod,
     PodInfo,
     Registration,
@@ -77,10 +78,10 @@ async def pre_bind(profile: Profile, info: PodInfo) -> object:
     return await step()
 
 
-async def hint(profile: Profile, info: PodInfo) -> object:
+async def hint(profile: Profile, info: PodInfo) -> None:
     (registration,) = profile.hints()["Wrong"]
     assert registration.hint is not None
-    return registration.hint(info.pod, None, None)
+    assert registration.hint(info.pod, None, None) is Hint.QUEUE
 
 
 POINTS: list[tuple[str, type[at.Answering], Call, str | None]] = [

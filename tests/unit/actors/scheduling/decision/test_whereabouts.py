@@ -27,7 +27,7 @@ from berth.plugin import (
     Status,
 )
 from tests.kit.handle import NoApi
-from tests.unit.actors.scheduling.decision.test_profile import profile_with
+from tests.kit.profiles import APART, profile_of
 
 SEEN: list[dict[str, str]] = []
 
@@ -69,7 +69,7 @@ def test_nobody_runs(seen: list[dict[str, str]]) -> None:
 
 def test_a_plugin_calls_others(seen: list[dict[str, str]]) -> None:
     info = PodInfo(Pod())
-    profile_with(Looking).reserve(CycleState(), info, "n")
+    profile_of(Looking, disabled=APART).reserve(CycleState(), info, "n")
     (fields,) = seen
     assert (fields["plugin"], fields["point"], fields["pod"]) == ("Looking", "Reserve", info.key)
     assert fields["at"].startswith(f"{__file__}:")
@@ -90,7 +90,7 @@ def test_a_hint_has_no_self(seen: list[dict[str, str]]) -> None:
 
 def test_before_the_queue_and_in_filters_of_one_node(seen: list[dict[str, str]]) -> None:
     pod = Pod(metadata=ObjectMeta(namespace="shop", name="web"))
-    profile_with(Looking).pre_enqueue(pod)
+    profile_of(Looking, disabled=APART).pre_enqueue(pod)
     (fields,) = seen
     assert (fields["plugin"], fields["point"], fields["pod"]) == (
         "Looking",
