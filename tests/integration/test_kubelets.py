@@ -27,7 +27,9 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1"
 
 
 def pod(name: str, node: str = "node-1", **annotations: str) -> Document:
-    return documents.pod(name, node=node, annotations=annotations, restartPolicy="Never")
+    containers = [documents.container(image="x")]
+    fields: Document = {"annotations": annotations, "containers": containers}
+    return documents.pod(name, node=node, restartPolicy="Never", **fields)
 
 
 @asynccontextmanager

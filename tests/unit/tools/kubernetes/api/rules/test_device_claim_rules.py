@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
@@ -21,13 +20,6 @@ NAMESPACES = BY_KIND["v1", "Namespace"]
 STRATEGIC = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 FINALIZER = "resource.kubernetes.io/delete-protection"
-
-
-@pytest.fixture
-def api() -> Api:
-    api = Api(Store())
-    api.seed()
-    return api
 
 
 def exactly(name: str = "gpu", **fields: Any) -> Document:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.tables import table
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.discovery import discovery
@@ -21,13 +20,6 @@ CONTEXTS = BY_KIND[API, "PodSchedulingContext"]
 MERGE = "application/merge-patch+json"
 USER = {"resource": "pods", "name": "p", "uid": "1"}
 OTHER = {"resource": "pods", "name": "q", "uid": "2"}
-
-
-@pytest.fixture
-def api() -> Api:
-    api = Api(Store())
-    api.seed()
-    return api
 
 
 def document_of(**fields: Any) -> Document:

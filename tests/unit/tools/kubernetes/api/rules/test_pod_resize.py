@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.patch import STRATEGIC
@@ -21,13 +20,6 @@ LIMITS = BY_KIND["v1", "LimitRange"]
 def container(name: str = "c", cpu: str = "1", memory: str = "1Gi", **fields: Any) -> Document:
     resources = {"requests": {"cpu": cpu, "memory": memory}}
     return {"name": name, "image": "i", "resources": resources, **fields}
-
-
-@pytest.fixture
-def api() -> Api:
-    created = Api(Store())
-    created.seed()
-    return created
 
 
 def create(api: Api, annotations: dict[str, str] | None = None, **spec: Any) -> Document:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import Document, RefusedError
 from berth.tools.kubernetes.api.types.defaults import defaulted
 from berth.tools.kubernetes.api.types.resources import BY_KIND
@@ -22,13 +21,6 @@ CONTAINER = {
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
 }
-
-
-@pytest.fixture
-def api() -> Api:
-    api = Api(Store())
-    api.seed()
-    return api
 
 
 def spec_of(**fields: Any) -> Document:

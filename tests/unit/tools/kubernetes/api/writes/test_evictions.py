@@ -24,13 +24,6 @@ NS = "default"
 READY = {"type": "Ready", "status": "True"}
 
 
-@pytest.fixture
-def api() -> Api:
-    created = Api(Store())
-    created.seed()
-    return created
-
-
 def pod(api: Api, name: str, *, phase: str = "Running", ready: bool = True) -> Document:
     spec = {"containers": [{"name": "c", "image": "i"}]}
     metadata = {"name": name, "labels": {"app": "x"}}

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.limit_ranges import LIMIT_RANGES
@@ -16,13 +15,6 @@ from tests.kit.documents import Document
 
 PODS, CLAIMS = BY_KIND["v1", "Pod"], BY_KIND["v1", "PersistentVolumeClaim"]
 NS = "default"
-
-
-@pytest.fixture
-def api() -> Api:
-    api = Api(Store())
-    api.seed()
-    return api
 
 
 def limit(api: Api, *limits: Document, name: str = "limits", namespace: str = NS) -> Document:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions, Preconditions
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError, StoredObject
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC
@@ -35,13 +34,6 @@ def pod(name: str = "p", **spec: Any) -> Document:
 
 def image(document: Document) -> Document:
     return {**document, "spec": {**document["spec"], "containers": [{"name": "c", "image": "i"}]}}
-
-
-@pytest.fixture
-def api() -> Api:
-    created = Api(Store())
-    created.seed()
-    return created
 
 
 def create(api: Api, name: str = "p", **spec: Any) -> Document:

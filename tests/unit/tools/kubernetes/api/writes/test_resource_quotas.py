@@ -28,11 +28,6 @@ NS = "default"
 NOW = DeleteOptions(grace_period_seconds=0)
 
 
-@pytest.fixture
-def api() -> Api:
-    return seeded()
-
-
 def seeded() -> Api:
     api = Api(Store())
     api.seed()

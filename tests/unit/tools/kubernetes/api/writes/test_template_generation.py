@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.patch import MERGE
 from berth.tools.kubernetes.api.writes.registry import Api
@@ -25,13 +24,6 @@ def daemon_set(**annotations: str) -> Document:
     template = {"metadata": {"labels": {"app": "x"}}, "spec": spec}
     selected = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
     return {"metadata": {"name": "d", "annotations": annotations}, "spec": selected}
-
-
-@pytest.fixture
-def api() -> Api:
-    created = Api(Store())
-    created.seed()
-    return created
 
 
 def number(stored: Document) -> str:
