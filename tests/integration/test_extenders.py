@@ -131,21 +131,6 @@ def prefer(**scores: int) -> Answer:
 
 
 @in_virtual_time
-async def test_filter_by_names() -> None:
-    async with (
-        small_extender({"filter": keep("b")}) as extender,
-        extended(entry(extender, "filter")) as running,
-    ):
-        await running.create_all("Pod", [pod("p"), pod("q")])
-        assert await running.node_of("p") == await running.node_of("q") == "b"
-        first = extender.bodies("filter")[0]
-        assert first["Pod"]["metadata"]["name"] == "p"
-        assert first["Pod"]["spec"]["containers"][0]["image"] == "i"
-        assert first["Nodes"] is None
-        assert sorted(first["NodeNames"]) == ["a", "b"]
-
-
-@in_virtual_time
 async def test_filter_by_whole_nodes_answered_in_gos_json() -> None:
     def cheapest(body: Body) -> Document:
         assert body["NodeNames"] is None
@@ -334,21 +319,6 @@ async def test_an_extender_that_refuses_connections() -> None:
 # --------------------------------------------------------------------------------------- prioritize
 
 
-@in_virtual_time
-async def test_scores_count_by_their_weights() -> None:
-    async with (
-        small_extender(
-            {"prioritize": lambda body: prefer(**scores[body["Pod"]["metadata"]["name"]])(body)}
-        ) as x,
-        small_extender({"prioritize": prefer(b=4)}) as y,
-        extended(entry(x, "prioritize", weight=3), entry(y, "prioritize", weight=6)) as running,
-    ):
-        scores = {"p": {"a": 10}, "q": {"a": 6}}
-        await running.create_all("Pod", [pod("p"), pod("q")])
-        assert await running.node_of("p") == "a"  # 30 to 24, tenfold
-        assert await running.node_of("q") == "b"  # 18 to 24
-
-
 @pytest.mark.parametrize("failure", FAILURES)
 @pytest.mark.parametrize("ignorable", [True, False])
 @in_virtual_time
@@ -363,17 +333,6 @@ async def test_a_failed_prioritize_never_fails_the_attempt(failure: str, ignorab
             await running.create("Pod", pod("p"))
             assert await running.node_of("p") == "b"
             assert bad.calls
-
-
-@in_virtual_time
-async def test_scores_of_unknown_nodes_are_ignored() -> None:
-    scores = [{"Host": "nowhere", "Score": 10}, {"Host": "b", "Score": 5}]
-    async with (
-        small_extender({"prioritize": lambda _: scores}) as extender,
-        extended(entry(extender, "prioritize", weight=5)) as running,
-    ):
-        await running.create("Pod", pod("p"))
-        assert await running.node_of("p") == "b"
 
 
 @in_virtual_time

@@ -49,6 +49,9 @@ from tests.kit.snapshots import snapshot_of
 
 ANY = object()
 ROUNDS = 3  # a template is remembered from the second pod on
+PRE_FILTER = 'running PreFilter plugin "Wrong": '
+FILTER = 'running "Wrong" filter plugin: '
+PRE_SCORE = 'running PreScore plugin "Wrong": '
 SCORES = 'running Score plugins: plugin "Wrong" failed with: '
 NORMALIZE = 'running Normalize on Score plugins: plugin "Wrong" failed with: '
 RANGE = "it should in the range of [0, 100] after normalizing"
@@ -133,70 +136,50 @@ def verdicts(codes: Any, keys: Any = (0, 0), reasons: Any = ("full",)) -> Verdic
 
 CODES = 'running "Wrong" filter plugin: expected codes of 2 nodes as integers, got '
 ATTEMPTS: list[tuple[type[at.Answering], Any, str]] = [
-    (at.PreFilter, None, 'running PreFilter plugin "Wrong": expected a Status, got None'),
-    (at.PreFilter, True, 'running PreFilter plugin "Wrong": expected a Status, got True'),
-    (
-        at.PreFilter,
-        Unshowable(),
-        'running PreFilter plugin "Wrong": expected a Status, got <Unshowable instance at ',
-    ),
-    (
-        at.PreFilter,
-        Status(2),  # type: ignore[arg-type]
-        'running PreFilter plugin "Wrong": expected a Status with a Code, got 2',
-    ),
+    (at.PreFilter, None, f"{PRE_FILTER}expected a Status, got None"),
+    (at.PreFilter, True, f"{PRE_FILTER}expected a Status, got True"),
+    (at.PreFilter, Unshowable(), f"{PRE_FILTER}expected a Status, got <Unshowable instance at "),
+    (at.PreFilter, Status(2), f"{PRE_FILTER}expected a Status with a Code, got 2"),  # type: ignore[arg-type]
     (
         at.PreFilter,
         Status(Code.UNSCHEDULABLE, "full"),  # type: ignore[arg-type]
-        "running PreFilter plugin \"Wrong\": expected reasons as a tuple of strings, got 'full'",
+        f"{PRE_FILTER}expected reasons as a tuple of strings, got 'full'",
     ),
-    (at.PreFilter, Status(Code.WAIT), 'running PreFilter plugin "Wrong": unexpected status Wait'),
-    (at.PreFilter, Status(Code.PENDING, ("not yet",)), 'running PreFilter plugin "Wrong": not yet'),
+    (at.PreFilter, Status(Code.WAIT), f"{PRE_FILTER}unexpected status Wait"),
+    (at.PreFilter, Status(Code.PENDING, ("not yet",)), f"{PRE_FILTER}not yet"),
     (
         at.PreFilter,
         PreFilterResult(["a"]),  # type: ignore[arg-type]
-        (
-            'running PreFilter plugin "Wrong": expected node_names as a frozenset of names, got '
-            "['a']"
-        ),
+        f"{PRE_FILTER}expected node_names as a frozenset of names, got ['a']",
     ),
-    (_Filter, None, 'running "Wrong" filter plugin: expected a Status, got None (node b)'),
-    (_Filter, Status(Code.SKIP), 'running "Wrong" filter plugin: unexpected status Skip'),
+    (_Filter, None, f"{FILTER}expected a Status, got None (node b)"),
+    (_Filter, Status(Code.SKIP), f"{FILTER}unexpected status Skip"),
     (at.VectorFilter, verdicts([0]), f"{CODES}int64 (1,)"),
     (at.VectorFilter, verdicts([0.0, 2.0]), f"{CODES}float64 (2,)"),
     (at.VectorFilter, verdicts([True, False]), f"{CODES}bool (2,)"),
     (
         at.VectorFilter,
         verdicts([0, 2], [None, None]),
-        'running "Wrong" filter plugin: expected keys of 2 nodes as integers, got object (2,)',
+        f"{FILTER}expected keys of 2 nodes as integers, got object (2,)",
     ),
     (
         at.VectorFilter,
         np.array([True, False]),
-        (
-            'running "Wrong" filter plugin: expected Verdicts, or None where every node '
-            "passes, got bool (2,)"
-        ),
+        f"{FILTER}expected Verdicts, or None where every node passes, got bool (2,)",
     ),
     (
         at.VectorFilter,
         verdicts([0, 9]),
-        (
-            'running "Wrong" filter plugin: expected the code of Success or of a rejection, '
-            "got 9 (node b)"
-        ),
+        f"{FILTER}expected the code of Success or of a rejection, got 9 (node b)",
     ),
     (
         at.VectorFilter,
         verdicts([2, -3]),
-        (
-            'running "Wrong" filter plugin: expected the code of Success or of a rejection, '
-            "got -3 (node b)"
-        ),
+        f"{FILTER}expected the code of Success or of a rejection, got -3 (node b)",
     ),
-    (at.VectorFilter, verdicts([2, 1]), 'running "Wrong" filter plugin: full'),
-    (at.PreScore, None, 'running PreScore plugin "Wrong": expected a Status, got None'),
-    (at.PreScore, Status(Code.WAIT), 'running PreScore plugin "Wrong": unexpected status Wait'),
+    (at.VectorFilter, verdicts([2, 1]), f"{FILTER}full"),
+    (at.PreScore, None, f"{PRE_SCORE}expected a Status, got None"),
+    (at.PreScore, Status(Code.WAIT), f"{PRE_SCORE}unexpected status Wait"),
     (_Score, None, f"{SCORES}expected a number, got None (node b)"),
     (_Score, "7", f"{SCORES}expected a number, got '7' (node b)"),
     (_Score, nan, f"{SCORES}expected a number, got nan (node b)"),
