@@ -22,10 +22,12 @@ from berth.actors.scheduling.kube.core import Container, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.tools.bench.decision import make_cache
 from tests.budget.huge_pods import events
+from tests.kit import documents
 from tests.kit.calls import CallCounter
-from tests.kit.documents import Document
+from tests.kit.documents import Document, node
 from tests.kit.profiles import profile_of
 from tests.kit.snapshots import snapshot_of
+from tests.kit.structs import pod, pod_info
 
 TERMS, FEW, MANY = 600, 20, 220
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -132,35 +134,15 @@ def calls(spec: Document, nodes: int) -> int:
     for i in range(nodes):
         labels = {HOST: f"n{i}", ZONE: f"z{i % 3}", "rank": str(i)}
         taints = [{"key": "k", "value": str(i), "effect": "NoSchedule"}]
-        status = {"allocatable": {"cpu": "4", "memory": "32Gi", "pods": "110"}}
-        metadata = {"name": f"n{i}", "labels": labels}
-        node = {
-            "metadata": metadata,
-            "spec": {"taints": taints if "tolerations" in spec else []},
-            "status": status,
-        }
-        objects.append({"apiVersion": "v1", "kind": "Node", **node})
-        beside = {
-            "namespace": "default",
-            "name": f"b{i}",
-            "uid": f"b{i}",
-            "labels": {"app": f"a{i}"},
-        }
-        objects.append(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": beside, "spec": {"nodeName": f"n{i}"}}
-        )
+        tainted = taints if "tolerations" in spec else []
+        objects.append(node(f"n{i}", memory="32Gi", labels=labels, taints=tainted))
+        objects.append(documents.pod(f"b{i}", node=f"n{i}", labels={"app": f"a{i}"}))
     snapshot, scheduler = snapshot_of(objects, {"default-scheduler"}), Scheduler(Random(1))
     counter = CallCounter()
     with counter:
         for number in range(3):
-            metadata = {
-                "namespace": "default",
-                "name": f"p{number}",
-                "uid": f"u{number}",
-                "labels": {"app": "own"},
-            }
-            pod = msgspec.convert({"metadata": metadata, "spec": {"containers": [{}], **spec}}, Pod)
-            scheduler.schedule(PROFILE, PodInfo(pod), snapshot)
+            info = pod_info(f"p{number}", namespace="default", labels={"app": "own"}, **spec)
+            scheduler.schedule(PROFILE, info, snapshot)
     return counter.calls
 
 
@@ -175,15 +157,8 @@ def test_no_term_costs_a_call_for_every_node(name: str) -> None:
 
 
 def huge(number: int, terms: Document, **spec: Any) -> Pod:
-    metadata = {"namespace": "default", "name": f"huge{number}", "uid": f"huge{number}"}
     labels = {"number": str(number)}
-    return msgspec.convert(
-        {
-            "metadata": {**metadata, "labels": labels},
-            "spec": {"containers": [{}], **terms, **spec},
-        },
-        Pod,
-    )
+    return pod(f"huge{number}", namespace="default", labels=labels, **{**terms, **spec})
 
 
 def other_place(number: int) -> Document:
@@ -210,13 +185,7 @@ def test_the_terms_of_pods_on_nodes_are_read_when_the_pods_come(terms: Document)
             cache.handle(AssignedPodAdded(huge(number, terms, nodeName="n1")))
     with deciding:
         for app_of_pod in ("x", "y"):
-            metadata = {
-                "namespace": "default",
-                "name": "p",
-                "uid": "p",
-                "labels": {"a": app_of_pod},
-            }
-            info = PodInfo(msgspec.convert({"metadata": metadata, "spec": {}}, Pod))
+            info = pod_info(namespace="default", labels={"a": app_of_pod})
             scheduler.schedule(PROFILE, info, cache.snapshot())
     assert coming.calls < 25 * pods * TERMS
     assert deciding.calls < pods * TERMS / 2
@@ -255,15 +224,10 @@ def calls_of_preemption(spec: Document) -> int:
     """Returns the calls of a decision about a small pod in a cluster full of such pods."""
     cache, scheduler = make_cache(FEW), Scheduler(Random(1))
     for number in range(FEW):
-        pod = huge(number, spec, nodeName=f"n{number}")
-        containers = (*pod.spec.containers, FULL)
-        cache.handle(
-            AssignedPodAdded(
-                msgspec.structs.replace(
-                    pod, spec=msgspec.structs.replace(pod.spec, containers=containers)
-                )
-            )
-        )
+        filling = huge(number, spec, nodeName=f"n{number}")
+        containers = (*filling.spec.containers, FULL)
+        full = msgspec.structs.replace(filling.spec, containers=containers)
+        cache.handle(AssignedPodAdded(msgspec.structs.replace(filling, spec=full)))
     snapshot, info = cache.snapshot(), PodInfo(huge(FEW, {"containers": [SMALL]}, priority=10))
     counter = CallCounter()
     with counter:

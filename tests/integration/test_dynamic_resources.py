@@ -322,18 +322,6 @@ async def test_a_device_that_fails_is_replaced() -> None:
         settle(cluster)
 
 
-async def test_a_device_that_is_never_prepared() -> None:
-    args = {"DynamicResources": {"bindingTimeout": "5s"}}
-    async with virtual_cluster(args=args) as cluster:
-        await attachable(cluster)
-        await cluster.create(node("b", 1000))
-        await cluster.create(resource_slice("b", "gpu-9"))
-        await cluster.clock.advance(60.0)
-        assert on(cluster) == "b"
-        assert set(waits(cluster)) == {("default-scheduler", "gpu.example.com", "timeout")}
-        settle(cluster)
-
-
 async def test_messages_about_devices_that_are_never_prepared() -> None:
     args = {"DynamicResources": {"bindingTimeout": "60s"}}
     async with virtual_cluster(args=args) as cluster:

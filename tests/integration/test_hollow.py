@@ -202,21 +202,6 @@ async def test_a_daemon_set_has_a_pod_on_every_node_and_follows_nodes() -> None:
 
 
 @in_virtual_time
-async def test_cordon_adds_a_taint_and_uncordon_removes_it() -> None:
-    async with toy_cluster(1) as running:
-
-        def taints(nodes: list[Document]) -> list[tuple[str, str]]:
-            return [(taint["key"], taint["effect"]) for taint in nodes[0]["spec"].get("taints", ())]
-
-        await running.patch("Node", "node-1", {"spec": {"unschedulable": True}})
-        await running.until_all(
-            "Node", lambda n: taints(n) == [("node.kubernetes.io/unschedulable", "NoSchedule")]
-        )
-        await running.patch("Node", "node-1", {"spec": {"unschedulable": None}})
-        await running.until_all("Node", lambda n: taints(n) == [])
-
-
-@in_virtual_time
 async def test_a_node_that_fails_loses_the_pods_that_do_not_tolerate_it() -> None:
     async with toy_cluster(2) as running:
         short = {
@@ -242,23 +227,6 @@ async def test_a_node_that_fails_loses_the_pods_that_do_not_tolerate_it() -> Non
             ("node.kubernetes.io/not-ready", "NoSchedule"),
             ("node.kubernetes.io/not-ready", "NoExecute"),
         }
-
-
-@in_virtual_time
-async def test_a_budget_counts_the_healthy_pods_of_its_workload() -> None:
-    async with toy_cluster(2) as running:
-        budget = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": "30%"}
-        await running.create("PodDisruptionBudget", {"metadata": {"name": "b"}, "spec": budget})
-        await running.create("Deployment", workload("Deployment", "web", replicas=5))
-        stored = await running.status(
-            "PodDisruptionBudget", "b", lambda status: status.get("currentHealthy") == 5
-        )
-        status = stored["status"]
-        assert (status["expectedPods"], status["desiredHealthy"], status["disruptionsAllowed"]) == (
-            5,
-            3,
-            2,
-        )
 
 
 @in_virtual_time

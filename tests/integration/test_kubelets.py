@@ -335,22 +335,6 @@ def restarts(count: int, reason: str = "") -> Any:
     return holds
 
 
-@pytest.mark.full("long")
-@in_virtual_time
-async def test_a_failing_container_is_restarted_with_a_back_off() -> None:
-    async with one_node() as running:
-        crashing = pod("a", **{"berth.dev/fail-seconds": "3"})
-        crashing["spec"]["restartPolicy"] = "Always"
-        await running.create("Pod", crashing)
-        await running.status("Pod", "a", restarts(1, "CrashLoopBackOff"))
-        await running.status("Pod", "a", restarts(2))
-        await running.status("Pod", "a", restarts(2, "CrashLoopBackOff"))
-        a = await running.status("Pod", "a", restarts(3), seconds=60)
-        assert a["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
-        events = await events_of_pods(running)
-        assert {event["reason"] for event in events} == {*STARTED, "BackOff"}
-
-
 @in_virtual_time
 async def test_labels_and_annotations_of_kwok_fail_a_pod() -> None:
     async with one_node() as running:

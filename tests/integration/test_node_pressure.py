@@ -84,53 +84,6 @@ async def test_a_leaking_pod_is_evicted_and_its_replacement_goes_elsewhere() -> 
 
 @pytest.mark.full("long")
 @in_virtual_time
-async def test_a_full_disk_evicts_its_writer_and_rejects_who_comes_late() -> None:
-    def writer(name: str, usage: str) -> Document:
-        metadata = {"name": name, "annotations": {"berth.dev/usage": usage} if usage else {}}
-        return {
-            "metadata": metadata,
-            "spec": {"nodeName": "node-1", "containers": [{"name": "app", "image": "busybox"}]},
-        }
-
-    async with toy_cluster(1, setup=Setup([SHORT])) as running:
-        await running.create("Pod", writer("writer", "ephemeral-storage=84Gi+100Mi/s"))
-        await running.create("Pod", writer("calm", "ephemeral-storage=500Mi"))
-        evicted = await running.status("Pod", "writer", lambda s: s["phase"] == "Failed")
-        assert evicted["status"]["reason"] == "Evicted"
-        await running.until("Node", "node-1", lambda n: condition(n, "DiskPressure") == "True")
-        await running.create("Pod", writer("late", ""))
-        late = await running.status("Pod", "late", lambda s: s["phase"] == "Failed")
-        assert late["status"]["reason"] == "Evicted"
-        assert late["status"]["message"] == (
-            "Pod was rejected: The node had condition: [DiskPressure]. "
-        )
-        await running.until("Node", "node-1", lambda n: condition(n, "DiskPressure") == "False", 60)
-        assert (await running.get("Pod", "calm"))["status"]["phase"] == "Running"
-
-
-@pytest.mark.full("long")
-@in_virtual_time
-async def test_a_container_beyond_its_limit_is_killed_and_restarted() -> None:
-    limits = {"limits": {"memory": "128Mi"}}
-    async with toy_cluster(1) as running:
-        await running.create(
-            "Deployment", deployment("hungry", "memory=100Mi+5Mi/s", resources=limits)
-        )
-
-        def killed(pods: list[Document]) -> bool:
-            statuses = [s for pod in pods for s in pod["status"].get("containerStatuses", ())]
-            return any(status["restartCount"] == 2 for status in statuses)
-
-        (pod,) = await running.until_all("Pod", killed, 60)
-        (status,) = pod["status"]["containerStatuses"]
-        assert status["lastState"]["terminated"]["reason"] == "OOMKilled"
-        assert condition(pod, "Ready") == "True"
-        assert [event["reason"] for event in await events(running, "BackOff")] == ["BackOff"]
-        assert not await events(running, "Evicted")
-
-
-@pytest.mark.full("long")
-@in_virtual_time
 async def test_a_replacement_waits_for_the_end_of_the_pressure_if_there_is_no_other_node() -> None:
     async with toy_cluster(1, setup=Setup([SHORT])) as running:
         await running.create("Deployment", deployment("leak", "memory=32600Mi+5Mi/s"))

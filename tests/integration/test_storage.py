@@ -133,26 +133,6 @@ async def test_a_claim_that_waits_is_provisioned_where_the_scheduler_says() -> N
         await running.gone("PersistentVolume", volume["metadata"]["name"])
 
 
-@pytest.mark.full("long")
-@in_virtual_time
-async def test_waiting_claims_are_bound_each_to_a_volume_of_its_own() -> None:
-    async with hollow() as running:
-        await create_class(running, "zone-a", "zone-b", "zone-c")
-        names = [f"c{i}" for i in range(60)]
-        for name in names:
-            await create_claim(running, name)
-        async with anyio.create_task_group() as group:
-            for i, name in enumerate(names):
-                group.start_soon(select, running, name, f"node-{i % 3 + 1}")
-        for name in names:
-            await running.until("PersistentVolumeClaim", name, phase("Bound"))
-        claims = await running.all("PersistentVolumeClaim")
-        assert len({claim["spec"]["volumeName"] for claim in claims}) == 60
-        volumes = await running.all("PersistentVolume")
-        expected = {"zone-a": 20, "zone-b": 20, "zone-c": 20}
-        assert Counter(zones(volume)[0] for volume in volumes) == expected
-
-
 @in_virtual_time
 async def test_a_volume_reserved_by_the_scheduler_is_bound() -> None:
     async with hollow() as running:
@@ -277,22 +257,6 @@ async def test_a_driver_without_attachment_needs_none() -> None:
         await create_pod(running, "p", "c")
         await running.until("Pod", "p", phase("Running"))
         assert not await running.all("VolumeAttachment")
-
-
-@pytest.mark.full("long")
-@in_virtual_time
-async def test_a_provisioner_that_never_answers_leaves_the_claim_pending() -> None:
-    async with hollow(1) as running:
-        await create_class(running, parameters={"berth.dev/provision-seconds": "never"})
-        await create_claim(running, "c")
-        await select(running, "c", "node-1")
-        await anyio.sleep(600)
-        claim = await running.get("PersistentVolumeClaim", "c")
-        assert phase("Pending")(claim)
-        assert (
-            claim["metadata"]["annotations"]["volume.kubernetes.io/storage-provisioner"] == DRIVER
-        )
-        assert not await running.all("PersistentVolume")
 
 
 @in_virtual_time

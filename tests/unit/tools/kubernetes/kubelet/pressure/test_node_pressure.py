@@ -253,15 +253,6 @@ def test_the_same_seed_gives_the_same_history() -> None:
 
 
 @pytest.mark.full("long")
-def test_50_nodes_with_leaks_and_full_disks_evict_and_go_on() -> None:
-    world = leaky(50, 1)
-    world.run(4 * HOUR)
-    assert len(times(world, "Evicted")) > 75
-    assert times(world, "DiskPressure=True")
-    assert times(world, "app running 1")
-
-
-@pytest.mark.full("long")
 @pytest.mark.parametrize(
     "usages",
     [
