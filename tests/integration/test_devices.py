@@ -212,24 +212,6 @@ async def test_a_tainted_device_is_drained(tmp_path: Path) -> None:
 
 @pytest.mark.full("long")
 @in_virtual_time
-async def test_eight_pods_share_one_claim() -> None:
-    async with laboratory() as running:
-        await running.create("ResourceClaim", CLAIM)
-        for number in range(8):
-            await running.create("Pod", pod(f"p{number}", "", resourceClaimName="shared"))
-        pods = await running.until_all("Pod", in_phases(Running=8))
-        await anyio.sleep(5)
-        reasons = {event["reason"] for event in await running.all("Event")}
-        assert "FailedPrepareDynamicResources" not in reasons
-        (result,) = results(await running.all("ResourceClaim"))
-        assert {each["spec"]["nodeName"] for each in pods} == {result["pool"]}
-        for number in range(8):
-            await running.delete("Pod", f"p{number}")
-        await running.status("ResourceClaim", "shared", lambda status: not status)
-
-
-@pytest.mark.full("long")
-@in_virtual_time
 async def test_pods_wait_for_devices_until_others_end() -> None:
     async with laboratory() as running:
         await running.create("ResourceClaimTemplate", TEMPLATE)

@@ -12,13 +12,9 @@ import anyio
 import msgspec
 import pytest
 
-from berth.actors.client.rest import ApiError
 from berth.actors.configuration.file import load_file
-from berth.tools.cluster.apiserver.app import Server
-from berth.tools.cluster.apiserver.http import Follow, Response
 from berth.tools.cluster.drivers.negotiation_driver import run_negotiating_driver
 from berth.tools.demo.command import NEGOTIATION
-from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit import documents
 from tests.kit.cluster import UNLIMITED, Cluster, cluster
@@ -36,17 +32,14 @@ CLASS, CLAIM, CONTEXT = (
 
 
 @asynccontextmanager
-async def negotiating(
-    nodes: int = 2, *, plugin: bool = True, driver: bool = True
-) -> AsyncIterator[Cluster]:
+async def negotiating(nodes: int = 2, *, driver: bool = True) -> AsyncIterator[Cluster]:
     async with cluster() as running:
         await running.start_hollow(map(hollow_node, range(1, nodes + 1)))
         await running.create(CLASS, {"metadata": {"name": "gpu"}, "driverName": DRIVER})
         if driver:
             await running.start(run_negotiating_driver)
-        configuration = load_file(NEGOTIATION) if plugin else UNLIMITED
-        alone = msgspec.structs.replace(configuration, leader_election=UNLIMITED.leader_election)
-        await running.schedule(alone)
+        configuration, alone = load_file(NEGOTIATION), UNLIMITED.leader_election
+        await running.schedule(msgspec.structs.replace(configuration, leader_election=alone))
         yield running
 
 
@@ -130,32 +123,6 @@ async def test_claims_of_one_pod_are_allocated_for_the_same_node() -> None:
 
 
 @in_virtual_time
-async def test_a_context_that_was_created_before_is_changed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The scheduler learns it from the API server, if the informer does not have it yet."""
-    answer = Server.answer
-    created: list[HttpRequest] = []
-
-    def first_is_lost(server: Server, request: HttpRequest) -> Response | Follow:
-        answered = answer(server, request)
-        is_first = request.path.endswith("/podschedulingcontexts") and not created
-        if request.method != "POST" or not is_first:
-            return answered
-        created.append(request)
-        exists = {"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": "it exists"}
-        return Response(msgspec.json.encode(exists), 409)
-
-    monkeypatch.setattr(Server, "answer", first_is_lost)
-    async with negotiating() as running:
-        await running.create(CLAIM, claim("c"))
-        await running.create("Pod", pod("p", "c"))
-        await runs(running, "p")
-        assert created
-        await settle(running)
-
-
-@in_virtual_time
 async def test_deleting_a_waiting_pod_leaves_nothing() -> None:
     async with negotiating(nodes=1, driver=False) as running:
         await running.create(CLAIM, claim("c"))
@@ -214,16 +181,6 @@ async def test_a_pod_uses_claims_of_both_apis() -> None:
 
 
 @in_virtual_time
-async def test_without_the_plugin_such_a_claim_does_not_exist() -> None:
-    async with negotiating(plugin=False) as running:
-        await running.create(CLAIM, claim("c"))
-        await running.create("Pod", pod("p", "c"))
-        await anyio.sleep(60)
-        assert "nodeName" not in (await running.get("Pod", "p"))["spec"]
-        assert await running.all(CONTEXT) == []
-
-
-@in_virtual_time
 async def test_a_claim_may_come_after_its_pod() -> None:
     async with negotiating() as running:
         await running.create("Pod", pod("p", "c"))
@@ -231,10 +188,3 @@ async def test_a_claim_may_come_after_its_pod() -> None:
         await running.create(CLAIM, claim("c"))
         await runs(running, "p")
         await settle(running)
-
-
-@in_virtual_time
-async def test_the_api_server_checks_a_claim() -> None:
-    async with negotiating(driver=False) as running:
-        with pytest.raises(ApiError, match=r'spec.allocationMode: Unsupported value: "Soon"'):
-            await running.create(CLAIM, claim("c", allocationMode="Soon"))

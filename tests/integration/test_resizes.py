@@ -124,18 +124,6 @@ async def test_a_deferred_resize_waits_for_room_and_others_for_its_end() -> None
 
 
 @in_virtual_time
-async def test_more_than_the_node_has_is_deferred_until_the_spec_asks_for_less() -> None:
-    async with toy_cluster(1) as running:
-        await start(running, pod("a", "5"))
-        await resize(running, "a", requests={"cpu": "9"})
-        await running.until("Pod", "a", lambda pod: bool(condition(pod, PENDING)))
-        await resize(running, "a", requests={"cpu": "5"})
-        done = await running.until("Pod", "a", lambda pod: not condition(pod, PENDING))
-        assert has(done)["requests"]["cpu"] == "5"
-        assert await messages(running, "ResizeStarted") == []
-
-
-@in_virtual_time
 async def test_a_pod_that_waits_for_room_is_woken_when_another_shrinks() -> None:
     async with toy_cluster(1) as running:
         await start(running, pod("a", "6"))
@@ -160,20 +148,6 @@ async def test_the_scheduler_counts_a_deferred_resize() -> None:
         await anyio.sleep(10)
         late = await running.get("Pod", "c")
         assert condition(late, "PodScheduled")["reason"] == "Unschedulable"
-
-
-@in_virtual_time
-async def test_of_two_deferred_resizes_the_pod_of_higher_priority_comes_first() -> None:
-    async with toy_cluster(1) as running:
-        await running.create("PriorityClass", {"metadata": {"name": "high"}, "value": 1000})
-        low, high = pod("low", "2"), pod("high", "2", priorityClassName="high")
-        await start(running, pod("other", "4"), low, high)
-        for name in ("low", "high"):
-            await resize(running, name, requests={"cpu": "5"})
-            await running.until("Pod", name, lambda pod: bool(condition(pod, PENDING)))
-        await running.delete("Pod", "other")
-        await running.until("Pod", "high", lambda pod: has(pod)["requests"]["cpu"] == "5")
-        assert condition(await running.get("Pod", "low"), PENDING)["reason"] == "Deferred"
 
 
 @pytest.mark.full("long")
