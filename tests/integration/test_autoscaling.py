@@ -10,7 +10,7 @@ import pytest
 from tests.kit import documents
 from tests.kit.cluster import Cluster, toy_cluster
 from tests.kit.documents import Document
-from tests.kit.virtual_loop import in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 LABELS = {"app": "web"}
 RESCALED = "SuccessfulRescale"
@@ -97,8 +97,7 @@ async def test_replicas_follow_a_ramp_until_the_nodes_are_full_and_go_after_the_
         assert (await sizes(running))[-1] == "1"
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_behavior_limits_the_rate_in_both_directions() -> None:
     behavior = {
         "scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 30}]},
@@ -117,8 +116,7 @@ async def test_a_behavior_limits_the_rate_in_both_directions() -> None:
         assert await sizes(running) == ["2", "3", "4", "2", "1"]
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_refused_scale_is_reported_and_tried_again() -> None:
     policy = {
         "metadata": {"name": "small"},

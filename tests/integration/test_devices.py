@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
-import pytest
 
 from berth.tools.cluster.drivers.device_driver import run_driver
 from berth.tools.cluster.drivers.inventory_file import read_objects
@@ -17,7 +16,7 @@ from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.documents import Document
-from tests.kit.virtual_loop import in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 DRIVER = "gpu.example.com"
@@ -85,8 +84,7 @@ def in_phase(phase: str) -> Callable[[Document], bool]:
     return lambda status: status.get("phase") == phase
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_pods_share_a_claim_and_the_last_one_frees_its_device() -> None:
     async with hollow() as running:
         await running.create("ResourceClaim", CLAIM)
@@ -210,8 +208,7 @@ async def test_a_tainted_device_is_drained(tmp_path: Path) -> None:
         await running.status("ResourceClaim", "hit", lambda status: not status)
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_pods_wait_for_devices_until_others_end() -> None:
     async with laboratory() as running:
         await running.create("ResourceClaimTemplate", TEMPLATE)
@@ -272,8 +269,7 @@ async def test_a_request_falls_back_and_a_tainted_device_is_replaced() -> None:
         assert names == ["any/fpga", "any/gpu", "any/gpu"]
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_parts_of_a_device_are_allocated_until_their_counters_are_used_up() -> None:
     async with laboratory() as running:
         memory = 'device.capacity["mig.example.com"].memory == quantity("20Gi")'

@@ -6,12 +6,11 @@ from typing import Any
 
 import aiohttp
 import anyio
-import pytest
 
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster, toy_cluster
 from tests.kit.documents import Document
-from tests.kit.virtual_loop import in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 LABELS = {"app": "x"}
 SPEC: Document = {"containers": [{"name": "c", "image": "i"}]}
@@ -54,8 +53,7 @@ async def reasons(running: Cluster) -> list[str]:
     return [event["reason"] for event in await running.all("Event")]
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_granted_eviction_without_a_deletion_is_forgotten_after_two_minutes() -> None:
     async with toy_cluster(NODES) as running:
         await pods(running, 2)
@@ -71,8 +69,7 @@ async def test_a_granted_eviction_without_a_deletion_is_forgotten_after_two_minu
         assert (await reasons(running)).count("NotDeleted") == 1
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_disruption_target_without_a_deletion_is_taken_back_after_two_minutes() -> None:
     async with toy_cluster(NODES) as running:
         await pods(running, 1)

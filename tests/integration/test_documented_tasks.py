@@ -22,7 +22,7 @@ from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import cluster
 from tests.kit.kubectl import Daemon, Kubectl
 from tests.kit.programs import needs
-from tests.kit.virtual_loop import in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time
 
 OVERHEAD = """
 apiVersion: node.k8s.io/v1
@@ -162,8 +162,7 @@ def test_a_budget_counts_the_pods_that_may_go(kubectl: Kubectl, amount: str, row
     kubectl("wait", "pod", "-l", "app=zookeeper", "--for=delete")
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_pods_are_evicted_when_95_percent_of_the_memory_are_in_use(tmp_path: Path) -> None:
     """A node of 10Gi, an operator who wants to evict at 95%: memory.available<500Mi."""
     node = hollow_node(1)

@@ -20,7 +20,7 @@ from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster, path_of
 from tests.kit.documents import Document
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.virtual_loop import LoopClock, in_long_virtual_time, in_virtual_time
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -102,8 +102,7 @@ async def events(running: Cluster, reason: str) -> list[str]:
     return [each["message"] for each in await running.all("Event") if each["reason"] == reason]
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_zone_goes_dark_and_its_pods_leave_when_their_tolerations_end() -> None:
     nodes = [*of_zone("a", (1, 2, 3)), *of_zone("b", (4, 5))]
     brief = {"key": UNREACHABLE, "operator": "Exists", "effect": "NoExecute"}
@@ -156,8 +155,7 @@ async def test_a_zone_goes_dark_and_its_pods_leave_when_their_tolerations_end() 
         ]
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_node_that_returns_loses_its_taints_and_keeps_its_pods() -> None:
     async with controlled([*of_zone("a", (1, 2)), *of_zone("b", (3,))]) as running:
         await run_pod(running, "p", "node-1")
@@ -179,8 +177,7 @@ async def test_a_node_that_returns_loses_its_taints_and_keeps_its_pods() -> None
         assert await leaving(running) == {"p"}
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_if_the_whole_cluster_is_silent_no_pod_leaves() -> None:
     async with controlled([*of_zone("a", (1, 2)), *of_zone("b", (3,))]) as running:
         await run_pod(running, "p", "node-1")
@@ -193,8 +190,7 @@ async def test_if_the_whole_cluster_is_silent_no_pod_leaves() -> None:
         assert keys == {(UNREACHABLE, "NoSchedule")}
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_the_pods_of_a_node_out_of_service_end_by_force() -> None:
     async with controlled([*of_zone("a", (1, 2)), *of_zone("b", (3,))]) as running:
         await run_pod(running, "ending", "node-1")
@@ -232,8 +228,7 @@ class SetClock(LoopClock):
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_nobody_waits_longer_or_shorter_because_the_time_of_day_is_set(hours: int) -> None:
     brief = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 100}
     clock = SetClock()
@@ -306,8 +301,7 @@ async def test_two_nodes_that_want_a_volume_at_once_get_it_one_after_the_other()
         assert message == f'Multi-Attach error for volume "v" {why}'
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_volume_leaves_a_silent_node_after_six_minutes_or_once_it_is_out_of_service() -> (
     None
 ):

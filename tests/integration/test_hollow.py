@@ -15,7 +15,7 @@ from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit import documents
 from tests.kit.cluster import cluster, toy_cluster
 from tests.kit.documents import Document
-from tests.kit.virtual_loop import in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 
 def template(app: str, image: str = "nginx:1", **spec: Any) -> Document:
@@ -44,8 +44,7 @@ def images(pods: list[Document]) -> Counter[str]:
     return Counter(pod["spec"]["containers"][0]["image"] for pod in pods)
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_deployment_becomes_ready_spreads_scales_and_leaves_nothing() -> None:
     async with toy_cluster(6) as running:
         await running.create("Deployment", workload("Deployment", "web", replicas=100))
@@ -75,8 +74,7 @@ async def test_a_deployment_becomes_ready_spreads_scales_and_leaves_nothing() ->
         assert not await running.all("ReplicaSet")
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_rolling_update_keeps_enough_pods_and_rolls_back() -> None:
     async with toy_cluster(6) as running:
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}
@@ -111,8 +109,7 @@ async def test_a_rolling_update_keeps_enough_pods_and_rolls_back() -> None:
         assert len(await running.all("ReplicaSet")) == 2
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_recreate_ends_the_old_pods_first() -> None:
     async with toy_cluster(2) as running:
         await running.create(
@@ -181,8 +178,7 @@ async def test_a_stateful_set_creates_the_claims_of_its_pods() -> None:
         } == {"data-db-0", "data-db-1"}
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_daemon_set_has_a_pod_on_every_node_and_follows_nodes() -> None:
     async with toy_cluster(3) as running:
         await running.create("DaemonSet", workload("DaemonSet", "agent"))
@@ -406,8 +402,7 @@ async def test_pods_created_together_never_exceed_a_quota() -> None:
         assert all(message.endswith(used) for message in refused)
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_cron_job_runs_jobs_and_keeps_some() -> None:
     async with toy_cluster(2) as running:
         job = {"spec": {"template": template("tick", restartPolicy="OnFailure")}}
@@ -429,8 +424,7 @@ async def test_a_cron_job_runs_jobs_and_keeps_some() -> None:
         assert tick["status"]["lastSuccessfulTime"] > "2026-01-01T00:02:00Z"
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_deleted_pod_of_a_job_counts_as_failed_and_is_replaced() -> None:
     async with toy_cluster(2) as running:
         annotations = {"berth.dev/run-seconds": "60"}

@@ -20,7 +20,7 @@ from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.documents import Document, condition
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.virtual_loop import LoopClock, in_long_virtual_time, in_virtual_time
 
 STARTED = ("Pulled", "Created", "Started")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1"
@@ -54,8 +54,7 @@ async def renewed(running: Cluster) -> datetime:
     return datetime.fromisoformat(lease["spec"]["renewTime"])
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_leases_are_renewed_every_ten_seconds_until_the_kubelet_stops() -> None:
     async with one_node() as running:
         await anyio.sleep(100)
@@ -126,8 +125,7 @@ async def test_the_renewals_of_nodes_are_spread_over_the_interval() -> None:
         assert len({time[:19] for time in times}) >= 7
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_node_that_does_not_change_reports_its_conditions_after_five_minutes() -> None:
     async with one_node() as running:
         await anyio.sleep(1)
@@ -177,8 +175,7 @@ async def test_a_stopped_kubelet_leaves_its_pods_alone_and_goes_on_later() -> No
         )
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_zone_goes_dark_and_comes_back() -> None:
     async with cluster() as running:
         await running.start_hollow(map(hollow_node, range(1, 5)))
@@ -427,8 +424,7 @@ async def test_a_pod_stops_after_its_hook_within_the_grace_period() -> None:
         assert not await running.all("Pod")
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_images_are_pulled_and_reported() -> None:
     async with one_node() as running:
         size = {"berth.dev/image-size": "1000Mi", "berth.dev/pull-failures": "1"}

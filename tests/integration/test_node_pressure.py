@@ -6,7 +6,6 @@ from typing import Any
 
 import anyio
 import msgspec
-import pytest
 
 from berth.tools.answers.explain.eviction_story import eviction
 from berth.tools.cluster.kubelets.housekeeping import Setup
@@ -16,7 +15,7 @@ from berth.tools.kubernetes.kubelet.pressure.kubelet_settings import DEFAULTS, C
 from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster, toy_cluster
 from tests.kit.documents import Document, condition
-from tests.kit.virtual_loop import in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time
 
 # The defaults of a kubelet, but for the time after which pressure ends.
 SHORT = Configuration(msgspec.structs.replace(DEFAULTS, transition=30.0))
@@ -37,8 +36,7 @@ async def events(running: Cluster, reason: str) -> list[Document]:
     return [event for event in await running.all("Event") if event["reason"] == reason]
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_leaking_pod_is_evicted_and_its_replacement_goes_elsewhere() -> None:
     async with toy_cluster(2, setup=Setup([SHORT])) as running:
         await running.create("Deployment", deployment("leak", "memory=32600Mi+5Mi/s"))
@@ -82,8 +80,7 @@ async def test_a_leaking_pod_is_evicted_and_its_replacement_goes_elsewhere() -> 
         await running.until("Node", place, lambda node: not taints(node))
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_replacement_waits_for_the_end_of_the_pressure_if_there_is_no_other_node() -> None:
     async with toy_cluster(1, setup=Setup([SHORT])) as running:
         await running.create("Deployment", deployment("leak", "memory=32600Mi+5Mi/s"))
@@ -102,8 +99,7 @@ async def test_a_replacement_waits_for_the_end_of_the_pressure_if_there_is_no_ot
         assert await running.node_of(name) == "node-1"
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_an_image_that_is_not_used_goes_when_the_disk_fills_and_is_pulled_again() -> None:
     large = {"berth.dev/image-size": "9Gi"}
     container = {"name": "c", "image": "large:1"}

@@ -6,14 +6,12 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
-
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster, configured
 from tests.kit.documents import Document, thing
 from tests.kit.virtual_cluster import priority_class
-from tests.kit.virtual_loop import in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 
 def pod(name: str, priority: int, cpu: str, labels: dict[str, str] | None = None) -> Document:
@@ -63,8 +61,7 @@ def by_name(items: list[Document]) -> dict[str, Document]:
     return {item["metadata"]["name"]: item for item in items}
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_each_preemptor_gets_its_room_and_no_pod_goes_in_vain() -> None:
     async with full_cluster(40, 0, 10, 100) as full:
         # Five low pods fill a node; on every other node they have a budget that allows no

@@ -6,14 +6,13 @@ from typing import Any
 
 import anyio
 import msgspec
-import pytest
 
 from berth.tools.cluster.kubelets.housekeeping import Setup
 from berth.tools.kubernetes.kubelet.pressure.kubelet_settings import DEFAULTS, Configuration
 from tests.kit import documents
 from tests.kit.cluster import Cluster, toy_cluster
 from tests.kit.documents import Document
-from tests.kit.virtual_loop import in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 
@@ -58,8 +57,7 @@ async def start(running: Cluster, *pods: Document) -> None:
         await running.until("Pod", each["metadata"]["name"], runs)
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_resize_is_allocated_and_then_in_effect() -> None:
     async with toy_cluster(1) as running:
         await start(running, pod("p", "1"))
@@ -150,8 +148,7 @@ async def test_the_scheduler_counts_a_deferred_resize() -> None:
         assert condition(late, "PodScheduled")["reason"] == "Unschedulable"
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_memory_limit_is_not_set_below_what_the_container_uses() -> None:
     async with toy_cluster(1) as running:
         usage = "memory=600Mi spike 1Gi at 0s for 60s"
@@ -175,8 +172,7 @@ async def test_a_memory_limit_is_not_set_below_what_the_container_uses() -> None
         assert done["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_bigger_limit_saves_a_leaking_container() -> None:
     async with toy_cluster(1) as running:
         usage = "memory=900Mi+20Mi/s to 1500Mi"
@@ -204,8 +200,7 @@ async def test_the_resources_of_the_pod_itself_are_resized() -> None:
         assert not runs(await running.get("Pod", "q"))
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_resize_of_a_pod_whose_images_are_pulled_takes_effect_at_its_start() -> None:
     async with toy_cluster(1) as running:
         document = pod("p", "1")

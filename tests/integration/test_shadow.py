@@ -32,7 +32,7 @@ from tests.kit.documents import container, template, workload
 from tests.kit.processes import free_port
 from tests.kit.rbac import Authorizer, Right, attributes_of
 from tests.kit.rights import DEPLOY, NAMESPACE
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.virtual_loop import LoopClock, in_long_virtual_time, in_virtual_time
 
 ANTI = {
     "podAntiAffinity": {
@@ -73,8 +73,7 @@ async def all_placed(running: Cluster, pods: int) -> None:
     await running.until_all("Pod", hold, 60.0)
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_berth_agrees_with_itself() -> None:
     async with toy_cluster(5) as running, shadowed(running.url) as (_, report):
         await running.create("Deployment", deployment("plain", 20))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import anyio
-import pytest
 
 from berth.tools.cluster.kubelets.configuration_files import read_configurations
 from berth.tools.cluster.kubelets.housekeeping import Setup
 from tests.kit.cluster import toy_cluster
 from tests.kit.documents import Document
-from tests.kit.virtual_loop import in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 MANIFEST = """
 apiVersion: v1
@@ -66,8 +65,7 @@ async def test_a_static_pod_runs_on_its_node_and_shows_in_a_mirror_pod(tmp_path:
         assert len(await running.all("Pod")) == 1
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_deleted_mirror_pod_comes_again_and_its_containers_have_run_on(
     tmp_path: Path,
 ) -> None:
@@ -83,8 +81,7 @@ async def test_a_deleted_mirror_pod_comes_again_and_its_containers_have_run_on(
         assert after["status"]["podIP"] == before["status"]["podIP"]
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_another_version_of_the_manifest_replaces_the_pod_and_none_removes_it(
     tmp_path: Path,
 ) -> None:
@@ -102,8 +99,7 @@ async def test_another_version_of_the_manifest_replaces_the_pod_and_none_removes
         assert await running.all("Pod") == []
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_static_pod_preempts_others_when_the_node_is_full(tmp_path: Path) -> None:
     setup = manifest(tmp_path, cpu="5")
     (tmp_path / "manifests/web.yaml").rename(tmp_path / "web.yaml")
@@ -118,8 +114,7 @@ async def test_a_static_pod_preempts_others_when_the_node_is_full(tmp_path: Path
         assert preempted["status"]["reason"] == "Preempting"
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_what_is_no_pod_is_passed_over(tmp_path: Path) -> None:
     setup = manifest(tmp_path)
     folder = tmp_path / "manifests"

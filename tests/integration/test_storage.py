@@ -14,7 +14,7 @@ from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.documents import Document
-from tests.kit.virtual_loop import in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 NS = "default"
 ZONE = "topology.kubernetes.io/zone"
@@ -189,8 +189,7 @@ async def test_a_claim_whose_volume_is_taken_away_is_lost() -> None:
         assert "capacity" not in claim["status"]
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_pod_waits_for_its_volume_and_keeps_its_claim() -> None:
     async with hollow(1) as running:
         await create_class(running, parameters={"berth.dev/provision-seconds": "30"})
@@ -223,8 +222,7 @@ async def test_a_pod_waits_for_its_volume_and_keeps_its_claim() -> None:
         await running.gone("PersistentVolume", claim["spec"]["volumeName"])
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_pods_that_change_while_their_volumes_come_start_all_the_same() -> None:
     async with hollow() as running:
         await create_class(running)

@@ -27,7 +27,7 @@ from berth.actors.runtime.clock import Clock
 from berth.plugin import Pod
 from tests.integration.test_client import HastyClock, pod_line, served
 from tests.kit.logs import capture_logs
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.virtual_loop import LoopClock, in_long_virtual_time, in_virtual_time
 
 STREAM = {
     "watch": "true",
@@ -226,8 +226,7 @@ async def test_a_server_that_sends_only_bookmarks_is_asked_for_pages() -> None:
     assert line["log_level"] == "warning"
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_streamed_list_may_take_long_while_objects_come() -> None:
     objects: list[bytes | float | None] = [
         line for i in range(50) for line in (8.0, pod_line("ADDED", f"p{i}", i + 1))

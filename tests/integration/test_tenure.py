@@ -31,7 +31,7 @@ from berth.plugin import Pod
 from tests.integration.test_client import served
 from tests.kit.certificates import Authority
 from tests.kit.extender import small_extender
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.virtual_loop import LoopClock, in_long_virtual_time, in_virtual_time
 
 ENDS = 10.0  # when the tenure ends
 
@@ -196,8 +196,7 @@ async def test_a_write_is_too_late_after_slow_credentials(credentials: str) -> N
             await it.is_too_late(lambda: True)
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_the_kernel_takes_the_whole_write_or_the_connection_is_aborted() -> None:
     """The rest would stay in this process's buffer, and be sent whenever there is room."""
     heard = 0

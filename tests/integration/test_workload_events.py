@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
 from tests.integration.test_hollow import rolled_out, template, workload
 from tests.kit.cluster import Cluster, toy_cluster
 from tests.kit.documents import Document
-from tests.kit.virtual_loop import in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time
 
 
 async def told(running: Cluster, kind: str) -> Counter[tuple[str, str, str]]:
@@ -26,8 +24,7 @@ async def until_told(running: Cluster, reason: str) -> None:
     await running.until_all("Event", lambda all_: any(e["reason"] == reason for e in all_))
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_deployment_tells_how_it_scales() -> None:
     async with toy_cluster(6) as running:
         await running.create("Deployment", workload("Deployment", "web", replicas=40))
@@ -63,8 +60,7 @@ async def test_a_deployment_tells_how_it_scales() -> None:
         assert any(message.endswith(f"replica set {old} from 1 to 0") for message in scaled)
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_other_workloads_tell_about_their_pods() -> None:
     async with toy_cluster(2) as running:
         claims = [
@@ -99,8 +95,7 @@ async def test_other_workloads_tell_about_their_pods() -> None:
         }
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_jobs_tell_their_end() -> None:
     async with toy_cluster(2) as running:
         quick = template("j", restartPolicy="Never")

@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 import anyio
+import pytest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -102,3 +103,8 @@ def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P,
             runner.run(test(*args, **kwargs))
 
     return run
+
+
+def in_long_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Runs a test in a VirtualLoop that the quick tier leaves out, because its story is long."""
+    return pytest.mark.full("long")(in_virtual_time(test))

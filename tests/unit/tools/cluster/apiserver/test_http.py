@@ -19,7 +19,7 @@ from berth.tools.cluster.apiserver.http import (
 )
 from berth.tools.cluster.apiserver.http_reader import BadRequestError, RequestReader
 from berth.tools.kubernetes.api.requests.request import HttpRequest
-from tests.kit.virtual_loop import in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 
 def echo(request: HttpRequest) -> Response | Follow:
@@ -220,8 +220,7 @@ async def test_a_stream_is_not_idle() -> None:
     assert answered.endswith(b"\r\n\r\n4\r\nlate\r\n0\r\n\r\n")
 
 
-@pytest.mark.full("long")
-@in_virtual_time
+@in_long_virtual_time
 async def test_a_client_that_reads_no_answers_gets_no_more_until_it_reads() -> None:
     requests, size = 0, 1 << 20
 
