@@ -47,6 +47,7 @@ from tests.kit.documents import Document, node, pod
 from tests.kit.instruments import unread
 from tests.kit.processes import free_port
 from tests.kit.serving import open_to_all, url_of
+from tests.kit.tasks import started
 
 
 class DebugResult:
@@ -172,12 +173,12 @@ async def forgetful() -> AsyncIterator[tuple[str, Mailbox[QueueMessage]]]:
         clock,
         lambda: [odd],
     )
-    async with anyio.create_task_group() as group:
-        await group.start(serving(options, debug))
-        await group.start(CacheActor(mailboxes, CacheState()).run)
-        await group.start(QueueActor(mailboxes, QueueState(rules), clock, unread(clock)).run)
+    async with started(
+        serving(options, debug),
+        CacheActor(mailboxes, CacheState()).run,
+        QueueActor(mailboxes, QueueState(rules), clock, unread(clock)).run,
+    ):
         yield url_of(options), mailboxes.queue
-        group.cancel_scope.cancel()
     mailboxes.close()
 
 

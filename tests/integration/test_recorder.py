@@ -32,6 +32,7 @@ from berth.tools.cluster.apiserver.app import serve
 from berth.tools.kubernetes.api.store import Store
 from tests.kit.documents import Document
 from tests.kit.logs import capture_logs
+from tests.kit.tasks import started
 
 T = TypeVar("T")
 PODS = "/api/v1/namespaces/default/pods"
@@ -74,11 +75,8 @@ async def recorder(client: Client, state: RecorderState) -> AsyncIterator[Mailbo
     """Runs a recorder. At the end of the block it is stopped after it has written everything."""
     mailboxes = Mailboxes()
     actor = RecorderActor(mailboxes, state, client, SystemClock(), Random(1))
-    async with anyio.create_task_group() as group:
-        await group.start(actor.run)
-        await group.start(actor.write)
+    async with started(actor.run, actor.write):
         yield mailboxes.recorder
-        group.cancel_scope.cancel()
     mailboxes.close()
     state.validate()
 

@@ -24,6 +24,7 @@ Processes and servers
     serving, thread_server, proxy, extender, certificates, rbac, rights    HTTP, TLS and rights
 Time and cost
     clock, virtual_loop     virtual time for actors, and for what waits on sockets
+    tasks                   tasks beside a block
     paced_loop, paced_berth time that runs faster than real time
     calls, call_counts, work, busy, measured    calls, instructions, lines reached
     logs                           the lines that the code under test logs

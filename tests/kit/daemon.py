@@ -20,6 +20,7 @@ from tests.kit import documents
 from tests.kit.clock import VirtualClock
 from tests.kit.documents import Document, thing
 from tests.kit.small_api import NOTHING, Hostile, SmallApi
+from tests.kit.tasks import beside
 
 
 class Daemon:
@@ -94,12 +95,10 @@ async def daemon(
             )
             await scheduler.run(task_status=status)
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(run)
+    async with beside(run):
         await running.clock.advance(0)  # A refused stream is followed by a list at once.
         yield running
         await running.clock.settle()
-        group.cancel_scope.cancel()
 
 
 class _Started(TaskStatus[None]):

@@ -45,6 +45,7 @@ from berth.config.options import Options
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 from tests.kit.instruments import unread
+from tests.kit.tasks import started
 
 T = TypeVar("T")
 
@@ -218,11 +219,9 @@ async def pipeline(
     states. It has a flight recorder if `recorder_bytes` is above 0.
     """
     running = Pipeline(plugins, gates, recorder_bytes)
-    async with anyio.create_task_group() as group:
-        await group.start(Supervisor(running.children, running.clock, Random(1)).run)
+    async with started(Supervisor(running.children, running.clock, Random(1)).run):
         yield running
         await running.clock.settle()
-        group.cancel_scope.cancel()
     running.queue_state.validate()
     running.cache_state.validate()
     running.in_binding.validate()

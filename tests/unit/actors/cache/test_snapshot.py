@@ -23,6 +23,7 @@ from berth.actors.messages.cache import (
 from berth.actors.runtime.ask import ask
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
+from tests.kit.tasks import started
 
 NODES = 8 * SLICE
 
@@ -36,8 +37,7 @@ async def test_changes_wait_while_the_snapshot_is_lent() -> None:
     mailboxes = Mailboxes()
     cache = mailboxes.cache
     state = CacheState()
-    async with anyio.create_task_group() as group:
-        await group.start(CacheActor(mailboxes, state).run)
+    async with started(CacheActor(mailboxes, state).run):
         cache.tell(NodeAdded(node))
         snapshot = await ask(cache, TakeSnapshot)
         info = snapshot.columns.infos[snapshot.columns.row_of["n"]]
@@ -54,7 +54,6 @@ async def test_changes_wait_while_the_snapshot_is_lent() -> None:
         assert not len(snapshot)
         assert snapshot.nominations
         assert (await ask(cache, CountCached)).pods == 1
-        group.cancel_scope.cancel()
     state.validate()
     mailboxes.close()
 
@@ -111,8 +110,7 @@ async def test_a_snapshot_that_nobody_takes_lets_go_of_what_changed(
 ) -> None:
     monkeypatch.setattr("berth.actors.cache.actor.SECONDS", 0.01)
     mailboxes, state = Mailboxes(), CacheState()
-    async with anyio.create_task_group() as group:
-        await group.start(CacheActor(mailboxes, state).run)
+    async with started(CacheActor(mailboxes, state).run):
         for number in range(NODES):
             mailboxes.cache.tell(
                 NodeAdded(msgspec.convert({"metadata": {"name": f"n{number}"}}, Node))
@@ -122,6 +120,5 @@ async def test_a_snapshot_that_nobody_takes_lets_go_of_what_changed(
         with anyio.fail_after(60):
             while state.behind:
                 await anyio.sleep(0.01)
-        group.cancel_scope.cancel()
     state.validate()
     mailboxes.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import anyio
 import pytest
 
 from berth.actors.client.access import Calls
@@ -14,6 +13,7 @@ from berth.config.types import LeaderElectionConfiguration
 from tests.kit.clock import VirtualClock
 from tests.kit.fake_calls import FakeCalls
 from tests.kit.logs import capture_logs
+from tests.kit.tasks import started
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
@@ -67,10 +67,8 @@ async def test_a_right_to_another_lease_is_not_enough() -> None:
     election = LeaderElectionConfiguration(resource_name="mine")
     rights = Rights(Refusals(clock), list, list, election, granting.run_apart, clock)
     with capture_logs() as logs:
-        async with anyio.create_task_group() as group_of_tasks:
-            await group_of_tasks.start(rights.run)
+        async with started(rights.run):
             await clock.advance(1)
-            group_of_tasks.cancel_scope.cancel()
     assert [line["rights"] for line in logs] == [
         ["get,update leases.coordination.k8s.io named mine in kube-system"]
     ]

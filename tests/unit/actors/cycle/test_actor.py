@@ -27,6 +27,7 @@ from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from tests.kit.clock import VirtualClock
 from tests.kit.inbox import Inbox
 from tests.kit.instruments import unread
+from tests.kit.tasks import started
 
 T = TypeVar("T")
 
@@ -50,16 +51,12 @@ async def test_a_cancelled_decision_returns_the_snapshot() -> None:
     profiles = profiles_of(from_mapping(None), ReadOnlyHandle())
     attempts = Attempts(mailboxes, clock, unread(clock))
     cycle = CycleActor(mailboxes, profiles, Scheduler(Random(0)), Hanging(), clock, attempts)
-    async with anyio.create_task_group() as group:
-        await group.start(CacheActor(mailboxes, CacheState()).run)
-        async with anyio.create_task_group() as gated:
-            await gated.start(cycle.run)
+    async with started(CacheActor(mailboxes, CacheState()).run):
+        async with started(cycle.run):
             (order,) = queue.take()
             assert isinstance(order, NextPod)
             order.reply.set(QueuedPod(PodInfo(pod), 1, 0.0))
             await anyio.wait_all_tasks_blocked()
-            gated.cancel_scope.cancel()
         with anyio.fail_after(5):
             await ask(mailboxes.cache, TakeSnapshot)
-        group.cancel_scope.cancel()
     mailboxes.close()

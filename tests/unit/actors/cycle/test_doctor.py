@@ -4,7 +4,6 @@ works.
 
 from __future__ import annotations
 
-import anyio
 import pytest
 
 from berth.actors.client.extender.calls import Extenders
@@ -32,6 +31,7 @@ from tests.kit.inbox import Inbox
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.snapshots import snapshot_of
 from tests.kit.structs import node, pod
+from tests.kit.tasks import started
 
 
 async def counted(running: Pipeline) -> QueueStatistics:
@@ -85,8 +85,7 @@ async def test_it_rests_a_hundred_times_as_long_as_it_works(
     mailboxes = Mailboxes(queue=queue, cache=cache)
     profiles = profiles_of(from_mapping(None), ReadOnlyHandle())
     parked = ParkedPod(PodInfo(pod("p", "1")), 1, frozenset({"Fit"}))
-    async with anyio.create_task_group() as group:
-        await group.start(Doctor(mailboxes, profiles, Extenders(), clock).run)
+    async with started(Doctor(mailboxes, profiles, Extenders(), clock).run):
         await clock.settle()
         (order,) = queue.take()
         assert isinstance(order, NextParked)
@@ -108,5 +107,4 @@ async def test_it_rests_a_hundred_times_as_long_as_it_works(
         assert queue.take() == []
         await clock.advance(0.1)
         assert len(queue.take()) == 1
-        group.cancel_scope.cancel()
     mailboxes.close()

@@ -24,6 +24,7 @@ from tests.kit.inbox import Inbox
 from tests.kit.instruments import Reader, unread
 from tests.kit.leases import Leases
 from tests.kit.logs import capture_logs
+from tests.kit.tasks import started
 
 Kept = TypeVar("Kept", bound=HasMetadata)
 TERMS = Terms("me", "ns", "l", 15, 10, 2)
@@ -105,10 +106,8 @@ class Story:
 @asynccontextmanager
 async def running(story: Story) -> AsyncIterator[None]:
     """Stops the candidate at the end of the block."""
-    async with anyio.create_task_group() as group:
-        await group.start(story.actor.run)
+    async with started(story.actor.run):
         yield
-        group.cancel_scope.cancel()
     assert not story.tenure.permits()
     assert not story.leads()
 

@@ -46,6 +46,7 @@ from tests.kit.inbox import Inbox
 from tests.kit.instruments import unread
 from tests.kit.logs import capture_logs
 from tests.kit.queue import place_of, rejected
+from tests.kit.tasks import started
 
 T = TypeVar("T")
 PODS = "/api/v1/namespaces/default/pods"
@@ -470,13 +471,11 @@ async def test_a_lost_lease_ends_a_preemption_in_the_middle() -> None:
         api = ApiObjects(parts.client, clock, Random(1))
         attempts = Attempts(boxes, clock, unread(clock))
         lost = PreemptionActor(boxes, parts.client, api, clock, Random(1), 16, attempts)
-        async with anyio.create_task_group() as gated:
-            await gated.start(lost.run)
+        async with started(lost.run):
             orders.tell(Preempt(preemptor, "n", HOLD, tuple(victims), ()))
             with anyio.fail_after(10):
                 while len(parts.client.written) < 2:
                     await anyio.sleep(0.005)
-            gated.cancel_scope.cancel()
         parts.client.hangs = False
         await anyio.wait_all_tasks_blocked()
         assert sorted(parts.client.written) == ["PATCH a/status", "PATCH b/status"]

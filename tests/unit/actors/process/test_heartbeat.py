@@ -7,6 +7,7 @@ import threading
 import anyio
 
 from berth.actors.process.heartbeat import BEAT_SECONDS, Heartbeat
+from tests.kit.tasks import started
 
 
 class Time:
@@ -22,10 +23,8 @@ async def test_without_a_heartbeat_no_loop_counts_as_blocked() -> None:
     heartbeat = Heartbeat(time)
     time.now += 60
     assert heartbeat.still_for() == 0
-    async with anyio.create_task_group() as group:
-        await group.start(heartbeat.run)
+    async with started(heartbeat.run):
         assert heartbeat.still_for() == 0
-        group.cancel_scope.cancel()
     time.now += 60
     assert heartbeat.still_for() == 0
 
@@ -33,8 +32,7 @@ async def test_without_a_heartbeat_no_loop_counts_as_blocked() -> None:
 async def test_another_thread_sees_a_loop_as_blocked_until_it_runs_again() -> None:
     time = Time()
     heartbeat, seen = Heartbeat(time), []
-    async with anyio.create_task_group() as group:
-        await group.start(heartbeat.run)
+    async with started(heartbeat.run):
         time.now += 7 + BEAT_SECONDS
         asker = threading.Thread(target=lambda: seen.append(heartbeat.still_for()))
         asker.start()
@@ -43,4 +41,3 @@ async def test_another_thread_sees_a_loop_as_blocked_until_it_runs_again() -> No
         with anyio.fail_after(10):
             while heartbeat.still_for():
                 await anyio.sleep(BEAT_SECONDS)
-        group.cancel_scope.cancel()

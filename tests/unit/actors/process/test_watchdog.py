@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 
-import anyio
 import pytest
 
 from berth.actors.process.heartbeat import BEAT_SECONDS, Heartbeat
 from berth.actors.process.watchdog import Watchdog
 from tests.kit.logs import capture_logs
+from tests.kit.tasks import started
 
 
 class Time:
@@ -33,13 +33,11 @@ class Standstill:
 
     async def stands_still(self, *seconds: float) -> None:
         """Blocks the loop; the watchdog looks after each of these times in seconds."""
-        async with anyio.create_task_group() as group:
-            await group.start(self._heartbeat.run)
+        async with started(self._heartbeat.run):
             self.time.now += BEAT_SECONDS
             for passed in seconds:
                 self.time.now += passed
                 self.watchdog.look()
-            group.cancel_scope.cancel()
         self.time.now += 0.5
         self.watchdog.look()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-import anyio
 import pytest
 
 from berth.actors.client.rest import ApiError, UnreadableAnswerError
@@ -19,6 +18,7 @@ from tests.kit import structs
 from tests.kit.clock import VirtualClock
 from tests.kit.fake_calls import FakeCalls
 from tests.kit.logs import capture_logs
+from tests.kit.tasks import started
 
 CONFLICT = ApiError(409, "Conflict", "the object has been modified")
 BROKEN = ApiError(500, "InternalError", "it broke")
@@ -56,12 +56,9 @@ async def write(server: Server) -> list[str]:
     state = RecorderState(SeriesTracker("here"))
     recorder = RecorderActor(mailboxes, state, server, clock, Random(1))
     with capture_logs() as lines:
-        async with anyio.create_task_group() as group:
-            await group.start(recorder.run)
-            await group.start(recorder.write)
+        async with started(recorder.run, recorder.write):
             mailboxes.recorder.tell(SetUnschedulable(pod(1), "Unschedulable", "no room", "n"))
             await clock.advance(1.0)
-            group.cancel_scope.cancel()
     assert not len(state)
     return [line["error"] for line in lines]
 

@@ -17,6 +17,7 @@ from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.meta import ObjectReference
 from tests.kit.clock import VirtualClock
 from tests.kit.fake_calls import FakeCalls
+from tests.kit.tasks import started
 
 EVENTS = 100
 
@@ -50,8 +51,7 @@ async def stopped(server: Server) -> RecorderState:
     mailboxes, clock = Mailboxes(), VirtualClock()
     state = RecorderState(SeriesTracker("here"))
     recorder = RecorderActor(mailboxes, state, server, clock, Random(1))
-    async with anyio.create_task_group() as running:
-        await running.start(recorder.run)
+    async with started(recorder.run):
         async with anyio.create_task_group() as gated:
             await gated.start(recorder.write)
             for number in range(EVENTS):
@@ -60,7 +60,6 @@ async def stopped(server: Server) -> RecorderState:
             gated.cancel_scope.cancel()
             server.ready.set()
         mailboxes.recorder.tell(about("late"))  # The mailbox is open until all actors have ended.
-        running.cancel_scope.cancel()
     state.validate()
     return state
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-import anyio
-
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.recorder import EventType, RecordEvent
 from berth.actors.recorder.actor import RecorderActor
@@ -18,6 +16,7 @@ from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.meta import ObjectReference
 from tests.kit.clock import VirtualClock
 from tests.kit.fake_calls import FakeCalls
+from tests.kit.tasks import started
 
 FAILED = RecordEvent(
     ObjectReference("v1", "Pod", "ns", "web", "u", "7"),
@@ -51,9 +50,7 @@ async def test_a_series_is_written_when_it_begins_each_half_hour_and_when_it_end
     mailboxes = Mailboxes()
     mailbox = mailboxes.recorder
     actor = RecorderActor(mailboxes, RecorderState(SeriesTracker("here")), server, clock, Random(1))
-    async with anyio.create_task_group() as group:
-        await group.start(actor.run)
-        await group.start(actor.write)
+    async with started(actor.run, actor.write):
         for _ in range(40):  # One a minute: the last comes after 39 minutes.
             mailbox.tell(FAILED)
             await clock.advance(60.0)
@@ -67,5 +64,4 @@ async def test_a_series_is_written_when_it_begins_each_half_hour_and_when_it_end
         mailbox.tell(FAILED)
         await clock.settle()
         assert server.written[4:] == [(6000.0, "POST", 1)]
-        group.cancel_scope.cancel()
     mailboxes.close()

@@ -6,6 +6,7 @@ import anyio
 import anyio.lowlevel
 
 from berth.actors.runtime.bell import Bell
+from tests.kit.tasks import beside
 
 
 async def test_each_ring_ends_one_wait() -> None:
@@ -17,8 +18,7 @@ async def test_each_ring_ends_one_wait() -> None:
             await bell.wait()
             woken += 1
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(wait_on)
+    async with beside(wait_on):
         bell.ring()  # no task waits yet, so the ring is lost
         for rings in range(3):
             await anyio.wait_all_tasks_blocked()
@@ -27,7 +27,6 @@ async def test_each_ring_ends_one_wait() -> None:
             bell.ring()  # for the same wait
         await anyio.wait_all_tasks_blocked()
         assert woken == 3
-        group.cancel_scope.cancel()
 
 
 async def test_a_cancelled_wait_leaves_the_bell_usable() -> None:

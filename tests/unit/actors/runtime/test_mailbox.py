@@ -10,6 +10,7 @@ import pytest
 
 from berth.actors.runtime.ask import Reply, ask
 from berth.actors.runtime.mailbox import BATCH, Mailbox, MailboxClosedError
+from tests.kit.tasks import beside
 
 
 def never(number: int) -> None:
@@ -66,11 +67,9 @@ async def test_an_idle_reader_answers_at_once() -> None:
     async def read() -> None:
         await mailbox.drain(lambda reply: reply.set("yes"))
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(read)
+    async with beside(read):
         await anyio.wait_all_tasks_blocked()
         assert await ask(mailbox, lambda reply: reply) == "yes"
-        group.cancel_scope.cancel()
     mailbox.close()
     with pytest.raises(MailboxClosedError):
         await ask(mailbox, lambda reply: reply)
@@ -90,15 +89,13 @@ async def test_an_idle_reader_handles_messages_at_once_and_in_order() -> None:
             for number in await mailbox.drain(handle):
                 handle(number)
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(read)
+    async with beside(read):
         await anyio.wait_all_tasks_blocked()
         for number in (0, 1, 3):
             mailbox.tell(number)
         assert handled == [0, 1]
         await anyio.wait_all_tasks_blocked()
         assert handled == [0, 1, 2, 3]
-        group.cancel_scope.cancel()
 
 
 async def test_a_crash_of_the_reader_is_raised_to_the_reader_only() -> None:

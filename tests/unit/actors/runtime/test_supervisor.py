@@ -10,6 +10,7 @@ from anyio.abc import TaskStatus
 
 from berth.actors.runtime.supervisor import Child, ChildEndedError, OnCrash, Run, Stage, Supervisor
 from tests.kit.clock import VirtualClock
+from tests.kit.tasks import started
 
 
 def child(name: str, story: list[str]) -> Child:
@@ -48,10 +49,8 @@ def supervise(*stages: Stage, clock: VirtualClock | None = None) -> Supervisor:
 
 async def test_starts_in_order_and_stops_in_reverse() -> None:
     story: list[str] = []
-    async with anyio.create_task_group() as group:
-        await group.start(supervise(child("a", story), child("b", story)).run)
+    async with started(supervise(child("a", story), child("b", story)).run):
         assert story == ["a begins", "a started", "b begins", "b started"]
-        group.cancel_scope.cancel()
     assert story[4:] == ["b stops", "a stops"]
 
 
@@ -102,10 +101,8 @@ async def test_a_retried_child_is_run_again_after_a_backoff() -> None:
         task_status.started()
         raise OSError("down")
 
-    async with anyio.create_task_group() as group:
-        await group.start(supervise(Child("watch", run, OnCrash.RETRY), clock=clock).run)
+    async with started(supervise(Child("watch", run, OnCrash.RETRY), clock=clock).run):
         await clock.advance(12)
-        group.cancel_scope.cancel()
     assert runs == [0, 0.5, 1.5, 3.5, 7.5]
 
 

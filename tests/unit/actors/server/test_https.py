@@ -34,6 +34,7 @@ from berth.config.options import Authentication, NamedCertificate, SecureServing
 from tests.kit.certificates import Authority
 from tests.kit.logs import capture_logs
 from tests.kit.reviewer import Reviewer
+from tests.kit.tasks import beside
 
 CLIENT = "extendedKeyUsage=clientAuth"
 
@@ -94,10 +95,8 @@ async def serving_with(
     """Yields the port of a server that answers with `respond`."""
     contexts = ServingContexts(serving, authorities)
     with listen("127.0.0.1", 0, share_port=False) as listener:
-        async with anyio.create_task_group() as group:
-            group.start_soon(HttpsServer(listener, contexts, respond).run)
+        async with beside(HttpsServer(listener, contexts, respond).run):
             yield listener.getsockname()[1]
-            group.cancel_scope.cancel()
 
 
 def trusting(

@@ -17,6 +17,7 @@ from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 from tests.golden.configurations import HEAD
 from tests.kit.logs import capture_logs
+from tests.kit.tasks import started
 
 
 class HastyClock(SystemClock):
@@ -47,12 +48,10 @@ async def test_a_signal_reads_the_file_also_if_it_is_the_same(tmp_path: Path) ->
 
     file = ConfigurationFile(path)
     reloader = Reloader(file, swap, SystemClock())
-    async with anyio.create_task_group() as group:
-        await group.start(reloader.run)
+    async with started(reloader.run):
         os.kill(os.getpid(), signal.SIGHUP)
         with anyio.fail_after(5):
             await done.wait()
-        group.cancel_scope.cancel()
     assert swaps == [read()]
 
 
@@ -68,12 +67,10 @@ async def test_a_file_that_hangs_holds_up_nobody() -> None:
 
     reading, over = threading.Event(), threading.Event()
     file = Hanging("scheduler.yaml")
-    async with anyio.create_task_group() as group:
-        await group.start(Reloader(file, swap, SystemClock()).run)
+    async with started(Reloader(file, swap, SystemClock()).run):
         with anyio.fail_after(5):
             while not reading.is_set():
                 await anyio.sleep(0.001)
-        group.cancel_scope.cancel()
     over.set()
 
 
@@ -87,8 +84,7 @@ async def test_a_pipe_is_not_read_again(tmp_path: Path) -> None:
     file, clock = ConfigurationFile(path), HastyClock()
     file.parse(HEAD.encode())
     with capture_logs() as lines:
-        async with anyio.create_task_group() as group:
-            await group.start(Reloader(file, swap, clock).run)
+        async with started(Reloader(file, swap, clock).run):
             with anyio.fail_after(5):
                 while clock.slept < 3:
                     await anyio.sleep(0.001)
@@ -97,7 +93,6 @@ async def test_a_pipe_is_not_read_again(tmp_path: Path) -> None:
             with anyio.fail_after(5):
                 while not lines:
                     await anyio.sleep(0.001)
-            group.cancel_scope.cancel()
     assert lines[0]["error"].startswith("expected a regular file")
 
 
@@ -107,13 +102,11 @@ async def test_a_signal_without_a_file_is_answered_in_the_log() -> None:
 
     with capture_logs() as lines:
         reloader = Reloader(None, swap, SystemClock())
-        async with anyio.create_task_group() as group:
-            await group.start(reloader.run)
+        async with started(reloader.run):
             os.kill(os.getpid(), signal.SIGHUP)
             with anyio.fail_after(5):
                 while not lines:
                     await anyio.lowlevel.checkpoint()
-            group.cancel_scope.cancel()
     (line,) = lines
     assert line["error"] == "there is no configuration file"
 
@@ -128,8 +121,7 @@ async def test_a_content_that_cannot_be_used_is_a_problem_until_it_can(tmp_path:
     file.parse(HEAD.encode())
     path.write_text(HEAD + "paralelism: 3\n")
     reloader = Reloader(file, swap, clock)
-    async with anyio.create_task_group() as group:
-        await group.start(reloader.run)
+    async with started(reloader.run):
         with anyio.fail_after(5):
             while not reloader.problem:
                 await anyio.sleep(0.001)
@@ -140,4 +132,3 @@ async def test_a_content_that_cannot_be_used_is_a_problem_until_it_can(tmp_path:
         with anyio.fail_after(5):
             while reloader.problem:
                 await anyio.sleep(0.001)
-        group.cancel_scope.cancel()

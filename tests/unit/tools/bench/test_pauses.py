@@ -11,6 +11,7 @@ import pytest
 
 from berth.tools.bench.measure import Stopwatch
 from berth.tools.bench.pauses import PauseMeter
+from tests.kit.tasks import beside
 from tests.kit.virtual_loop import in_virtual_time
 
 
@@ -25,8 +26,7 @@ async def test_pauses_and_stalls_of_each_window(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("berth.tools.bench.pauses.time.perf_counter", now)
     meter = PauseMeter(Stopwatch(profile=False))
     with meter.listening():
-        async with anyio.create_task_group() as group:
-            group.start_soon(meter.tick)
+        async with beside(meter.tick):
             cycle: list[object] = []
             cycle.append(cycle)
             del cycle
@@ -38,7 +38,6 @@ async def test_pauses_and_stalls_of_each_window(monkeypatch: pytest.MonkeyPatch)
             await meter.start()
             await anyio.sleep(0.01)
             second = (await meter.stop()).pauses
-            group.cancel_scope.cancel()
     assert first is not None
     assert second is not None
     full = first.collections[2]
