@@ -140,7 +140,9 @@ def _decision(tried: TriedCluster, question: ClusterQuestion) -> tuple[str, bool
     try:
         attempt = tried.explainer.attempt(question, cluster)
     except SourceError as problem:
-        return str(problem), False, question.standing
+        metadata = question.pod["metadata"]
+        subject = f"{metadata['namespace']}/{metadata['name']} "
+        return str(problem).removeprefix(subject), False, question.standing
     standing = (*question.standing, *attempt.held)
     explained = decided(attempt)
     decision, there = explained.decision, on_node(attempt, explained.outcome)

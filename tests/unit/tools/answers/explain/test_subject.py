@@ -209,6 +209,8 @@ def test_a_pod_of_another_scheduler_is_said_to_be_so() -> None:
     assert result.exit_code == 1
     assert "shop/p belongs to the scheduler 'other' by its spec.schedulerName" in result.stderr
     assert "this configuration has default-scheduler" in result.stderr
+    listed = asked("-f", "-", "-A", "-o", "json", stdin=cluster)
+    assert '"decision":"belongs to the scheduler \'other\' by its' in listed.stdout
 
 
 def test_without_a_name_each_pending_pod_has_a_row() -> None:
