@@ -11,7 +11,7 @@ from typing import Annotated, Any, Protocol, TypeVar, cast
 
 import msgspec
 
-from berth.actors.scheduling.kube import apps, core, policy
+from berth.actors.scheduling.kube import apps, core, devices, policy
 from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.devices import ResourceClaim, ResourceSlice
 from berth.actors.scheduling.kube.meta import (
@@ -434,6 +434,14 @@ class ResourceClaimTemplate(Object, frozen=True, kw_only=True):
     spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
 
 
+class DeviceTaintRuleStatus(Object, frozen=True, kw_only=True):
+    conditions: tuple[Condition, ...] = ()
+
+
+class DeviceTaintRule(devices.DeviceTaintRule, frozen=True, kw_only=True):
+    status: DeviceTaintRuleStatus = DeviceTaintRuleStatus()
+
+
 Replicated = ReplicaSet | ReplicationController | StatefulSet | Deployment
 Workload = Replicated | DaemonSet | Job
 
@@ -464,6 +472,7 @@ TYPES: dict[str, type[HasMetadata]] = {
         ResourceClaim,
         ResourceClaimTemplate,
         ResourceSlice,
+        DeviceTaintRule,
     )
 }
 

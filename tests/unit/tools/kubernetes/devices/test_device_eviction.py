@@ -13,9 +13,8 @@ from berth.actors.scheduling.kube.devices import (
     ResourceClaim,
     ResourceSlice,
 )
-from berth.tools.kubernetes.devices import device_eviction
 from berth.tools.kubernetes.devices.device_claims import pool_of
-from berth.tools.kubernetes.devices.device_eviction import tolerated_seconds
+from berth.tools.kubernetes.devices.device_eviction import DeviceEviction, tolerated_seconds
 from berth.tools.kubernetes.objects.structs import Pod, read
 from berth.tools.kubernetes.objects.writes import Again, Create, Delete, Patch, Write
 from tests.kit.documents import Document
@@ -52,10 +51,11 @@ def decide(
 ) -> list[Write]:
     by_pool = {"d.com/n1": list(slices)}
     assert all(pool_of(slice_) in by_pool for slice_ in slices)
-    return device_eviction.reconcile(
+    return DeviceEviction().reconcile(
         user,
         {of.metadata.name: of}.get,
         lambda pool: by_pool.get(pool, []),
+        [],
         NOW + timedelta(seconds=after),
     )
 
