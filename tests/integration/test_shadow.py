@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -13,9 +13,10 @@ from click.testing import CliRunner
 
 from berth.actors.client.rest import Connection
 from berth.actors.scheduling.kube.yaml_documents import documents
-from berth.config.feature_gates import DEFAULTS
+from berth.config.feature_gates import DEFAULTS, defaults_of
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
+from berth.config.versions import VERSIONS
 from berth.tools.answers.shadow.placement_judge import Agreement
 from berth.tools.answers.shadow.shadow_report import Report
 from berth.tools.answers.shadow.shadow_watch import Watching
@@ -48,11 +49,13 @@ ANTI = {
 
 @asynccontextmanager
 async def shadowed(
-    url: str, configuration: KubeSchedulerConfiguration | None = None
+    url: str,
+    configuration: KubeSchedulerConfiguration | None = None,
+    gates: Mapping[str, bool] = DEFAULTS,
 ) -> AsyncIterator[tuple[Watching, Report]]:
     report = Report()
     watching = Watching(
-        configuration or from_mapping(None), DEFAULTS, LoopClock(), Random(1), report.add
+        configuration or from_mapping(None), gates, LoopClock(), Random(1), report.add
     )
     async with anyio.create_task_group() as group:
         await group.start(watching.run, Connection(url))
@@ -115,7 +118,8 @@ async def test_it_needs_the_shipped_rights_and_writes_nothing() -> None:
             shown.append(request)
         return server.answer(request)
 
-    async with cluster(answer) as running, shadowed(running.url) as (_, report):
+    newest = defaults_of(VERSIONS[max(VERSIONS)])  # whose scheduler needs the most rights
+    async with cluster(answer) as running, shadowed(running.url, gates=newest) as (_, report):
         for number in (1, 2):
             await running.create("Node", hollow_node(number))
         await running.create("Pod", pod("web"))
