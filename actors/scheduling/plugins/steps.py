@@ -3,6 +3,9 @@
 The other pods, and the lease, wait for a decision. A search has no clock, so it counts what it
 does, in steps of half a millionth of a second. A search that has no steps left is interrupted, and
 the next attempt goes on with it.
+
+On a machine that is overloaded, or a processor of which the process gets a quarter, steps take
+longer than they should. There an attempt ends by the clock.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ FREE = STEPS_PER_SECOND // 1000
 # What a namespace may take besides: a fifth of the time, and half a second at once.
 EARNED_PER_SECOND = STEPS_PER_SECOND // 5
 MOST_SAVED = STEPS_PER_SECOND // 2
+LONGEST = 0.5  # seconds by the clock after which an attempt gets no more steps
 MOST_NAMESPACES = 1024
 _LOAN = 1000
 
@@ -89,9 +93,9 @@ class StepBudget:
     def attempt(self, namespace: str, most: int) -> Steps:
         """Returns the steps for an attempt at a pod of a namespace, `most` or fewer."""
         account = self._accounts.get(namespace)
-        free = self._free
+        free, began = self._free, self._now()
         if account is not None:
-            account.earn(self._now())
+            account.earn(began)
             if account.saved >= MOST_SAVED:
                 del self._accounts[namespace]
             else:
@@ -105,7 +109,7 @@ class StepBudget:
             account.saved = max(account.saved - debt, -MOST_SAVED)
             most -= debt
             loan = min(_LOAN, account.saved, most)
-            if loan <= 0:
+            if loan <= 0 or self._now() - began > LONGEST:
                 return -1
             account.saved -= loan
             most -= loan

@@ -168,6 +168,18 @@ def test_the_filter_timeout_limits_an_attempt() -> None:
         assert spend(budget.attempt("a", most)) == most
 
 
+def test_an_attempt_ends_by_the_clock_where_steps_take_long() -> None:
+    """On a machine that is overloaded, a step takes a hundred times as long as it should."""
+    time = NoApi()
+    budget = StepBudget(time.now)
+    for _ in range(3):
+        began, steps = time.seconds, budget.attempt("a", LONGEST)
+        while not steps.take():
+            time.seconds += 100 / STEPS_PER_SECOND
+        assert 0.5 < time.seconds - began < 0.6
+    assert spend(budget.attempt("a", LONGEST)) > MOST_SAVED * 0.9
+
+
 def test_few_namespaces_are_remembered() -> None:
     budget = StepBudget(NoApi().now)
     for number in range(MOST_NAMESPACES + 1):
