@@ -100,6 +100,8 @@ class WhatIfs:
         )
         apply(documents, placing, manifests)
         placing.settle()
+        for refused in placing.refused.values():
+            raise SourceError(f"{refused.workload} gets no pods: {refused.reason}")
         infos = documents.node_infos().values()
         cpu, memory = (
             100

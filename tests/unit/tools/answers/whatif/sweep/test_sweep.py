@@ -241,6 +241,16 @@ def test_a_cell_that_cannot_be_tried_is_an_error(done: Done, tmp_path: Path) -> 
     failed = swept("sweep.yaml", code=2)
     assert failed.stdout.startswith("no answer: each of 6 what-ifs failed\n")
     assert "6 of the what-ifs failed: Pod default/stuck exists already" in failed.stdout
+    pods = "metadata: {labels: {app: web}}, spec: {runtimeClassName: gone, containers: [ONE]}"
+    (tmp_path / "web.yaml").write_text(
+        "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {selector: {"
+        f"matchLabels: {{app: web}}}}, template: {{{pods}}}}}}}".replace(
+            "ONE", "{name: c, image: i}"
+        )
+    )
+    failed = swept("sweep.yaml", code=2)
+    refused = "Deployment default/web gets no pods: Pod web-new: "
+    assert f"6 of the what-ifs failed: {refused}" in failed.stdout
 
 
 @pytest.mark.parametrize(
