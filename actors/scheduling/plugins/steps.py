@@ -5,12 +5,14 @@ does, in steps of half a millionth of a second. A search that has no steps left 
 the next attempt goes on with it.
 
 On a machine that is overloaded, or a processor of which the process gets a quarter, steps take
-longer than they should. There an attempt ends by the clock.
+longer than they should. There an attempt without pauses ends by the clock, because the lease has to
+be renewed. One with pauses goes on, as it would only be tried again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 
 STEPS_PER_SECOND = 2_000_000
 # Steps that each attempt may take: a millisecond. Most pods need fewer for devices.
@@ -18,7 +20,7 @@ FREE = STEPS_PER_SECOND // 1000
 # What a namespace may take besides: a fifth of the time, and half a second at once.
 EARNED_PER_SECOND = STEPS_PER_SECOND // 5
 MOST_SAVED = STEPS_PER_SECOND // 2
-LONGEST = 0.5  # seconds by the clock after which an attempt gets no more steps
+LONGEST = 0.5  # seconds by the clock, for an attempt without pauses
 MOST_NAMESPACES = 1024
 _LOAN = 1000
 
@@ -82,12 +84,14 @@ class StepBudget:
     account of the pod's namespace, so that no namespace keeps the pods of others waiting.
 
     `now` returns monotonic seconds, and `free` is the number of steps of each attempt that cost
-    nothing. A namespace that has saved as much as it can has no account.
+    nothing. After `longest` seconds an attempt gets no more. A namespace that has saved as much as
+    it can has no account.
     """
 
-    def __init__(self, now: Callable[[], float], free: int = FREE) -> None:
+    def __init__(self, now: Callable[[], float], free: int = FREE, longest: float = inf) -> None:
         self._now = now
         self._free = free
+        self._longest = longest
         self._accounts: dict[str, Account] = {}
 
     def attempt(self, namespace: str, most: int) -> Steps:
@@ -109,7 +113,7 @@ class StepBudget:
             account.saved = max(account.saved - debt, -MOST_SAVED)
             most -= debt
             loan = min(_LOAN, account.saved, most)
-            if loan <= 0 or self._now() - began > LONGEST:
+            if loan <= 0 or self._now() - began > self._longest:
                 return -1
             account.saved -= loan
             most -= loan

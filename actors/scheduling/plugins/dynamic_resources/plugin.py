@@ -59,7 +59,7 @@ from ...kube.kinds import BETA_DEVICE_TAINT_RULES
 from ...kube.meta import HasMetadata, key
 from ...kube.node_selector import selector_error
 from ...model.vectors import any_true, highest
-from ..steps import STEPS_PER_SECOND, StepBudget, Steps, TimedOutError
+from ..steps import LONGEST, STEPS_PER_SECOND, StepBudget, Steps, TimedOutError
 from .binding import DeviceBinding, without_finalizer
 from .events import registrations
 from .extended import ClassesByResource, resources_of, unwritten_claim
@@ -159,7 +159,7 @@ class DynamicResources(
         self._is_quiet = handle.feature_gates["QuietPostFilter"]
         self._binding_timeout = float(typed.binding_timeout or DEFAULT_BINDING_TIMEOUT)
         self._most_steps = int(STEPS_PER_SECOND * (typed.filter_timeout or 1))
-        self._budget = StepBudget(handle.now)
+        self._budget = StepBudget(handle.now, longest=LONGEST)
         self._binding = DeviceBinding(handle, self._binding_timeout, features)
         if features.device_taint_rules:
             rules = handle.feature_gates["DeviceTaintRuleV1"]

@@ -171,7 +171,7 @@ def test_the_filter_timeout_limits_an_attempt() -> None:
 def test_an_attempt_ends_by_the_clock_where_steps_take_long() -> None:
     """On a machine that is overloaded, a step takes a hundred times as long as it should."""
     time = NoApi()
-    budget = StepBudget(time.now)
+    budget = StepBudget(time.now, longest=0.5)
     for _ in range(3):
         began, steps = time.seconds, budget.attempt("a", LONGEST)
         while not steps.take():
