@@ -19,21 +19,33 @@ from berth.config.load import (
     from_mapping,
 )
 from berth.config.types import KubeSchedulerConfiguration
+from berth.config.versions import CURRENT, VERSIONS, emulated
 
 from ..configuration.file import ConfigurationFile, read_document, schema, warnings_of, written
 from ..telemetry.logs import configure_logs
 
+VERSION = f"{__name__}.version"  # where the context keeps the version that is asked for
 
-def _gates(_: click.Context, _parameter: click.Parameter, value: str) -> Mapping[str, bool]:
+
+def _gates(ctx: click.Context, _parameter: click.Parameter, value: str) -> Mapping[str, bool]:
     try:
-        return with_defaults(parse_gates(value))
+        return with_defaults(parse_gates(value), ctx.meta.get(VERSION, CURRENT))
     except FeatureGateError as problem:
         raise click.BadParameter(str(problem)) from None
+
+
+def _keep_version(ctx: click.Context, _: click.Parameter, text: str) -> None:
+    ctx.meta[VERSION] = emulated(text)
 
 
 feature_gates = click.option(
     "--feature-gates", "gates", callback=_gates, default="", metavar="NAME=BOOL,...",
     help="The feature gates that berth run is given.",
+)  # fmt: skip
+version = click.option(
+    "--for", callback=_keep_version, expose_value=False, is_eager=True, show_default=True,
+    type=click.Choice([each.text for each in VERSIONS.values()]), default=CURRENT.text,
+    help="The version of Kubernetes whose kube-scheduler reads the file.",
 )  # fmt: skip
 
 
@@ -43,6 +55,7 @@ def config() -> None:
 
     \b
     berth config check scheduler.yaml
+    berth config check scheduler.yaml --for 1.37
     berth config default > scheduler.yaml
     berth config convert old.yaml > scheduler.yaml
     berth config schema > scheduler.schema.json
@@ -54,6 +67,7 @@ def config() -> None:
 @click.argument("file", type=click.Path())
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 @feature_gates
+@version
 @click.pass_context
 def check(ctx: click.Context, file: str, output: str, gates: Mapping[str, bool]) -> None:
     """Say whether berth run would accept a configuration FILE.
@@ -102,6 +116,7 @@ def _contents(configuration: KubeSchedulerConfiguration) -> str:
 
 @config.command(short_help="Print the default configuration, with all its plugins.")
 @feature_gates
+@version
 def default(gates: Mapping[str, bool]) -> None:
     """Print the default configuration, with all plugins and their arguments."""
     click.echo(written(from_mapping(None), gates), nl=False)

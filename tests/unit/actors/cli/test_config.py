@@ -179,6 +179,17 @@ def test_gates_decide_what_is_valid(tmp_path: Path) -> None:
     assert run("check", file, "--feature-gates", "Storage=true").exit_code == 2
 
 
+def test_a_file_is_checked_for_a_version(tmp_path: Path) -> None:
+    file = file_with(tmp_path, "profiles: [{plugins: {podGroupPostFilter: {}}}]")
+    older = run("check", file, "--for", "1.36")
+    assert older.exit_code == 1
+    assert "podGroupPostFilter: unknown field, Kubernetes has it since 1.37" in older.output
+    assert run("check", file, "--for", "1.37").exit_code == 0
+    gates = run("check", file, "--for", "1.37", "--feature-gates", "GangScheduling=true")
+    assert "GangScheduling, a gate of Kubernetes 1.36" in gates.output
+    assert run("check", file, "--for", "1.12").exit_code == 2
+
+
 def test_the_default_is_what_kube_scheduler_writes() -> None:
     (default,) = (
         answer.written
