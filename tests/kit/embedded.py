@@ -17,7 +17,8 @@ from berth.actors.client.tenure import ALWAYS
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.supervisor import Child, Supervisor
 from berth.actors.scheduling.decision.observer import DecisionObserver
-from berth.actors.system import Daemon
+from berth.actors.system import DEFAULT_OPTIONS, Daemon
+from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
@@ -35,6 +36,7 @@ async def running(
     rng: Random,
     configuration: KubeSchedulerConfiguration = UNLIMITED,
     observer: DecisionObserver | None = None,
+    options: Options = DEFAULT_OPTIONS,
 ) -> AsyncIterator[None]:
     """Runs the kubelets, the controllers and the scheduler of an API server for the duration of
     the block, without the part of the scheduler that measures blocks in real time.
@@ -42,7 +44,7 @@ async def running(
     async with Extenders((), access.tenure) as extenders, anyio.create_task_group() as group:
         await group.start(run_kubelets, access, clock, rng)
         await group.start(run_controllers, access, clock, rng)
-        daemon = Daemon(configuration, access, extenders, clock, rng, observer=observer)
+        daemon = Daemon(configuration, access, extenders, clock, rng, options, observer=observer)
         daemon._access.tenure.lasts_until(ALWAYS)
         parts = [
             stage
