@@ -11,6 +11,7 @@ import anyio.lowlevel
 from anyio import CapacityLimiter, to_thread
 
 from berth.actors.attempt.attempts_page import AttemptsPage
+from berth.actors.client.access import Calls
 from berth.actors.client.rest import ApiError
 from berth.actors.scheduling.kube.kinds import BY_KIND as WATCHED
 from berth.actors.wiring.glance import Glance
@@ -69,7 +70,7 @@ class EmbeddedSource:
         )
         if pod is None:
             return None
-        events = await _listed(self._access, "v1", "Event", BY_KIND["v1", "Event"].path(namespace))
+        events = await listed(self._access, "v1", "Event", BY_KIND["v1", "Event"].path(namespace))
         ask = partial(as_pending, pod, objects, self._configuration, self._gates)
         recorded = await self._recorded(f"{namespace}/{name}")
         return await to_thread.run_sync(story_of, pod, events, recorded, ask, limiter=self._telling)
@@ -79,18 +80,19 @@ async def objects_of(access: EmbeddedAccess) -> list[Document]:
     """Returns the objects of a cluster that decisions and their explanations read."""
     objects: list[Document] = []
     for (version, kind), watched in WATCHED.items():
-        objects += await _listed(access, version, kind, watched.path)
-    return objects + await _listed(access, *PRIORITY_CLASSES, BY_KIND[PRIORITY_CLASSES].path())
+        objects += await listed(access, version, kind, watched.path)
+    return objects + await listed(access, *PRIORITY_CLASSES, BY_KIND[PRIORITY_CLASSES].path())
 
 
-async def _listed(access: EmbeddedAccess, version: str, kind: str, path: str) -> list[Document]:
+async def listed(access: Calls, version: str, kind: str, path: str) -> list[Document]:
+    """Returns the objects of a kind, none if it is not served."""
     try:
-        listed = await access.call("GET", path, dict)
+        answer = await access.call("GET", path, dict)
     except ApiError as refused:
         if refused.code == 404:
             return []
         raise
-    return [{**item, "apiVersion": version, "kind": kind} for item in listed["items"]]
+    return [{**item, "apiVersion": version, "kind": kind} for item in answer["items"]]
 
 
 def _name(document: Document) -> str:

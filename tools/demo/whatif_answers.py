@@ -22,8 +22,7 @@ from ..answers.whatif.steps import StepError
 from ..answers.whatif.tried_documents import Documents
 from ..answers.whatif.verbs import RealCluster, steps_of
 from ..answers.whatif.whatif_endpoint import Arrivals
-
-Document = dict[str, Any]
+from .page_source import listed
 
 
 class ListedCluster:
@@ -45,24 +44,15 @@ class ListedCluster:
     async def ask(self, question: bytes) -> Answered:
         """Returns the answer to the body of a question. Raises RefusedError."""
         parsed = question_of(question)
-        objects: list[Document] = []
+        objects: list[dict[str, Any]] = []
         for (version, kind), path in paths_of((), BESIDES).items():
-            objects += await self._listed(version, kind, path)
+            objects += await listed(self._access, version, kind, path)
         body = await to_thread.run_sync(self._answer, parsed, objects, limiter=self._thread)
         return Answered(HTTPStatus.OK, msgspec.Raw(body))
 
-    def _answer(self, question: Question, objects: list[Document]) -> bytes:
+    def _answer(self, question: Question, objects: list[dict[str, Any]]) -> bytes:
         documents = Documents(objects, self._configuration, self._gates)
         return msgspec.json.encode(answer(documents, question))
-
-    async def _listed(self, version: str, kind: str, path: str) -> list[Document]:
-        try:
-            listed = await self._access.call("GET", path, dict)
-        except ApiError as refused:
-            if refused.code == 404:  # The kind is not served.
-                return []
-            raise
-        return [{**item, "apiVersion": version, "kind": kind} for item in listed["items"]]
 
 
 class RealSteps:

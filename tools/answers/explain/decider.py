@@ -34,7 +34,7 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from .cluster_source import ClusterQuestion, Document, SourceError, from_scenario
 from .decision import Decision, Explanation, Failure, steps
-from .document_cluster import DocumentCluster, decoded
+from .document_cluster import DocumentCluster
 from .plugin_handle import HeldObjects, ReadOnlyHandle
 
 CHUNK = 8
@@ -117,30 +117,17 @@ class Explainer:
 
         Raises msgspec.ValidationError.
         """
-        documents = list(objects)
-        self.handle.objects.hold(
-            item for document in documents for item in decoded(document, self.kinds)
-        )
-        whole = bool(self.configuration.extenders)
-        cluster = DocumentCluster(self._profiles.keys(), self.kinds, self._gates, whole=whole)
-        for document in documents:
+        whole, held = bool(self.configuration.extenders), self.handle.objects
+        held.clear()
+        names = self._profiles.keys()
+        cluster = DocumentCluster(names, self.kinds, self._gates, whole=whole, held=held)
+        for document in objects:
             cluster.put(document)
         if info is not None:
-            self.handle.objects.hold([info.pod], more=True)
+            held.hold([info.pod])
             if info.pod.status.nominated_node_name:
                 cluster.nominate(info)
         return cluster
-
-    def replace(self, before: Document | None, document: Document | None) -> None:
-        """Makes plugins see the object `document` in place of `before`; None means that there is no
-        object.
-
-        Raises msgspec.ValidationError.
-        """
-        items = [] if document is None else list(decoded(document, self.kinds))
-        for item in () if before is None else decoded(before, self.kinds):
-            self.handle.objects.drop(item)
-        self.handle.objects.hold(items, more=True)
 
 
 def fitting(plain: Plain) -> list[str]:

@@ -30,12 +30,16 @@ from berth.actors.scheduling.kube.kinds import (
     WatchedKind,
     decode,
 )
-from berth.actors.scheduling.kube.meta import HasMetadata
+from berth.actors.scheduling.kube.meta import HasMetadata, key
 from berth.actors.scheduling.kube.reading import Reader
 from berth.actors.scheduling.kube.whole import with_json
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.feature_gates import DEFAULTS
+
+from .plugin_handle import HeldObjects
+
+Document = dict[str, Any]
 
 
 class DocumentCluster:
@@ -43,7 +47,7 @@ class DocumentCluster:
 
     `kinds` are the kinds that plugins declare, and `gates` the feature gates. If `whole`, pods and
     nodes keep the fields that only extenders read. Only nominations of pods whose scheduler name is
-    in `schedulers` count.
+    in `schedulers` count. Plugins see the `held` objects, which are kept up to date.
     """
 
     def __init__(
@@ -53,44 +57,62 @@ class DocumentCluster:
         gates: Mapping[str, bool] = DEFAULTS,
         *,
         whole: bool = False,
+        held: HeldObjects | None = None,
     ) -> None:
         self._schedulers = schedulers
         self._kinds = tuple(kinds)
         self._fields = GatedFields(gates)
         self._whole = whole
+        self._held = HeldObjects() if held is None else held
         self._cache = CacheState()
 
-    def put(self, document: dict[str, Any]) -> None:
-        """Adds an object, or replaces the object of the same name. Raises
-        msgspec.ValidationError.
-        """
-        for item in self._items(document):
-            match item:
-                case Node() as node:
-                    self._cache.handle(NodeAdded(node))
-                case Pod() as pod if pod.status.phase in FINISHED:
-                    pass
-                case Pod() as pod if pod.spec.node_name:
-                    self._cache.handle(AssignedPodAdded(pod))
-                case Pod() as pod if (
-                    pod.status.nominated_node_name and pod.spec.scheduler_name in self._schedulers
-                ):
-                    self.nominate(PodInfo(pod))
-                case Pod():
-                    pass
-                case other:
-                    self._cache.handle(ObjectPut(other))
+    def put(self, document: Document) -> None:
+        """Adds an object. Raises msgspec.ValidationError."""
+        self.replace(None, document)
 
-    def remove(self, document: dict[str, Any]) -> None:
-        """Removes an object. A pod must have a node."""
-        for item in self._items(document):
-            match item:
-                case Node() as node:
-                    self._cache.handle(NodeDeleted(node))
-                case Pod() as pod:
-                    self._cache.handle(AssignedPodDeleted(pod))
-                case other:
-                    self._cache.handle(ObjectRemoved(other))
+    def replace(
+        self, before: Document | None, document: Document | None, *, counts: bool = True
+    ) -> None:
+        """Puts an object in the place of another one; None stands for no object. If it does not
+        count, plugins alone see it.
+
+        Raises msgspec.ValidationError, and changes nothing, for an object of the wrong shape.
+        """
+        added = [] if document is None else list(decoded(document, self._kinds))
+        gone = [] if before is None else list(decoded(before, self._kinds))
+        for item in gone:
+            self._held.drop(item)
+        self._held.hold(added)
+        for item in gone if counts else ():
+            if document is None or (isinstance(item, Pod) and _takes_room(item)):
+                self._remove(item)
+        for item in added if counts else ():
+            whole = with_json(item, msgspec.json.encode(document)) if self._whole else item
+            self._add(self._fields.drop(whole) if isinstance(whole, Pod) else whole)
+
+    def _add(self, item: HasMetadata) -> None:
+        match item:
+            case Node() as node:
+                self._cache.handle(NodeAdded(node))
+            case Pod() as pod if _takes_room(pod):
+                self._cache.handle(AssignedPodAdded(pod))
+            case Pod() as pod:
+                ours = pod.spec.scheduler_name in self._schedulers
+                if pod.status.nominated_node_name and ours and pod.status.phase not in FINISHED:
+                    self.nominate(PodInfo(pod))
+            case other:
+                self._cache.handle(ObjectPut(other))
+
+    def _remove(self, item: HasMetadata) -> None:
+        match item:
+            case Node() as node:
+                self._cache.handle(NodeDeleted(node))
+            case Pod() as pod if _takes_room(pod):
+                self._cache.handle(AssignedPodDeleted(pod))
+            case Pod() as pod:
+                self.unnominate(key(pod))
+            case other:
+                self._cache.handle(ObjectRemoved(other))
 
     def nominate(self, info: PodInfo) -> None:
         self._cache.handle(Nominate(info, info.pod.status.nominated_node_name))
@@ -111,13 +133,12 @@ class DocumentCluster:
         """Returns the cluster as it is now. It is always the same snapshot, brought up to date."""
         return self._cache.snapshot()
 
-    def _items(self, document: dict[str, Any]) -> Iterator[HasMetadata]:
-        for decoding in decoded(document, self._kinds):
-            item = with_json(decoding, msgspec.json.encode(document)) if self._whole else decoding
-            yield self._fields.drop(item) if isinstance(item, Pod) else item
+
+def _takes_room(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and pod.status.phase not in FINISHED
 
 
-def decoded(document: dict[str, Any], kinds: Iterable[WatchedKind]) -> Iterator[HasMetadata]:
+def decoded(document: Document, kinds: Iterable[WatchedKind]) -> Iterator[HasMetadata]:
     """Yields an object in the type of each of its kinds: a kind that berth knows, or some of
     `kinds`.
 

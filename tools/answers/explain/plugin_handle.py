@@ -42,15 +42,15 @@ class _NoCalls:
 
 
 class HeldObjects:
-    """The objects of a cluster that does not change."""
+    """The objects of a cluster, in which nothing else changes."""
 
     def __init__(self) -> None:
         self._held: dict[type[HasMetadata], dict[tuple[str, str], HasMetadata]] = {}
 
-    def hold(self, items: Iterable[HasMetadata], *, more: bool = False) -> None:
-        """Replaces the objects or, with `more`, adds to them."""
-        if not more:
-            self._held.clear()
+    def clear(self) -> None:
+        self._held.clear()
+
+    def hold(self, items: Iterable[HasMetadata]) -> None:
         for item in items:
             place = item.metadata.namespace, item.metadata.name
             self._held.setdefault(type(item), {})[place] = item

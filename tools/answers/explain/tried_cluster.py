@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.kube.core import FINISHED
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 
@@ -102,13 +101,9 @@ class TriedCluster:
         before = self.document(place[0], place[2], place[1])
         self._will_change(place, document)
         try:
-            self.explainer.replace(before, document)
+            self.cluster.replace(before, document, counts=place != self._asked)
         except msgspec.ValidationError as invalid:
             raise SourceError(f"{'/'.join(filter(None, place))}: {invalid}") from None
-        if place != self._asked:
-            if before is not None and takes_room(before):
-                self.cluster.remove(before)
-            self.cluster.put(document)
         self._keep(place, document)
         return place
 
@@ -118,12 +113,7 @@ class TriedCluster:
         self._will_change(place)
         if place[0] == "Node" and self._trials and self._trials[-1].originals[place] is not None:
             self._trials[-1].lost_node = True
-        self.explainer.replace(document, None)
-        if place != self._asked:
-            if place[0] != "Pod" or takes_room(document):
-                self.cluster.remove(document)
-            else:
-                self.cluster.unnominate(f"{place[1]}/{place[2]}")
+        self.cluster.replace(document, None, counts=place != self._asked)
         self._drop(place, document)
         return document
 
@@ -218,14 +208,8 @@ def asked(explainer: Explainer, question: ClusterQuestion) -> AskedPod:
     """Asks a question. Raises SourceError."""
     attempt = explainer.attempt(question)
     pod = {"apiVersion": "v1", "kind": "Pod", **question.pod}  # Scenarios may leave them out.
-    documents, place = [*question.objects, pod], place_of(pod)
-    return AskedPod(TriedCluster(explainer, documents, attempt.cluster, place), question, attempt)
-
-
-def takes_room(document: Document) -> bool:
-    """True for a pod that takes room on a node."""
-    phase = (document.get("status") or {}).get("phase")
-    return document["kind"] == "Pod" and bool(_node_of(document)) and phase not in FINISHED
+    tried = TriedCluster(explainer, [*question.objects, pod], attempt.cluster, place_of(pod))
+    return AskedPod(tried, question, attempt)
 
 
 def _node_of(pod: Document) -> str:

@@ -38,7 +38,7 @@ class _AssumingObjects(HeldObjects):
         self._documents = documents
 
     def assume(self, item: HasMetadata) -> None:
-        self.hold([item], more=True)
+        self.hold([item])
         self._documents.assume(item)
 
     def restore(self, item: HasMetadata) -> None:

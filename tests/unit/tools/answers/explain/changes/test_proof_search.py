@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from berth.actors.scheduling.kube.core import Node
 from berth.tools.answers.explain.changes import world
 from berth.tools.answers.explain.changes.change import Suggestion, Who
 from berth.tools.answers.explain.changes.proof_search import ChangeSearch, first_of, search
 from berth.tools.answers.explain.cluster_source import ClusterQuestion
-from berth.tools.answers.explain.decider import Explainer, decided
+from berth.tools.answers.explain.decider import decided
 from berth.tools.answers.explain.tried_cluster import asked
 from tests.kit.changes import CONFIGURATION, EXPLAINER, fits_after, suggested
 from tests.kit.daemon import node, pod
@@ -433,17 +432,6 @@ def test_a_pod_of_a_scenario_needs_no_kind() -> None:
     changes = suggested([node("n1")], pending)
     assert changes is not None
     assert [change.kind for change in changes] == ["requests"]
-
-
-def test_plugins_see_the_changed_objects() -> None:
-    explainer = Explainer(CONFIGURATION)
-    explainer.attempt(ClusterQuestion(pod("web"), [node("n1")], CONFIGURATION))
-    explainer.replace(node("n1"), node("n1", disk="ssd"))
-    changed = explainer.handle.objects.get(Node, "n1")
-    assert changed is not None
-    assert changed.metadata.labels["disk"] == "ssd"
-    explainer.replace(node("n1", disk="ssd"), None)
-    assert explainer.handle.objects.get(Node, "n1") is None
 
 
 def test_each_side_is_shown() -> None:
