@@ -12,6 +12,7 @@ import anyio.lowlevel
 import msgspec
 import pytest
 
+from berth.actors.client.access import Calls
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.recorder import (
@@ -31,6 +32,7 @@ from berth.plugin import Pod
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.kubernetes.api.store import Store
 from tests.kit.documents import Document
+from tests.kit.fake_calls import FakeCalls
 from tests.kit.logs import capture_logs
 from tests.kit.tasks import started
 
@@ -71,7 +73,7 @@ def outbox() -> RecorderState:
 
 
 @asynccontextmanager
-async def recorder(client: Client, state: RecorderState) -> AsyncIterator[Mailbox[RecorderMessage]]:
+async def recorder(client: Calls, state: RecorderState) -> AsyncIterator[Mailbox[RecorderMessage]]:
     """Runs a recorder. At the end of the block it is stopped after it has written everything."""
     mailboxes = Mailboxes()
     actor = RecorderActor(mailboxes, state, client, SystemClock(), Random(1))
@@ -153,27 +155,18 @@ async def test_equal_events_are_one_object_with_a_count_even_after_it_expired() 
         )
 
 
-class Unsettled(Client):
+class Unsettled(FakeCalls):
     """An API server on which somebody deletes each event between two requests, and creates it."""
 
-    async def call(
-        self,
-        method: str,
-        path: str,
-        answer: type[T],
-        body: object | None = None,
-        content_type: str = "application/json",
-    ) -> T:
+    async def asked(self, method: str, path: str, body: object) -> object:
+        if method == "PATCH":
+            raise ApiError(404, "NotFound", "the event is not found")
         raise ApiError(409, "AlreadyExists", "the event already exists")
-
-    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
-        raise ApiError(404, "NotFound", "the event is not found")
 
 
 async def test_an_event_that_keeps_being_created_and_deleted_is_given_up() -> None:
-    client = Unsettled(Connection("http://127.0.0.1:1"))
     with capture_logs() as lines:
-        async with client, recorder(client, outbox()) as mailbox:
+        async with recorder(Unsettled(), outbox()) as mailbox:
             mailbox.tell(FAILED)
             mailbox.tell(FAILED)
     (line,) = lines

@@ -7,11 +7,10 @@ from functools import partial
 from random import Random
 
 import anyio
-import pytest
 
 from berth.actors.client.access import remote
 from berth.actors.client.extender.calls import Extenders
-from berth.actors.client.rest import ApiError, Connection
+from berth.actors.client.rest import Connection
 from berth.actors.system import Daemon
 from berth.actors.telemetry.instruments import Instruments
 from berth.actors.telemetry.measures import Registry
@@ -67,18 +66,6 @@ async def test_a_pod_that_fits_nowhere_gets_a_condition_and_is_placed_when_a_nod
         assert await running.node_of("big") == "large"
         (condition,) = (await running.get("Pod", "big"))["status"]["conditions"]
         assert condition["status"] == "True"
-
-
-@in_virtual_time
-async def test_a_bound_pod_cannot_be_bound_again() -> None:
-    async with cluster() as running:
-        await running.schedule()
-        await running.create("Node", node("n", cpu=8))
-        created = await running.create("Pod", pod("p"))
-        await running.node_of("p")
-        with pytest.raises(ApiError, match="already assigned") as refused:
-            await running.client.bind("default", "p", created["metadata"]["uid"], "n")
-        assert refused.value.code == 409
 
 
 @in_virtual_time
