@@ -51,6 +51,10 @@ def selector(*terms: dict[str, Any]) -> NodeSelector:
     return msgspec.convert({"nodeSelectorTerms": list(terms)}, NodeSelector)
 
 
+def ebs(name: str) -> dict[str, Any]:
+    return {"awsElasticBlockStore": {"volumeID": name}}
+
+
 @pytest.mark.parametrize(
     ("source", "plugin", "driver", "on"),
     [
@@ -84,11 +88,11 @@ def test_the_empty_volume_has_no_in_tree_plugin() -> None:
     ("source", "handle"),
     [
         (EBS, "vol-1"),
-        ({"awsElasticBlockStore": {"volumeID": "aws://us-east-1b/vol-2"}}, "vol-2"),
-        ({"awsElasticBlockStore": {"volumeID": "aws:///vol-3"}}, "vol-3"),
-        ({"awsElasticBlockStore": {"volumeID": "aws://z//vol-4//"}}, "vol-4"),
-        ({"awsElasticBlockStore": {"volumeID": "aws://z/vol%2D5?x=/#y"}}, "vol-5"),
-        ({"awsElasticBlockStore": {"volumeID": "AWS://z/vol-6"}}, "AWS://z/vol-6"),
+        (ebs("aws://us-east-1b/vol-2"), "vol-2"),
+        (ebs("aws:///vol-3"), "vol-3"),
+        (ebs("aws://z//vol-4//"), "vol-4"),
+        (ebs("aws://z/vol%2D5?x=/#y"), "vol-5"),
+        (ebs("AWS://z/vol-6"), "AWS://z/vol-6"),
         ({"awsElasticBlockStore": {}}, ""),
         (PD, "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/disk"),
         (AZURE_DISK, "/disks/d"),
@@ -123,47 +127,31 @@ def test_handle_of_a_gce_disk_by_its_zones(labels: dict[str, str], handle: str) 
 
 
 EBS_PROBLEM = "failed to translate Kubernetes ID to EBS Volume ID "
+NO_VOLUME, NO_NAME = "Invalid format for AWS volume", "Invalid disk name"
+ODD, NO_PORT = "aws://z/vol-%zz", "aws://z:x/vol-1"
+REGIONS = "failed to get region from zones:"
+UNEXPECTED = "zone in unexpected format, expected: {locale}-{region}-{zone}, got: "
 
 
 @pytest.mark.parametrize(
     ("volume", "problem"),
     [
+        (pv(ebs("aws://z/disk")), f"{EBS_PROBLEM}{NO_VOLUME} (aws://z/disk)"),
+        (pv(ebs("aws://z/vol-1/x")), f"{EBS_PROBLEM}{NO_VOLUME} (aws://z/vol-1/x)"),
+        (inline(ebs("aws://vol-1")), f"{EBS_PROBLEM}{NO_VOLUME} (aws://vol-1)"),
         (
-            pv({"awsElasticBlockStore": {"volumeID": "aws://z/disk"}}),
-            EBS_PROBLEM + "Invalid format for AWS volume (aws://z/disk)",
+            inline(ebs(ODD)),
+            f'{EBS_PROBLEM}{NO_NAME} ({ODD}): parse "{ODD}": invalid URL escape "%zz"',
         ),
         (
-            pv({"awsElasticBlockStore": {"volumeID": "aws://z/vol-1/x"}}),
-            EBS_PROBLEM + "Invalid format for AWS volume (aws://z/vol-1/x)",
-        ),
-        (
-            inline({"awsElasticBlockStore": {"volumeID": "aws://vol-1"}}),
-            EBS_PROBLEM + "Invalid format for AWS volume (aws://vol-1)",
-        ),
-        (
-            inline({"awsElasticBlockStore": {"volumeID": "aws://z/vol-%zz"}}),
-            EBS_PROBLEM + "Invalid disk name (aws://z/vol-%zz): "
-            'parse "aws://z/vol-%zz": invalid URL escape "%zz"',
-        ),
-        (
-            inline({"awsElasticBlockStore": {"volumeID": "aws://z:x/vol-1"}}),
-            EBS_PROBLEM + "Invalid disk name (aws://z:x/vol-1): "
-            'parse "aws://z:x/vol-1": invalid port ":x" after host',
+            inline(ebs(NO_PORT)),
+            f'{EBS_PROBLEM}{NO_NAME} ({NO_PORT}): parse "{NO_PORT}": invalid port ":x" after host',
         ),
         (
             pv(PD, {ZONE: "a-b-c__d-e-f"}),
-            (
-                "failed to get region from zones: multiple or no regions gotten from zones, "
-                "got: map[a-b:{} d-e:{}]"
-            ),
+            f"{REGIONS} multiple or no regions gotten from zones, got: map[a-b:{{}} d-e:{{}}]",
         ),
-        (
-            pv(PD, {ZONE: "a-b-c__"}),
-            (
-                "failed to get region from zones: zone in unexpected format, expected: "
-                "{locale}-{region}-{zone}, got: "
-            ),
-        ),
+        (pv(PD, {ZONE: "a-b-c__"}), f"{REGIONS} {UNEXPECTED}"),
         (
             inline({"azureDisk": {"diskURI": "d", "kind": "Shared"}}),
             "kind(Shared) is not supported in csi migration",
@@ -181,6 +169,16 @@ def test_volumes_that_cannot_be_translated(volume: PersistentVolume | Volume, pr
 
 EBS_ZONE = "topology.ebs.csi.aws.com/zone"
 OTHER = required("disk", "ssd")
+A_ZONE = required(EBS_ZONE, "a")
+
+
+def exists(key: str) -> dict[str, str]:
+    return {"key": key, "operator": "Exists"}
+
+
+def terms_of(listed: Any) -> Any:
+    """Returns the terms with these requirements."""
+    return listed and [{"matchExpressions": each} if each else {} for each in listed]
 
 
 @pytest.mark.parametrize(
@@ -188,63 +186,40 @@ OTHER = required("disk", "ssd")
     [
         ({}, None, None),
         ({REGION: "r"}, None, None),
-        ({ZONE: "b__a__a"}, None, [{"matchExpressions": [required(EBS_ZONE, "a", "b")]}]),
-        ({ZONE: " a __"}, None, [{"matchExpressions": [required(EBS_ZONE, "a")]}]),
+        ({ZONE: "b__a__a"}, None, [[required(EBS_ZONE, "a", "b")]]),
+        ({ZONE: " a __"}, None, [[A_ZONE]]),
         ({ZONE: ""}, None, None),
-        ({BETA_ZONE: "a"}, None, [{"matchExpressions": [required(EBS_ZONE, "a")]}]),
-        ({ZONE: "a", BETA_ZONE: "b"}, None, [{"matchExpressions": [required(EBS_ZONE, "a")]}]),
-        ({ZONE: "a"}, [], [{"matchExpressions": [required(EBS_ZONE, "a")]}]),
+        ({BETA_ZONE: "a"}, None, [[A_ZONE]]),
+        ({ZONE: "a", BETA_ZONE: "b"}, None, [[A_ZONE]]),
+        ({ZONE: "a"}, [], [[A_ZONE]]),
         # The affinity goes before the labels.
         (
             {ZONE: "a"},
-            [{"matchExpressions": [required(ZONE, "b"), OTHER]}, {"matchExpressions": [OTHER]}],
-            [{"matchExpressions": [required(EBS_ZONE, "b"), OTHER]}, {"matchExpressions": [OTHER]}],
+            [[required(ZONE, "b"), OTHER], [OTHER]],
+            [[required(EBS_ZONE, "b"), OTHER], [OTHER]],
         ),
         # The zone of a label is added to every term.
-        (
-            {ZONE: "a"},
-            [{"matchExpressions": [OTHER]}, {}],
-            [
-                {"matchExpressions": [OTHER, required(EBS_ZONE, "a")]},
-                {"matchExpressions": [required(EBS_ZONE, "a")]},
-            ],
-        ),
+        ({ZONE: "a"}, [[OTHER], []], [[OTHER, A_ZONE], [A_ZONE]]),
         # A requirement on the zone without values does not count as a zone.
-        (
-            {ZONE: "a"},
-            [{"matchExpressions": [{"key": ZONE, "operator": "Exists"}]}],
-            [{"matchExpressions": [
-                {"key": ZONE, "operator": "Exists"}, required(EBS_ZONE, "a")
-            ]}],
-        ),
+        ({ZONE: "a"}, [[exists(ZONE)]], [[exists(ZONE), A_ZONE]]),
         (
             {},
-            [{"matchExpressions": [required(BETA_ZONE, "a"), required(BETA_REGION, "r")]}],
-            [{"matchExpressions": [required(EBS_ZONE, "a"), required(REGION, "r")]}],
+            [[required(BETA_ZONE, "a"), required(BETA_REGION, "r")]],
+            [[A_ZONE, required(REGION, "r")]],
         ),
         # The affinity names the new zone label: the beta labels stay.
         (
             {},
-            [{"matchExpressions": [required(ZONE, "a"), required(BETA_REGION, "r")]}],
-            [{"matchExpressions": [required(EBS_ZONE, "a"), required(BETA_REGION, "r")]}],
+            [[required(ZONE, "a"), required(BETA_REGION, "r")]],
+            [[A_ZONE, required(BETA_REGION, "r")]],
         ),
-        (
-            {BETA_ZONE: "a"},
-            [{"matchExpressions": [required(BETA_REGION, "r")]}],
-            [{"matchExpressions": [required(REGION, "r"), required(EBS_ZONE, "a")]}],
-        ),
-        (
-            {BETA_ZONE: "a"},
-            [{"matchExpressions": [{"key": BETA_REGION, "operator": "Exists"}]}],
-            [{"matchExpressions": [
-                {"key": BETA_REGION, "operator": "Exists"}, required(EBS_ZONE, "a")
-            ]}],
-        ),
+        ({BETA_ZONE: "a"}, [[required(BETA_REGION, "r")]], [[required(REGION, "r"), A_ZONE]]),
+        ({BETA_ZONE: "a"}, [[exists(BETA_REGION)]], [[exists(BETA_REGION), A_ZONE]]),
     ],
-)  # fmt: skip
+)
 def test_translated_affinity(labels: dict[str, str], terms: Any, translated: Any) -> None:
-    expected = None if translated is None else selector(*translated)
-    assert translated_affinity(pv(EBS, labels, terms)) == expected
+    expected = None if translated is None else selector(*terms_of(translated))
+    assert translated_affinity(pv(EBS, labels, terms_of(terms))) == expected
 
 
 @pytest.mark.parametrize(
