@@ -137,7 +137,7 @@ def calls(spec: Document, nodes: int) -> int:
         tainted = taints if "tolerations" in spec else []
         objects.append(node(f"n{i}", memory="32Gi", labels=labels, taints=tainted))
         objects.append(documents.pod(f"b{i}", node=f"n{i}", labels={"app": f"a{i}"}))
-    snapshot, scheduler = snapshot_of(objects, {"default-scheduler"}), Scheduler(Random(1))
+    snapshot, scheduler = snapshot_of(objects), Scheduler(Random(1))
     counter = CallCounter()
     with counter:
         for number in range(3):

@@ -90,7 +90,7 @@ def pod(requests: Mapping[str, str | int], name: str = "p", on: str = "") -> Doc
 
 
 def cluster(*objects: Document) -> Snapshot:
-    return snapshot_of(objects, {"default-scheduler"})
+    return snapshot_of(objects)
 
 
 def handle(**gates: bool) -> NoApi:

@@ -13,7 +13,7 @@ from berth.tools.answers.explain.document_cluster import DocumentCluster
 
 def snapshot_of(
     objects: Iterable[dict[str, Any]],
-    schedulers: Set[str],
+    schedulers: Set[str] = frozenset({"default-scheduler"}),
     info: PodInfo | None = None,
     kinds: Iterable[WatchedKind] = (),
 ) -> Snapshot:

@@ -62,7 +62,7 @@ def storage_class(name: str, provisioner: str) -> dict[str, Any]:
 
 
 def cluster(*objects: dict[str, Any]) -> Snapshot:
-    return snapshot_of(objects, {"default-scheduler"})
+    return snapshot_of(objects)
 
 
 def as_pod(document: dict[str, Any]) -> Pod:

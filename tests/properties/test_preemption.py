@@ -158,7 +158,7 @@ PREEMPTORS = st.builds(
 
 
 def snapshot(objects: list[Document]) -> Snapshot:
-    return snapshot_of(objects, {"default-scheduler"})
+    return snapshot_of(objects)
 
 
 def read(document: Document) -> PodInfo:

@@ -60,7 +60,7 @@ async def test_a_pod_that_no_hint_wakes_is_forgotten(
 def test_the_node_on_which_the_pod_fitted_before_is_tried_first() -> None:
     profile = profiles_of(from_mapping(None), ReadOnlyHandle())["default-scheduler"]
     nodes = [documents.node(name, "2") for name in "abc"]
-    cluster, info = snapshot_of(nodes, {"default-scheduler"}), PodInfo(pod("p", "1"))
+    cluster, info = snapshot_of(nodes), PodInfo(pod("p", "1"))
     tried = [fitting(profile, info, cluster, first) for first in ("", "b", "c", "gone")]
     assert tried == ["a", "b", "c", "a"]
 

@@ -9,7 +9,6 @@ from math import inf, nan
 from random import Random
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -44,8 +43,10 @@ from berth.plugin import (
     Verdicts,
 )
 from tests.kit import answering as at
+from tests.kit.documents import node
 from tests.kit.logs import capture_logs
 from tests.kit.snapshots import snapshot_of
+from tests.kit.structs import pod_info
 
 ANY = object()
 ROUNDS = 3  # a template is remembered from the second pod on
@@ -114,20 +115,12 @@ def profile_with(
 
 @pytest.fixture
 def snapshot() -> Snapshot:
-    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10"}
-    nodes = [
-        {"metadata": {"name": name}, "status": {"allocatable": allocatable}} for name in ("a", "b")
-    ]
-    return snapshot_of(
-        [{"apiVersion": "v1", "kind": "Node", **node} for node in nodes], {"default-scheduler"}
-    )
+    return snapshot_of([node("a"), node("b")])
 
 
 @pytest.fixture
 def info() -> PodInfo:
-    return PodInfo(
-        msgspec.convert({"metadata": {"namespace": "default", "name": "web", "uid": "u"}}, Pod)
-    )
+    return pod_info("web", namespace="default", uid="u")
 
 
 def verdicts(codes: Any, keys: Any = (0, 0), reasons: Any = ("full",)) -> Verdicts:

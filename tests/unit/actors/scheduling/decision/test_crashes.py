@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import NoReturn
 
-import msgspec
 import pytest
 
 from berth.actors.scheduling.decision.outcome import DecisionFailure, Outcome
@@ -20,14 +19,15 @@ from berth.plugin import (
     ClusterEvent,
     CycleState,
     Hint,
-    Pod,
     PodInfo,
     Registration,
     Resource,
 )
 from tests.kit import answering as at
+from tests.kit.documents import node
 from tests.kit.logs import capture_logs
 from tests.kit.snapshots import snapshot_of
+from tests.kit.structs import pod_info
 
 RAISED: list[BaseException] = [OSError("disk full")]
 
@@ -46,11 +46,7 @@ def profile_with(kind: type[at.Answering]) -> Profile:
 
 
 def scheduled(profile: Profile, info: PodInfo) -> Outcome:
-    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10"}
-    node = {"apiVersion": "v1", "kind": "Node", "status": {"allocatable": allocatable}}
-    snapshot = snapshot_of(
-        [{**node, "metadata": {"name": name}} for name in ("a", "b")], {"default-scheduler"}
-    )
+    snapshot = snapshot_of([node("a"), node("b")])
     return Scheduler(Random(1)).schedule(profile, info, snapshot)
 
 
@@ -130,9 +126,7 @@ POINTS: list[tuple[str, type[at.Answering], Call, str | None]] = [
 
 @pytest.fixture
 def info() -> PodInfo:
-    return PodInfo(
-        msgspec.convert({"metadata": {"namespace": "default", "name": "web", "uid": "u"}}, Pod)
-    )
+    return pod_info("web", namespace="default", uid="u")
 
 
 class PanicError(BaseException):

@@ -19,13 +19,11 @@ from berth.actors.binding.state import PodsInBinding
 from berth.actors.scheduling.decision.outcome import DecisionFailure, Unfit
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
-from berth.actors.scheduling.kube.kinds import decode
 from berth.plugin import (
     SKIP,
     Code,
     CycleState,
     NodeInfo,
-    Pod,
     PodInfo,
     PostFiltered,
     Status,
@@ -34,16 +32,12 @@ from berth.plugin import (
     unschedulable,
 )
 from tests.kit import answering as at
-from tests.kit.documents import thing
+from tests.kit.documents import node
 from tests.kit.profiles import profile_of
 from tests.kit.snapshots import snapshot_of
+from tests.kit.structs import pod
 
-NODE = {
-    "apiVersion": "v1",
-    "kind": "Node",
-    "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
-}
-POD = thing("Pod", "web", uid="u", spec={})
+POD = pod("web", namespace="default", uid="u")
 NOT_HELPFUL = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 NO_VICTIMS = "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod."
 UNSUPPORTED = "which is unsupported. It is supposed to return Success, Skip, or Error status"
@@ -63,15 +57,11 @@ def profile_with(plugin: type[at.Answering]) -> Profile:
 async def told(plugin: type[at.Answering], does: Callable[[], Any]) -> str:
     """Returns the text that the user reads about the first attempt of a pod."""
     profile = profile_with(at.doing(plugin, does, name="Disk"))
-    pod = decode(POD)
-    assert isinstance(pod, Pod)
-    status = profile.pre_enqueue(pod)
+    status = profile.pre_enqueue(POD)
     if not status.ok:
         return status.message
-    info = PodInfo(pod)
-    snapshot = snapshot_of(
-        [{**NODE, "metadata": {"name": name}} for name in ("a", "b")], {"default-scheduler"}
-    )
+    info = PodInfo(POD)
+    snapshot = snapshot_of([node("a"), node("b")])
     outcome = Scheduler(Random(1)).schedule(profile, info, snapshot)
     match outcome:
         case DecisionFailure(status):
@@ -194,9 +184,8 @@ async def test_what_a_user_reads(
 def test_what_a_user_reads_of_a_pod_that_waited_on_permit(
     ends: Callable[[PodsInBinding], bool], text: str
 ) -> None:
-    pods, pod = PodsInBinding(), decode(POD)
-    assert isinstance(pod, Pod)
-    pods.wait(PodInfo(pod), "a", {"Gang": 90.0}, 0.0)
+    pods = PodsInBinding()
+    pods.wait(PodInfo(POD), "a", {"Gang": 90.0}, 0.0)
     assert ends(pods)
     status = pods.take("u")
     assert status is not None

@@ -283,7 +283,7 @@ def test_a_write_fails_the_attempt_and_nothing_else(
     pod = decode(pod_of("p"))
     assert isinstance(pod, Pod)
     info = PodInfo(pod)
-    snapshot = snapshot_of(CLUSTER, {"default-scheduler"})
+    snapshot = snapshot_of(CLUSTER)
     before, whole = accounts(snapshot), msgspec.json.encode(pod)
     message = ""
     with capture_logs() as logs:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, ClassVar
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +24,6 @@ from berth.plugin import (
     FilterPlugin,
     NodeView,
     Plugin,
-    Pod,
     PodInfo,
     PreFilterPlugin,
     PreFilterResult,
@@ -37,10 +35,12 @@ from berth.plugin import (
     unschedulable,
 )
 from berth.tools.answers.explain.decision import Decision, Failure, decide
+from tests.kit.documents import node
 from tests.kit.examples import examples
 from tests.kit.logs import capture_logs
 from tests.kit.profiles import profile_of
 from tests.kit.snapshots import snapshot_of
+from tests.kit.structs import pod_info
 
 Answer = Status | PreFilterResult | None  # None raises
 RAN: list[str] = []
@@ -79,17 +79,11 @@ def profile_with(answers: Sequence[Answer], depends_on: Sequence[DependsOn] = ()
 
 
 def cluster() -> Snapshot:
-    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "10"}
-    node = {"apiVersion": "v1", "kind": "Node", "status": {"allocatable": allocatable}}
-    return snapshot_of(
-        [{**node, "metadata": {"name": name}} for name in ("a", "b", "c")], {"default-scheduler"}
-    )
+    return snapshot_of([node(name) for name in "abc"])
 
 
 def web() -> PodInfo:
-    return PodInfo(
-        msgspec.convert({"metadata": {"namespace": "default", "name": "web", "uid": "u"}}, Pod)
-    )
+    return pod_info("web", namespace="default", uid="u")
 
 
 def scheduled(*answers: Answer) -> tuple[Outcome, list[str]]:

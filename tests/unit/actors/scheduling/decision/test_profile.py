@@ -29,7 +29,7 @@ def test_reasons_that_cannot_be_told_are_a_reason() -> None:
         np.full(2, 2, dtype=np.int8), np.zeros(2, dtype=np.int64), lambda key: reasons[key]
     )
     profile = profile_with(at.VectorFilter, lambda: verdicts)
-    snapshot = snapshot_of([node("a"), node("b")], {"default-scheduler"})
+    snapshot = snapshot_of([node("a"), node("b")])
     evaluation = Plain(profile, pod_info(), snapshot).evaluation()
     assert (
         evaluation.message(2)

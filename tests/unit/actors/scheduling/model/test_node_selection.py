@@ -65,9 +65,7 @@ def cluster(labels: list[dict[str, str]]) -> tuple[Snapshot, list[Node]]:
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}", "labels": have}}
         for i, have in enumerate(labels)
     ]
-    return snapshot_of(documents, {"default-scheduler"}), [
-        msgspec.convert(document, Node) for document in documents
-    ]
+    return snapshot_of(documents), [msgspec.convert(document, Node) for document in documents]
 
 
 @given(st.lists(LABELS, min_size=1, max_size=4), WEIGHED)

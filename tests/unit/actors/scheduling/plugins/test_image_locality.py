@@ -33,7 +33,7 @@ def scores(*nodes: dict[str, Any]) -> dict[str, int]:
     web = pod("web")
     web["spec"]["containers"] = [{"image": "web:1"}]
     info = PodInfo(msgspec.convert(web, Pod))
-    decision = decide(profile(), info, snapshot_of(nodes, {"default-scheduler"}))
+    decision = decide(profile(), info, snapshot_of(nodes))
     assert isinstance(decision, Decision)
     return dict(decision.score["ImageLocality"])
 
@@ -106,7 +106,7 @@ def test_the_rows_of_upstream(
     decision = decide(
         profile(gates=defaults_of(VERSIONS[minor])),
         PodInfo(msgspec.convert(subject, Pod)),
-        snapshot_of(cluster, {"default-scheduler"}),
+        snapshot_of(cluster),
     )
     assert isinstance(decision, Decision)
     scored = [dict(decision.score["ImageLocality"])[f"node{n}"] for n in range(len(nodes))]

@@ -53,7 +53,7 @@ def profile(**plugins: Any) -> Profile:
 def decided(used: Profile, **spec: Any) -> Decision | Failure:
     metadata = {"namespace": "default", "name": "p", "labels": {"app": "web"}}
     pod = msgspec.convert({"metadata": metadata, "spec": {"containers": [{}], **spec}}, Pod)
-    return decide(used, PodInfo(pod), snapshot_of(NODES, {"default-scheduler"}))
+    return decide(used, PodInfo(pod), snapshot_of(NODES))
 
 
 def off(plugin: str) -> dict[str, Any]:

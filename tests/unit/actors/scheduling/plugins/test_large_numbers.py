@@ -34,7 +34,7 @@ def running(name: str, on: str, **spec: Any) -> dict[str, Any]:
 
 
 def cluster(*objects: dict[str, Any]) -> Snapshot:
-    return snapshot_of(list(objects), {"default-scheduler"})
+    return snapshot_of(list(objects))
 
 
 def scores(plugin: str, info: PodInfo, snapshot: Snapshot) -> dict[str, int]:

@@ -38,7 +38,7 @@ class Cluster:
         self.profile = profile
         self.scheduler = Scheduler(Random(1))
         nodes = [node(zone, pods=9, labels={"zone": zone}) for zone in zones]
-        self.snapshot = snapshot_of(nodes, {"default-scheduler"})
+        self.snapshot = snapshot_of(nodes)
 
     def decide(self, *terms: dict[str, Any], required: dict[str, Any] | None = None) -> str:
         """Returns the chosen node, or the error."""
