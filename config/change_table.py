@@ -11,6 +11,7 @@ BindingRetried 1.37 kubernetes#138855
 DeviceTaintRuleV1 1.37 kubernetes#138676
 GatedNominations 1.37 kubernetes#139057
 ImageVolumesInThreshold 1.37 kubernetes#138951
+PodEventsSplit 1.37 kubernetes#135905
 PodGroupPostFilterPoint 1.37 kubernetes#139674
 PreemptionPlacementMessage 1.37 kubernetes#140180
 QuietPostFilter 1.37 kubernetes#140222

@@ -43,11 +43,11 @@ MOVES = 4  # the verbosity of moves
 SAID = ("cause", "plugin", "message")  # of a move, where it has them
 BACKOFF_FLUSH_SECONDS = WINDOW_SECONDS
 UNSCHEDULABLE_FLUSH_SECONDS = 30.0
-# The events of pending pods, as kube-scheduler's metric event_handling_duration_seconds names them.
+# What happens to pending pods, as kube-scheduler's metric event_handling_duration_seconds names it.
 _EVENTS: Mapping[type[object], str] = {
-    PendingPodAdded: "UnschedulablePodAdd",
-    PendingPodUpdated: "UnschedulablePodUpdate",
-    PodNoLongerPending: "UnschedulablePodDelete",
+    PendingPodAdded: "Add",
+    PendingPodUpdated: "Update",
+    PodNoLongerPending: "Delete",
 }
 
 
@@ -61,7 +61,10 @@ class QueueActor(Actor[QueueMessage]):
         self._recorder = mailboxes.recorder
         self._clock = clock
         self._instruments = instruments
-        self._of_pending = {kind: instruments.handling_of(event) for kind, event in _EVENTS.items()}
+        pod = state.pod_names.unscheduled
+        self._of_pending = {
+            kind: instruments.handling_of(pod + what) for kind, what in _EVENTS.items()
+        }
         self._of_changes: dict[tuple[int, int, str], Observe] = {}
         self._log = log.bind()  # Bound once, because each move of a pod calls it.
         self._level = self._log.level()

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..messages.queue import Place, ProfileRules, StoryStep
+from ..scheduling.framework.events import PodNames
 from ..scheduling.framework.status import Status
 from .activations import Activations
 from .active import ActivePods
@@ -51,13 +52,14 @@ class QueueRules(ProfileRules, frozen=True):
     With `pop_from_backoff`, a pod is taken out of backoff early if no pod is active. PreEnqueue
     then runs when a pod comes to backoff, otherwise when it leaves. With `nominates_gated`, a pod
     that comes with a nomination keeps its room while it is gated. `hint_times` gets the durations
-    of hint functions.
+    of hint functions. `pod_names` are for the labels of events.
     """
 
     max_unschedulable: float = 300.0
     pop_from_backoff: bool = True
     nominates_gated: bool = False
     hint_times: HintTimes = UNTIMED
+    pod_names: PodNames = PodNames()
 
 
 class Queues:

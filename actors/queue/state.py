@@ -50,7 +50,6 @@ from ..messages.queue import (
 )
 from ..messages.recorder import SetNominatedNode
 from ..scheduling.framework.changes import pod_changes
-from ..scheduling.framework.events import ClusterEvent, Resource
 from ..scheduling.kube.core import Pod
 from ..scheduling.kube.meta import key
 from ..scheduling.model.pod_info import PodInfo, PodInfos
@@ -75,14 +74,14 @@ from .queues import ATTEMPT_FAILED, QueueRules, Queues
 from .waking import Waking
 
 # Moves that no cluster event causes, as the metric queue_incoming_pods_total names them.
-POD_ADDED = Worth("UnschedulablePodAdd")
-POD_UPDATED = Worth("UnschedulablePodUpdate")
 POP_FROM_BACKOFF = "PopFromBackoffQ"
 
 
 class QueueState:
     def __init__(self, rules: QueueRules) -> None:
         self._queues = Queues(rules)
+        self.pod_names = names = rules.pod_names
+        self._pod_added, self._pod_came_late = Worth(f"{names.unscheduled}Add"), Worth(names.late)
         self._waking = Waking(self._queues)
         self._forgotten = Forgotten(self._queues)
         self._entries = self._queues.entries
@@ -105,7 +104,7 @@ class QueueState:
                     self._queues.active.put_behind(behind)
                 self._waiting.append(message)
             case PendingPodAdded():
-                effects = self._add(message.pod, POD_ADDED, now)
+                effects = self._add(message.pod, self._pod_added, now)
             case Done():
                 self._in_flight.done(message.uid)
             case PodNoLongerPending():
@@ -172,15 +171,15 @@ class QueueState:
     def _update(self, old: Pod, new: Pod, now: float) -> Sequence[Effect]:
         uid = new.metadata.uid
         if old.metadata.uid != uid:
-            return (*self._delete(old, now), *self._add(new, POD_ADDED, now))
+            return (*self._delete(old, now), *self._add(new, self._pod_added, now))
         if uid in self._in_flight:
             self._in_flight.updated(new)
-            for change in _own_updates(old, new):
+            for change in self._own_updates(old, new):
                 self._in_flight.remember(change)
             return ()
         entry = self._entries.get(key(new))
         if entry is None or entry.info.uid != uid:
-            return self._add(new, POD_UPDATED, now)
+            return self._add(new, self._pod_came_late, now)
         entry.info = self._pod_infos.of(new, entry.info)
         effects: list[Effect] = [*nominate(entry, nomination_after(entry, old, new))]
         if entry.place is ACTIVE:
@@ -188,11 +187,15 @@ class QueueState:
         elif entry.place is BACKOFF:
             self._queues.backoff.put(entry)
         else:
-            for change in _own_updates(old, new):
+            for change in self._own_updates(old, new):
                 effects += self._waking.consider(entry, change, now)
                 if entry.place is ACTIVE or entry.place is BACKOFF:
                     break
         return effects
+
+    def _own_updates(self, old: Pod, new: Pod) -> Iterator[ClusterChanged]:
+        for action in pod_changes(old, new):
+            yield ClusterChanged(self.pod_names.updated(action), old, new)
 
     def _delete(self, pod: Pod, now: float) -> Sequence[Effect]:
         landed = self._in_flight.land(pod.metadata.uid)
@@ -316,7 +319,7 @@ class QueueState:
                 effects += self._delete(entry.info.pod, now)
             pod = order.pods[difference.key]
             if pod is not None:
-                effects += self._add(pod, POD_ADDED, now)
+                effects += self._add(pod, self._pod_added, now)
             effects.append(Healed(difference))
             self._healed += 1
         return (*effects, order.answer(different))
@@ -332,8 +335,3 @@ class QueueState:
         """Raises AssertionError if an invariant does not hold."""
         self._queues.validate()
         assert not (self._waiting and self._queues.active.peek()), "the cycle waits for a pod"
-
-
-def _own_updates(old: Pod, new: Pod) -> Iterator[ClusterChanged]:
-    for action in pod_changes(old, new):
-        yield ClusterChanged(ClusterEvent(Resource.UNSCHEDULED_POD, action), old, new)

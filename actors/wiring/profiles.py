@@ -19,6 +19,7 @@ from ..queue.queues import QueueRules
 from ..scheduling.decision.completion import completed
 from ..scheduling.decision.profile import Profile
 from ..scheduling.decision.registry import RegistryError, build_profiles
+from ..scheduling.framework.events import SPLIT_POD_NAMES, PodNames
 from ..scheduling.framework.interface import ApiHandle, Handle, Objects
 from ..scheduling.framework.logger import get_logger
 from ..scheduling.framework.measuring import NO_MEASURES, UNMEASURED, PluginMeasures, Record
@@ -142,4 +143,5 @@ def first_rules(
         pop_from_backoff=options.feature_gates["SchedulerPopFromBackoffQ"],
         nominates_gated=options.feature_gates["GatedNominations"],
         hint_times=instruments,
+        pod_names=SPLIT_POD_NAMES if options.feature_gates["PodEventsSplit"] else PodNames(),
     )

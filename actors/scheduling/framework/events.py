@@ -8,7 +8,7 @@ ClusterEvent, ActionType and QueueingHintFn.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
 import msgspec
@@ -42,12 +42,14 @@ class Resource(enum.StrEnum):
     ASSIGNED_POD and UNSCHEDULED_POD.
 
     ASSIGNED_POD is another pod that has a node. UNSCHEDULED_POD is the parked pod itself: changes
-    of other pods without a node wake no pod.
+    of other pods without a node wake no pod. TARGET_POD is the parked pod, too, as Kubernetes 1.37
+    calls it.
     """
 
     POD = "Pod"
     ASSIGNED_POD = "AssignedPod"
     UNSCHEDULED_POD = "UnschedulablePod"
+    TARGET_POD = "TargetPod"
     NODE = "Node"
     NAMESPACE = "Namespace"
     SERVICE = "Service"
@@ -89,14 +91,38 @@ class ClusterEvent(msgspec.Struct, frozen=True):
         """True if this registration covers an event that happened."""
         if self.resource is Resource.WILDCARD or happened.resource is Resource.WILDCARD:
             return True
-        same = self.resource == happened.resource or (
-            self.resource is Resource.POD
-            and happened.resource in (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD)
+        same = self.resource == happened.resource or happened.resource in _WITHIN.get(
+            self.resource, ()
         )
         return same and bool(self.action & happened.action)
 
     def __str__(self) -> str:
         return self.label or _name(self.resource, self.action)
+
+
+# The resources of events that a registration covers, too.
+_WITHIN: Mapping[Resource | str, tuple[Resource, ...]] = {
+    Resource.POD: (Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD),
+    Resource.TARGET_POD: (Resource.UNSCHEDULED_POD,),
+}
+
+
+class PodNames(msgspec.Struct, frozen=True):
+    """The names of pods without a node in events: of any, of the one that an update is about, and
+    the label of a pod that comes with an update.
+    """
+
+    unscheduled: str = "UnschedulablePod"
+    target: str = "UnschedulablePod"
+    late: str = "UnschedulablePodUpdate"
+
+    def updated(self, action: Action) -> ClusterEvent:
+        """Returns the event of an update of the parked pod itself."""
+        return ClusterEvent(Resource.UNSCHEDULED_POD, action, _name(self.target, action))
+
+
+# Since Kubernetes 1.37: the change PodEventsSplit.
+SPLIT_POD_NAMES = PodNames("UnscheduledPod", "TargetPod", "UnscheduledPodAdd")
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from berth.actors.messages.order import Answer
@@ -9,11 +10,21 @@ from berth.actors.messages.queue import (
     Activate,
     FlushBackoff,
     NextPod,
+    PendingPodAdded,
     PendingPodUpdated,
     Place,
+    QueueMessage,
     ShowStory,
     StoryStep,
     UseProfiles,
+)
+from berth.actors.queue.effects import PodMoved
+from berth.actors.scheduling.framework.events import (
+    SPLIT_POD_NAMES,
+    Action,
+    ClusterEvent,
+    PodNames,
+    Resource,
 )
 from tests.kit.handle import Nowhere
 from tests.kit.queue import NODE_ADDED, Harness, in_order, make_pod, story_of
@@ -156,3 +167,39 @@ def test_the_story_names_the_event_and_the_plugin(queue: Harness) -> None:
             StoryStep(20.0, Place.ACTIVE, "NodeAdd", "Nodes"),
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "came", "found", "changed"),
+    [
+        (PodNames(), "UnschedulablePodAdd", "UnschedulablePodUpdate", "UnschedulablePodUpdate"),
+        (SPLIT_POD_NAMES, "UnscheduledPodAdd", "UnscheduledPodAdd", "TargetPodUpdate"),
+    ],
+)
+def test_the_rules_name_the_events_of_pods(
+    names: PodNames, came: str, found: str, changed: str
+) -> None:
+    """The names since Kubernetes 1.37 are those of framework/events.go and scheduling_queue.go."""
+    queue = Harness(pod_names=names)
+    pod = make_pod("p")
+
+    def causes(*messages: QueueMessage) -> list[str]:
+        effects = [effect for message in messages for effect in queue.send(message)]
+        return [effect.step.event for effect in effects if isinstance(effect, PodMoved)]
+
+    assert causes(PendingPodAdded(pod)) == [came]
+    queue.fail(queue.pop(), "Itself")
+    labelled = msgspec.structs.replace(pod)
+    assert causes(PendingPodUpdated(pod, labelled)) == [changed]
+    other = make_pod("q")
+    assert causes(PendingPodUpdated(other, other)) == [found]
+
+
+@pytest.mark.parametrize("resource", [Resource.POD, Resource.TARGET_POD, Resource.UNSCHEDULED_POD])
+def test_a_plugin_may_wait_for_the_pod_itself_by_each_name(resource: Resource) -> None:
+    registered = ClusterEvent(resource, Action.UPDATE)
+    for names in (PodNames(), SPLIT_POD_NAMES):
+        assert registered.matches(names.updated(Action.UPDATE_POD_LABEL))
+        assert not registered.matches(names.updated(Action.DELETE))
+    assert str(SPLIT_POD_NAMES.updated(Action.UPDATE_POD_LABEL)) == "TargetPodUpdatePodLabel"
+    assert str(PodNames().updated(Action.UPDATE_POD_LABEL)) == "UnschedulablePodUpdatePodLabel"
