@@ -8,12 +8,16 @@ from __future__ import annotations
 
 TABLE = """
 BindingRetried 1.37 kubernetes#138855
+ClaimCreatesByOwner 1.37 kubernetes#138542
 DeviceTaintRuleV1 1.37 kubernetes#138676
 GatedNominations 1.37 kubernetes#139057
 ImageVolumesInThreshold 1.37 kubernetes#138951
+MetricStages 1.37 kubernetes#138176
+MetricTexts 1.37 kubernetes#138567
 PodEventsSplit 1.37 kubernetes#135905
 PodGroupPostFilterPoint 1.37 kubernetes#139674
 PreemptionPlacementMessage 1.37 kubernetes#140180
+QueuedEntities 1.37 kubernetes#139840
 QuietPostFilter 1.37 kubernetes#140222
 ResizeFootprint 1.37 kubernetes#140047
 """

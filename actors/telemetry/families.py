@@ -1,7 +1,8 @@
-"""The families of kube-scheduler 1.36, with its names, texts, labels, buckets and stability.
+"""The families of kube-scheduler, with its names, texts, labels, buckets and stability.
 
 Mirrors pkg/scheduler/metrics and what client-go registers for the leader election. A family that
-needs a feature gate is registered only if the gate is on.
+needs a feature gate, or a change of a version, is registered only if this is on. Where a version
+has changed a family, each form has a row.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import get_args, get_type_hints
 from .measures import Counter, Family, Gauge, Histogram, Registry, Stability, exponential
 
 # For each field its family with its labels; the stability, the buckets as first*factor^number, and
-# the feature gate; the text.
+# the gates and changes that must be on, or off after a minus; the text.
 TABLE = """
 attempts: scheduler_schedule_attempts_total{result,profile}
     STABLE
@@ -26,16 +27,38 @@ attempt_duration: scheduler_scheduling_attempt_duration_seconds{result,profile}
     STABLE 0.001*2^15
     Scheduling attempt latency in seconds (scheduling algorithm + binding)
 algorithm_duration: scheduler_scheduling_algorithm_duration_seconds
-    ALPHA 0.001*2^15
+    ALPHA 0.001*2^15 -MetricStages
+    Scheduling algorithm latency in seconds
+algorithm_duration: scheduler_scheduling_algorithm_duration_seconds
+    BETA 0.001*2^15 MetricStages
     Scheduling algorithm latency in seconds
 preemption_victims: scheduler_preemption_victims
-    STABLE 1*2^7
+    STABLE 1*2^7 -MetricTexts
     Number of selected preemption victims
+preemption_victims: scheduler_preemption_victims
+    STABLE 1*2^7 MetricTexts
+    Number of selected preemption victims for preemption initiated by a single pod
 preemption_attempts: scheduler_preemption_attempts_total
     STABLE
     Total preemption attempts in the cluster till now
 pending_pods: scheduler_pending_pods{queue}
-    STABLE
+    STABLE MetricTexts
+    Number of pending pods, by the queue type. 'active' means number of pods in activeQ;
+    'backoff' means number of pods in backoffQ; 'unschedulable' means number of pods in
+    unschedulableEntities that the scheduler attempted to schedule and failed; 'gated' is the
+    number of unschedulable pods that the scheduler never attempted to schedule because they are
+    gated; 'incomplete' means number of pods in incompletePodGroupPods; 'pending' means number of
+    pods in pendingPodGroupPods.
+queued_entities: scheduler_queued_entities{queue,type}
+    ALPHA QueuedEntities
+    Number of queued scheduling entities ('pod' or 'podgroup'; 'pod' stands for individual pods
+    that are not members of any podgroup) by the queue type. 'active' means number of entities in
+    activeQ; 'backoff' means number of entities in backoffQ; 'unschedulable' means number of
+    entities in unschedulableEntities that the scheduler attempted to schedule and failed; 'gated'
+    is the number of unschedulable entities that the scheduler never attempted to schedule because
+    they are gated.
+pending_pods: scheduler_pending_pods{queue}
+    STABLE -MetricTexts
     Number of pending pods, by the queue type. 'active' means number of pods in activeQ;
     'backoff' means number of pods in backoffQ; 'unschedulable' means number of pods in
     unschedulablePods that the scheduler attempted to schedule and failed; 'gated' is the number
@@ -57,7 +80,12 @@ pod_attempts: scheduler_pod_scheduling_attempts
     STABLE 1*2^5
     Number of attempts to successfully schedule a pod.
 after_flush: scheduler_pod_scheduled_after_flush_total
-    ALPHA
+    ALPHA MetricTexts
+    Number of pods that were successfully scheduled after being flushed from
+    unschedulableEntities due to timeout. This metric helps detect potential queueing hint
+    misconfigurations or event handling issues.
+after_flush: scheduler_pod_scheduled_after_flush_total
+    ALPHA -MetricTexts
     Number of pods that were successfully scheduled after being flushed from unschedulablePods
     due to timeout. This metric helps detect potential queueing hint misconfigurations or event
     handling issues.
@@ -65,11 +93,19 @@ point_duration: scheduler_framework_extension_point_duration_seconds{extension_p
     STABLE 0.0001*2^12
     Latency for running all plugins of a specific extension point.
 plugin_duration: scheduler_plugin_execution_duration_seconds{plugin,extension_point,status}
-    ALPHA 0.00001*1.5^20
+    ALPHA 0.00001*1.5^20 -MetricStages
+    Duration for running a plugin at a specific extension point.
+plugin_duration: scheduler_plugin_execution_duration_seconds{plugin,extension_point,status}
+    BETA 0.00001*1.5^20 MetricStages
     Duration for running a plugin at a specific extension point.
 incoming_pods: scheduler_queue_incoming_pods_total{queue,event}
     STABLE
     Number of pods added to scheduling queues by event and queue type.
+incoming_entities: scheduler_queue_incoming_entities_total{queue,event,type}
+    ALPHA QueuedEntities
+    Number of scheduling entities added to scheduling queues by event, queue type, and entity
+    type. Entity types are either 'pod' (for individual pods that are not members of any podgroup)
+    or 'podgroup'.
 permit_wait: scheduler_permit_wait_duration_seconds{result}
     BETA 0.001*2^15
     Duration of waiting on permit.
@@ -89,8 +125,11 @@ node_hint_duration: scheduler_get_node_hint_duration_seconds{hinted,profile}
     ALPHA 0.00001*2^12
     Latency for getting a node hint.
 store_duration: scheduler_store_schedule_results_duration_seconds{profile}
-    ALPHA 0.00001*2^12
+    ALPHA 0.00001*2^12 -MetricTexts
     Latency for getting a no.
+store_duration: scheduler_store_schedule_results_duration_seconds{profile}
+    ALPHA 0.00001*2^12 MetricTexts
+    Latency for storing scheduling results.
 volume_failures: scheduler_volume_scheduling_stage_error_total{operation}
     ALPHA
     Volume scheduling stage error count
@@ -101,14 +140,22 @@ inflight_events: scheduler_inflight_events{event}
     ALPHA SchedulerQueueingHints
     Number of events currently tracked in the scheduling queue.
 preemption_duration: scheduler_preemption_goroutines_duration_seconds{result}
-    ALPHA 0.01*2^20 SchedulerAsyncPreemption
+    ALPHA 0.01*2^20 SchedulerAsyncPreemption -MetricStages
     Duration in seconds for running goroutines for the preemption.
+preemption_duration: scheduler_preemption_goroutines_duration_seconds{result}
+    ALPHA 0.01*2^20 SchedulerAsyncPreemption MetricStages
+    (Deprecated since 1.37.0) Duration in seconds for running goroutines for the preemption.
 preemptions: scheduler_preemption_goroutines_execution_total{result}
     ALPHA SchedulerAsyncPreemption
     Number of preemption goroutines executed.
 claim_creates: scheduler_resourceclaim_creates_total{status}
-    ALPHA DRAExtendedResource
+    ALPHA DRAExtendedResource -ClaimCreatesByOwner
     Number of ResourceClaims creation requests within scheduler
+claim_creates: dynamic_resource_allocation_resourceclaim_creates_total{status,admin_access,
+    owner_api_group,owner_api_kind}
+    ALPHA DRAExtendedResource ClaimCreatesByOwner
+    Number of ResourceClaims creation requests, categorized by creation status, admin access, and
+    owner
 device_allocations: scheduler_dra_bindingconditions_allocations_total{profile,driver,status}
     ALPHA DRADeviceBindingConditions
     Number of allocations using devices with BindingConditions, counted per driver per
@@ -127,8 +174,8 @@ slow_renewals: leader_election_slowpath_total{name}
     identify the lease. Please make sure to group by name.
 """
 _ROW = re.compile(
-    r"(?P<field>\w+): (?P<name>\w+)(?:{(?P<labels>[\w,]+)})?\n"
-    r" +(?P<stability>[A-Z]+)(?: (?P<buckets>[\d.]+\*[\d.]+\^\d+))?(?: (?P<gate>\w+))?\n"
+    r"(?P<field>\w+): (?P<name>\w+)(?:{(?P<labels>[\w,\s]+)})?\n"
+    r" +(?P<stability>[A-Z]+)(?: (?P<buckets>[\d.]+\*[\d.]+\^\d+))?(?P<conditions>(?: -?\w+)*)\n"
     r"(?P<text>(?: .*\n)+)"
 )
 
@@ -141,6 +188,7 @@ class Families:
     preemption_victims: Family[Histogram]
     preemption_attempts: Family[Counter]
     pending_pods: Family[Gauge]
+    queued_entities: Family[Gauge]
     goroutines: Family[Gauge]
     batch_attempts: Family[Counter]
     batch_flushed: Family[Counter]
@@ -150,6 +198,7 @@ class Families:
     point_duration: Family[Histogram]
     plugin_duration: Family[Histogram]
     incoming_pods: Family[Counter]
+    incoming_entities: Family[Counter]
     permit_wait: Family[Histogram]
     cache_size: Family[Gauge]
     unschedulable_pods: Family[Gauge]
@@ -168,19 +217,26 @@ class Families:
     slow_renewals: Family[Counter]
 
     def __init__(self, registry: Registry, gates: Mapping[str, bool]) -> None:
-        apart = Registry()  # for families that are not shown because their gate is off
+        apart = Registry()  # for families that are not shown because of a gate or a change
         kinds = {field: get_args(hint)[0] for field, hint in get_type_hints(Families).items()}
         for row in _ROW.finditer(TABLE):
-            shown = row["gate"] is None or gates[row["gate"]]
+            shown = all(_holds(condition, gates) for condition in row["conditions"].split())
+            if not shown and hasattr(self, row["field"]):
+                continue  # Its other form is there.
             family = (registry if shown else apart).add(
                 kinds[row["field"]],
                 row["name"],
                 " ".join(row["text"].split()),
-                row["labels"].split(",") if row["labels"] else (),
+                re.findall(r"\w+", row["labels"] or ""),
                 Stability(row["stability"]),
                 buckets=_buckets(row["buckets"]) if row["buckets"] else (),
             )
             setattr(self, row["field"], family)
+
+
+def _holds(condition: str, gates: Mapping[str, bool]) -> bool:
+    name = condition.removeprefix("-")
+    return gates[name] is (name == condition)
 
 
 def _buckets(text: str) -> tuple[float, ...]:

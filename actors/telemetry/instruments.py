@@ -30,6 +30,9 @@ ELECTION = "kube-scheduler"  # kube-scheduler's name for its election, whatever 
 MOST_ATTEMPTS = 15  # with a label of their own
 # kube-scheduler counts gated pods in the queue of unschedulable ones.
 _QUEUES = {"gated": "unschedulable"}
+_POD = "pod"  # berth schedules no groups
+# The labels of a claim that the scheduler makes.
+_OF_A_POD = {"admin_access": "false", "owner_api_group": "", "owner_api_kind": "Pod"}
 
 
 # True for the attempts of a hundred that are recorded in detail: ten, at irregular distances, as a
@@ -179,7 +182,10 @@ class Instruments(PluginMeasures):
         self._families.preemption_attempts.child().inc()
 
     def claim_created(self, *, success: bool) -> None:
-        self._families.claim_creates.child("success" if success else "failure").inc()
+        """Notes a claim that was made, or refused, for the extended resources of a pod."""
+        family = self._families.claim_creates
+        said = _OF_A_POD | {"status": "success" if success else "failure"}
+        family.child(*(said[label] for label in family.labels)).inc()
 
     def volumes_failed(self, operation: str) -> None:
         self._families.volume_failures.child(operation).inc()
@@ -211,7 +217,9 @@ class Instruments(PluginMeasures):
         self.settle()
         families, pending = self._families, queue.statistics
         for name in ("active", "backoff", "unschedulable", "gated"):
-            families.pending_pods.child(name).set(getattr(pending, name))
+            number = getattr(pending, name)
+            families.pending_pods.child(name).set(number)
+            families.queued_entities.child(name, _POD).set(number)
         families.cache_size.child("nodes").set(cache.nodes)
         families.cache_size.child("pods").set(cache.pods)
         families.cache_size.child("assumed_pods").set(cache.assumed_pods)
@@ -220,6 +228,7 @@ class Instruments(PluginMeasures):
         incoming = {(_QUEUES.get(q, q), e, q): n for (q, e), n in queue.incoming.items()}
         for (name, event, source), number in incoming.items():
             self._grow(families.incoming_pods, (name, event), source, number)
+            self._grow(families.incoming_entities, (name, event, _POD), source, number)
         for profile, numbers in evaluations.items():
             for (point, plugin), number in numbers.items():
                 self._grow(families.plugin_evaluations, (plugin, point, profile), "", number)

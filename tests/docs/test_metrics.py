@@ -21,8 +21,8 @@ from berth.actors.server.metrics.page import MetricsPage
 from berth.actors.server.metrics.sizes import register_sizes
 from berth.actors.telemetry.families import Families
 from berth.actors.telemetry.measures import AnyFamily, Histogram, Registry
-from berth.config.feature_gates import DEFAULTS
-from berth.config.versions import CURRENT
+from berth.config.feature_gates import DEFAULTS, changes_of
+from berth.config.versions import CURRENT, VERSIONS, Version
 from tests.docs.blocks import ROOT, blocks
 from tests.kit.programs import needs
 
@@ -33,10 +33,10 @@ POD = ["namespace", "node", "pod", "priority", "resource", "scheduler", "unit"]
 RECORDED = json.loads((ROOT / "tests/golden/data/kube_scheduler_metrics.json").read_text())
 
 
-def registry() -> Registry:
+def registry(version: Version = CURRENT) -> Registry:
     """Returns all families of /metrics."""
     metrics = Registry()
-    Families(metrics, dict.fromkeys(DEFAULTS, True))
+    Families(metrics, {**dict.fromkeys(DEFAULTS, True), **changes_of(version)})
     register_sizes(metrics, Mailboxes(), dict, int, bool)
     ClientMeasures(metrics)
     AccessMeasures(metrics)
@@ -44,24 +44,31 @@ def registry() -> Registry:
     return metrics
 
 
-def documented() -> dict[str, tuple[str, list[str], str]]:
-    return {
+def documented(version: Version = CURRENT) -> dict[str, tuple[str, list[str], str]]:
+    before, heading, after = PAGE.read_text().partition("### Since 1.37\n")
+    since, _, rest = after.partition("\n## ")
+    assert heading
+    text = f"{before}{rest}\n{since}" if version is VERSIONS[37] else f"{before}{rest}"
+    told = {
         name: (kind, re.findall(r"`(\w+)`", labels), stability.strip())
-        for name, kind, labels, stability in ROW.findall(PAGE.read_text())
+        for name, kind, labels, stability in ROW.findall(text)
     }
+    gone = re.findall(r"`(\w+)` is gone", since) if version is VERSIONS[37] else ()
+    return {name: row for name, row in told.items() if name not in gone}
 
 
-def test_every_family_is_documented_and_no_other() -> None:
+@pytest.mark.parametrize("minor", [36, 37])
+def test_every_family_is_documented_and_no_other(minor: int) -> None:
     expected = {
         family.name: (str(family.kind), sorted(family.labels), str(family.stability))
-        for family in registry().families()
+        for family in registry(VERSIONS[minor]).families()
     }
     for name in ("kube_pod_resource_request", "kube_pod_resource_limit"):
         expected[name] = ("gauge", POD, "STABLE")
     labels = ["name", "type"]
     expected["kubernetes_healthcheck"] = ("gauge", labels, "STABLE")
     expected["kubernetes_healthchecks_total"] = ("counter", sorted([*labels, "status"]), "STABLE")
-    assert documented() == expected
+    assert documented(VERSIONS[minor]) == expected
 
 
 def test_all_families_of_kube_scheduler_are_there_or_named_as_missing() -> None:

@@ -37,7 +37,8 @@ METRICS = (
 )
 # What berth has not, and says so in docs/metrics.md; and what it serves though Kubernetes stopped.
 LEFT_OUT = re.compile(
-    r"scheduler_(async_api_call|pending_async_api_calls|podgroup_|volume_binder_cache)"
+    r"scheduler_(async_api_call|pending_async_api_calls|podgroup_|volume_binder_cache|batch_rescore"
+    r"|preemption_(evaluation|execution|pdb|workload)|workload_preemption)"
 )
 KEPT = ("resource.k8s.io/v1alpha2",)
 OF_STAGES = ("AllAlpha", "AllBeta")  # component-base adds them to the gates of every component

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from berth.actors.telemetry.families import Families
 from berth.actors.telemetry.measures import AnyFamily, Registry
-from berth.config.feature_gates import DEFAULTS
+from berth.config.feature_gates import DEFAULTS, defaults_of
+from berth.config.versions import VERSIONS
 
 # What kube-scheduler 1.36.2 printed as families: the type, the stability and the labels.
 PRINTED = {
@@ -90,3 +91,57 @@ def test_a_family_of_a_gate_is_there_only_while_the_gate_is_on() -> None:
     ):
         assert name in families(**{gate: True})
         assert name not in families(**{gate: False})
+
+
+# The rows in which pkg/scheduler/metrics/metrics.go and resourceclaim/metrics/metrics.go of 1.37
+# differ from 1.36.2: the stability, the labels, and words of the text.
+SINCE = {
+    "dynamic_resource_allocation_resourceclaim_creates_total": (
+        "ALPHA",
+        ["status", "admin_access", "owner_api_group", "owner_api_kind"],
+        "ResourceClaims creation requests",
+    ),
+    "scheduler_pending_pods": ("STABLE", ["queue"], "'incomplete' means number of pods in incomp"),
+    "scheduler_plugin_execution_duration_seconds": (
+        "BETA",
+        ["plugin", "extension_point", "status"],
+        "Duration for running a plugin",
+    ),
+    "scheduler_pod_scheduled_after_flush_total": ("ALPHA", [], "from unschedulableEntities due"),
+    "scheduler_preemption_goroutines_duration_seconds": (
+        "ALPHA",
+        ["result"],
+        "(Deprecated since 1.37.0) Duration in seconds",
+    ),
+    "scheduler_preemption_victims": ("STABLE", [], "for preemption initiated by a single pod"),
+    "scheduler_queue_incoming_entities_total": (
+        "ALPHA",
+        ["queue", "event", "type"],
+        "Number of scheduling entities added",
+    ),
+    "scheduler_queued_entities": ("ALPHA", ["queue", "type"], "entities in activeQ"),
+    "scheduler_scheduling_algorithm_duration_seconds": ("BETA", [], "Scheduling algorithm latency"),
+    "scheduler_store_schedule_results_duration_seconds": (
+        "ALPHA",
+        ["profile"],
+        "Latency for storing scheduling results.",
+    ),
+}
+
+
+def test_the_families_that_1_37_changed() -> None:
+    since = {}
+    for minor in (36, 37):
+        registry = Registry()
+        Families(registry, defaults_of(VERSIONS[minor]))
+        since[minor] = {
+            family.name: (str(family.stability), list(family.labels), family.help)
+            for family in registry.families()
+        }
+    differing = {name for name, form in since[37].items() if since[36].get(name) != form}
+    assert differing == SINCE.keys()
+    assert since[36].keys() - since[37].keys() == {"scheduler_resourceclaim_creates_total"}
+    for name, (stability, labels, words) in SINCE.items():
+        assert since[37][name][:2] == (stability, labels)
+        assert words in since[37][name][2]
+        assert words not in since[36].get(name, ("", [], ""))[2] or "BETA" in stability

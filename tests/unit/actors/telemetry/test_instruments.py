@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -13,6 +13,9 @@ from berth.actors.messages.queue import QueueMeasures, QueueStatistics
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.telemetry.instruments import Instruments
 from berth.actors.telemetry.measures import Registry
+from berth.config.feature_gates import DEFAULTS, defaults_of
+from berth.config.options import Options
+from berth.config.versions import VERSIONS
 from berth.plugin import (
     Code,
     CycleState,
@@ -31,9 +34,9 @@ PROFILE = "default-scheduler"
 
 
 class Watched(Daemon):
-    def __init__(self) -> None:
+    def __init__(self, gates: Mapping[str, bool] = DEFAULTS) -> None:
         super().__init__()
-        self.instruments = Instruments(Registry(), self.clock.now)
+        self.instruments = Instruments(Registry(), self.clock.now, gates)
         self.read = Reader(self.instruments.registry)
 
     async def numbers(self, name: str) -> dict[tuple[str, ...], float]:
@@ -42,9 +45,9 @@ class Watched(Daemon):
 
 
 @asynccontextmanager
-async def scheduler(cpu: str = "4") -> AsyncIterator[Watched]:
-    running = Watched()
-    async with daemon(existing=running, instruments=running.instruments):
+async def scheduler(cpu: str = "4", gates: Mapping[str, bool] = DEFAULTS) -> AsyncIterator[Watched]:
+    running, options = Watched(gates), Options(feature_gates=gates)
+    async with daemon(options=options, existing=running, instruments=running.instruments):
         running.put_node("n", cpu)
         await running.advance(1)
         yield running
@@ -82,6 +85,42 @@ async def test_a_bound_pod() -> None:
         assert await numbers("batch_attempts_total") == {(PROFILE, "no_hint"): 1}
         assert not await numbers("pending_pods")
         assert not await numbers("goroutines")
+
+
+async def test_a_pod_is_counted_as_an_entity_and_its_events_are_named_as_in_1_37() -> None:
+    async with scheduler(gates=defaults_of(VERSIONS[37])) as running:
+        running.put_pod("p")
+        running.put_pod("large", "8")
+        await running.advance(2)
+        numbers = running.numbers
+        incoming = await numbers("queue_incoming_entities_total")
+        assert incoming["active", "UnscheduledPodAdd", "pod"] == 2
+        assert incoming == {
+            (queue, event, "pod"): number
+            for (queue, event), number in (await numbers("queue_incoming_pods_total")).items()
+        }
+        assert await numbers("queued_entities") == {("unschedulable", "pod"): 1}
+        assert set(running.read.numbers("queued_entities")) == {
+            (queue, "pod") for queue in ("active", "backoff", "gated", "unschedulable")
+        }
+        assert (await numbers("event_handling_duration_seconds"))["UnscheduledPodAdd",] == 2
+
+
+@pytest.mark.parametrize(
+    ("minor", "name", "labels"),
+    [
+        (36, "resourceclaim_creates_total", ()),
+        (37, "dynamic_resource_allocation_resourceclaim_creates_total", ("false", "", "Pod")),
+    ],
+)
+def test_claims_are_counted_by_the_family_of_the_version(
+    minor: int, name: str, labels: tuple[str, ...]
+) -> None:
+    instruments = Instruments(Registry(), lambda: 0.0, defaults_of(VERSIONS[minor]))
+    instruments.claim_created(success=True)
+    instruments.claim_created(success=False)
+    read = Reader(instruments.registry).numbers(name)
+    assert read == {("success", *labels): 1, ("failure", *labels): 1}
 
 
 async def test_every_kind_of_series_that_shows_zero_is_there_from_the_start() -> None:
