@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.kit.kubectl import Daemon, Kubectl, until
+from tests.kit.kubectl import Kubectl, bare_demo, until
 from tests.kit.programs import needs
 
 pytestmark = [pytest.mark.full, needs("kubectl")]
@@ -16,12 +16,8 @@ pytestmark = [pytest.mark.full, needs("kubectl")]
 @pytest.fixture(scope="module")
 def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     folder = tmp_path_factory.mktemp("cascades")
-    (folder / "bare.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}")
-    daemon = Daemon(folder, "demo", "--keep", "--nodes", "2", "-f", str(folder / "bare.yaml"))
-    yield daemon.kubectl
-    said = daemon.complaints()
-    assert daemon.end() == 0
-    assert "Traceback" not in said
+    with bare_demo(folder) as daemon:
+        yield daemon.kubectl
 
 
 def owners(kubectl: Kubectl, kind: str, app: str) -> list[list[str]]:

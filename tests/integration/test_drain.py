@@ -13,7 +13,7 @@ import pytest
 from tests.kit import documents
 from tests.kit.cluster import path_of
 from tests.kit.documents import Document, thing
-from tests.kit.kubectl import Daemon, Kubectl, until
+from tests.kit.kubectl import Kubectl, bare_demo, until
 from tests.kit.programs import needs
 
 pytestmark = [pytest.mark.full, needs("kubectl")]
@@ -27,14 +27,8 @@ DRAIN = ("--ignore-daemonsets", "--timeout=60s")
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     folder = tmp_path_factory.mktemp("drain")
-    (folder / "bare.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}")
-    daemon = Daemon(
-        folder, "demo", "--keep", "--nodes", str(NODES), "-f", str(folder / "bare.yaml")
-    )
-    yield daemon.kubectl
-    said = daemon.complaints()
-    assert daemon.end() == 0
-    assert "Traceback" not in said
+    with bare_demo(folder, NODES) as daemon:
+        yield daemon.kubectl
 
 
 @pytest.fixture

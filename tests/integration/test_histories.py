@@ -9,7 +9,7 @@ import pytest
 
 from tests.kit import documents
 from tests.kit.documents import Document
-from tests.kit.kubectl import Daemon, Kubectl, until
+from tests.kit.kubectl import Kubectl, bare_demo, until
 from tests.kit.programs import needs
 
 pytestmark = [pytest.mark.full, needs("kubectl")]
@@ -32,13 +32,9 @@ def numbers(kubectl: Kubectl, name: str) -> list[int]:
 
 
 def test_histories_of_workloads(tmp_path: Path) -> None:
-    (tmp_path / "bare.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}")
-    daemon = Daemon(tmp_path, "demo", "--keep", "--nodes", "2", "-f", str(tmp_path / "bare.yaml"))
-    for kind in ("DaemonSet", "StatefulSet"):
-        rolls_out_and_back(daemon.kubectl, kind, kind.lower())
-    said = daemon.complaints()
-    assert daemon.end() == 0
-    assert "Traceback" not in said
+    with bare_demo(tmp_path) as daemon:
+        for kind in ("DaemonSet", "StatefulSet"):
+            rolls_out_and_back(daemon.kubectl, kind, kind.lower())
 
 
 def rolls_out_and_back(kubectl: Kubectl, kind: str, name: str) -> None:

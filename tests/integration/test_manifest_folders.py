@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.kubectl import Daemon
+from tests.kit.kubectl import bare_demo
 from tests.kit.manifest_folders import NAMESPACE, RECORDED, Answer, names, said
 from tests.kit.programs import needs
 
@@ -18,11 +18,9 @@ pytestmark = [pytest.mark.full, needs("kubectl")]
 @pytest.fixture(scope="module")
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("demo")
-    (folder / "bare.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}")
-    daemon = Daemon(folder, "demo", "--keep", "--nodes", "2", "-f", str(folder / "bare.yaml"))
-    daemon.kubectl("create", "namespace", NAMESPACE)
-    yield daemon.config
-    assert daemon.end() == 0
+    with bare_demo(folder) as daemon:
+        daemon.kubectl("create", "namespace", NAMESPACE)
+        yield daemon.config
 
 
 @pytest.mark.parametrize("name", names())

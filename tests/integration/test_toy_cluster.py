@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.forks import ran
-from tests.kit.kubectl import Daemon, Kubectl, until
+from tests.kit.kubectl import Daemon, Kubectl, bare_demo, until
 from tests.kit.programs import needs
 
 pytestmark = [pytest.mark.full, needs("kubectl")]
@@ -60,14 +60,8 @@ spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     folder = tmp_path_factory.mktemp("demo")
-    (folder / "bare.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}")
-    daemon = Daemon(
-        folder, "demo", "--keep", "--nodes", str(NODES), "-f", str(folder / "bare.yaml")
-    )
-    yield daemon.kubectl
-    said = daemon.complaints()
-    assert daemon.end() == 0
-    assert "Traceback" not in said
+    with bare_demo(folder, NODES) as daemon:
+        yield daemon.kubectl
 
 
 def test_a_pod_runs_and_is_described_with_its_events(demo: Kubectl) -> None:

@@ -108,6 +108,18 @@ class Daemon:
         return code
 
 
+@contextmanager
+def bare_demo(folder: Path, nodes: int = 2) -> Iterator[Daemon]:
+    """Runs a toy cluster without pods. Neither it nor its programs may fail at all."""
+    (folder / "bare.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}")
+    files = ("-f", str(folder / "bare.yaml"))
+    daemon = Daemon(folder, "demo", "--keep", "--nodes", str(nodes), *files)
+    yield daemon
+    said = daemon.complaints()
+    assert daemon.end() == 0
+    assert "Traceback" not in said
+
+
 class PacedDaemon(Daemon):
     """One whose time runs faster while somebody waits for it."""
 
