@@ -254,15 +254,6 @@ def test_pods_that_do_not_fit_are_printed_with_the_reason(tmp_path: Path) -> Non
     assert pod["message"].startswith("0/2 nodes are available: 2 Insufficient cpu. ")
 
 
-def test_pods_of_other_schedulers_do_not_keep_a_demo_from_its_end(tmp_path: Path) -> None:
-    manifest = tmp_path / "foreign.yaml"
-    manifest.write_text(BIG.replace("spec: {", "spec: {schedulerName: nobody, "))
-    result = CliRunner().invoke(demo, ["-f", str(manifest), "--nodes", "1", "-o", "json"])
-    assert result.exit_code == 0, result.output
-    (pod,) = json.loads(result.stdout)["pods"]
-    assert pod["message"] == "left alone: it is for the scheduler nobody"
-
-
 def test_demo_reports_a_port_in_use_in_one_line() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -56,21 +56,6 @@ async def test_an_unreadable_node_takes_no_new_pods_until_it_can_be_read_again()
         assert running.node_of("b") == "n"
 
 
-async def test_only_a_node_that_was_never_read_is_missing() -> None:
-    async with daemon() as running:
-        running.put_node("broken", hostile=BROKEN)
-        running.put_node("fine")
-        running.api.sever(forget=True)
-        running.put_pod("a")
-        running.put_pod("b", "64")
-        await running.advance(2)
-        assert running.node_of("a") == "fine"
-        assert running.message_of("b").startswith("0/1 nodes are available: 1 Insufficient cpu.")
-        running.put_node("broken", "100")
-        await running.advance(15)
-        assert running.node_of("b") == "broken"
-
-
 async def test_an_unreadable_node_is_removed_by_any_deletion_event() -> None:
     async with daemon() as running:
         running.put_node("n")
@@ -139,19 +124,6 @@ async def test_an_unreadable_pending_pod_is_not_scheduled_until_it_can_be_read_a
         await running.advance(15)
         assert running.node_of("never-read") == "n"
         assert "didn't match Pod's node affinity/selector" in running.message_of("read-once")
-
-
-async def test_an_unreadable_pod_that_another_scheduler_binds_takes_its_room() -> None:
-    async with daemon() as running:
-        running.put_pod("a", "1500m")
-        await running.advance(1)
-        running.put_node("n", "2")
-        running.put_pod(
-            "a", "1500m", hostile={"spec.nodeName": "n", "spec.containers.0.resources": "many"}
-        )
-        running.put_pod("b", "1")
-        await running.advance(15)
-        assert "Insufficient cpu" in running.message_of("b")
 
 
 @pytest.mark.parametrize(
