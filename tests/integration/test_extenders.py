@@ -335,34 +335,6 @@ async def test_a_failed_prioritize_never_fails_the_attempt(failure: str, ignorab
             assert bad.calls
 
 
-@in_virtual_time
-async def test_extenders_prioritise_at_the_same_time() -> None:
-    """Each extender answers only when all have been asked, so sequential calls would never end."""
-    called: list[str] = []
-    all_asked = anyio.Event()
-
-    def waiting(name: str) -> Answer:
-        async def answer(body: Body) -> list[Document]:
-            called.append(name)
-            if len(called) == 3:
-                all_asked.set()
-            await all_asked.wait()
-            return [{"Host": "b", "Score": 10}]
-
-        return answer
-
-    async with (
-        small_extender({"prioritize": waiting("x")}) as x,
-        small_extender({"prioritize": waiting("y")}) as y,
-        small_extender({"prioritize": waiting("z")}) as z,
-        extended(
-            *(entry(extender, "prioritize", weight=3, httpTimeout="60s") for extender in (x, y, z))
-        ) as running,
-    ):
-        await running.create("Pod", pod("p"))
-        assert await running.node_of("p") == "b"
-
-
 # --------------------------------------------------------------------------------------- what hangs
 
 
