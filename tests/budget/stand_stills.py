@@ -47,6 +47,7 @@ from berth.actors.scheduling.kube.storage import (
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.wiring.profiles import profiles_of, rules_of
 from berth.config.types import KubeSchedulerConfiguration
+from tests.kit import structs
 from tests.kit.documents import Document
 from tests.kit.handle import NoApi, Nowhere
 from tests.kit.queue import rejected
@@ -58,18 +59,13 @@ CONFIGURATION = KubeSchedulerConfiguration()
 Part = Callable[[], object]
 
 
-def pod(name: str, *, node: str = "", labels: object = None, cpu: str = "1m", **spec: Any) -> Pod:
-    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
-    metadata = {"name": name, "namespace": "ns", "uid": name, "labels": labels or {"own": name}}
-    of_pod = {"schedulerName": "default-scheduler", "nodeName": node, "containers": [container]}
-    return msgspec.convert({"metadata": metadata, "spec": {**of_pod, **spec}}, Pod)
+def pod(name: str, *, node: str = "", labels: Any = None, cpu: str = "1m", **spec: Any) -> Pod:
+    return structs.pod(name, cpu, node, labels=labels or {"own": name}, **spec)
 
 
 def node(number: int, cpu: int = 8) -> Node:
     name = f"n{number}"
-    status = {"allocatable": {"cpu": cpu, "memory": "64Gi", "pods": 20_000}}
-    metadata = {"name": name, "labels": {HOST: name}}
-    return msgspec.convert({"metadata": metadata, "status": status}, Node)
+    return structs.node(name, cpu, memory="64Gi", pods=20_000, labels={HOST: name})
 
 
 def affinity(number: int, **scope: Any) -> Document:

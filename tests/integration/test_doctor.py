@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -16,7 +15,7 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.tools.views.commands.doctor import doctor
 from tests.kit.cluster import cluster
 from tests.kit.documents import node, pod
-from tests.kit.serving import open_to_all, url_of
+from tests.kit.serving import kubeconfig, open_to_all, url_of
 
 
 @pytest.mark.full("long")
@@ -38,7 +37,7 @@ async def test_a_pod_that_no_hint_wakes_is_found(
         if not deaf:
             await running.node_of("big")
         file = tmp_path / "kubeconfig"
-        file.write_text(json.dumps(kubeconfig(running.url)))
+        file.write_text(kubeconfig(running.url))
         flags = [f"--server={url_of(options)}", "--insecure-skip-tls-verify", "--apart=0.3"]
         flags += [f"--kubeconfig={file}", "-o", "json"]
         configure_logs(quiet=True)
@@ -50,14 +49,3 @@ async def test_a_pod_that_no_hint_wakes_is_found(
     }
     forgotten = {"default/big": ("forgotten", "large")} if deaf else {}
     assert seen == {**forgotten, "default/giant": ("does not fit", "")}
-
-
-def kubeconfig(url: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "c",
-    }

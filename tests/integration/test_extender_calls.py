@@ -23,6 +23,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.config.load import ConfigError
 from berth.config.types import Duration, Extender, ExtenderManagedResource, ExtenderTLSConfig
+from tests.kit import documents
 from tests.kit.certificates import Authority
 from tests.kit.extender import (
     FAILURES,
@@ -41,20 +42,11 @@ SOON = Duration(0.3)
 
 def snapshot() -> Snapshot:
     """Returns nodes a and b with pods a0, a1, b0, b1."""
-    documents: list[dict[str, object]] = []
-    for node in ("a", "b"):
-        documents.append({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
-        for i in range(2):
-            metadata = {"name": f"{node}{i}", "namespace": "ns", "uid": f"uid-{node}{i}"}
-            documents.append(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "metadata": metadata,
-                    "spec": {"nodeName": node},
-                }
-            )
-    return snapshot_of(documents, set())
+    pods = [
+        documents.pod(name, node=name[0], namespace="ns", uid=f"uid-{name}")
+        for name in ("a0", "a1", "b0", "b1")
+    ]
+    return snapshot_of([documents.node("a"), documents.node("b"), *pods], set())
 
 
 # ---------------------------------------------------------------------------------------------- TLS

@@ -15,11 +15,10 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.tools.views.commands.debug import debug
 from berth.tools.views.commands.doctor import doctor
 from berth.tools.views.commands.why import why
-from tests.integration.test_doctor import kubeconfig
 from tests.kit.cluster import cluster, configured
 from tests.kit.daemon import node, pod
 from tests.kit.processes import install
-from tests.kit.serving import open_to_all, url_of
+from tests.kit.serving import kubeconfig, open_to_all, url_of
 
 SOURCE = """
 from berth.plugin import *
@@ -87,7 +86,7 @@ async def test_all_tools_tell_what_holds_a_pod(
         for name in HELD:
             await running.create("Pod", pod(name))
         file = tmp_path / "kubeconfig"
-        file.write_text(json.dumps(kubeconfig(running.url)))
+        file.write_text(kubeconfig(running.url))
         for name, text in WHY.items():
             said = await says(text, why, name, f"--kubeconfig={file}")
             assert "not now" in said or name == "waits", said

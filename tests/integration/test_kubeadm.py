@@ -8,10 +8,10 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-import yaml
 
 from tests.kit.daemons import LEADS, daemons
 from tests.kit.processes import berth, free_port
+from tests.kit.serving import kubeconfig
 
 pytestmark = pytest.mark.full
 
@@ -31,28 +31,13 @@ def is_free(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def kubeconfig(folder: Path, url: str) -> Path:
-    """Writes a kubeconfig such as kubeadm's."""
-    user = "system:kube-scheduler"
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "kubernetes", "cluster": {"server": url}}],
-        "users": [{"name": user, "user": {}}],
-        "contexts": [{"name": "c", "context": {"cluster": "kubernetes", "user": user}}],
-        "current-context": "c",
-    }
-    file = folder / "scheduler.conf"
-    file.write_text(yaml.safe_dump(document))
-    return file
-
-
 async def test_the_command_of_the_manifest_starts_a_leader_that_places_pods(tmp_path: Path) -> None:
     program = tmp_path / COMMAND[0]
     program.symlink_to(Path(sys.executable).with_name("berth"))
     async with daemons(tmp_path) as running:
-        conf = str(kubeconfig(tmp_path, running.url))
-        flags = [flag.replace("/etc/kubernetes/scheduler.conf", conf) for flag in COMMAND[1:]]
+        conf = tmp_path / "scheduler.conf"
+        conf.write_text(kubeconfig(running.url, "system:kube-scheduler"))
+        flags = [flag.replace("/etc/kubernetes/scheduler.conf", str(conf)) for flag in COMMAND[1:]]
         port = SECURE_PORT
         if not is_free(port):  # another scheduler runs on this machine
             port = free_port()

@@ -40,6 +40,7 @@ from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from berth.tools.views.page.page import Acts
 from berth.tools.views.page.page_server import serve_page
+from tests.kit import documents
 from tests.kit.page import FilledSource, node_of, pod_of
 from tests.kit.processes import free_port
 from tests.kit.programs import needs
@@ -56,14 +57,7 @@ MESSAGE = "0/6 nodes are available: 6 Insufficient cpu."
 SENTENCE = "stays pending: of 6 nodes, 6 lack cpu"
 GROUND = "() => getComputedStyle(document.documentElement).backgroundColor"
 PODS = "/api/v1/namespaces/shop/pods"
-RUNNING = {
-    "metadata": {"name": "web"},
-    "spec": {
-        "nodeName": "node-1",
-        "terminationGracePeriodSeconds": 0,
-        "containers": [{"name": "c", "image": "i"}],
-    },
-}
+RUNNING = documents.pod("web", node="node-1", namespace="shop", terminationGracePeriodSeconds=0)
 SIZES = [(360, 740), (1280, 800), (3840, 2160)]
 
 

@@ -28,6 +28,7 @@ from tests.integration.test_page import (
     nothing_recorded,
     served,
 )
+from tests.kit import documents
 from tests.kit.page import FilledSource
 from tests.kit.programs import needs
 
@@ -44,16 +45,15 @@ CONTROLLER = {
     "uid": "web",
     "controller": True,
 }
-RUNNING = {
-    "metadata": {"name": "web-1", "ownerReferences": [CONTROLLER]},
-    "spec": {
-        "nodeName": "node-1",
-        "terminationGracePeriodSeconds": 0,
-        "containers": [
-            {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}
-        ],
-    },
-}
+RUNNING = documents.pod(
+    "web-1",
+    "2",
+    "node-1",
+    namespace="shop",
+    requests={"memory": "1Gi"},
+    ownerReferences=[CONTROLLER],
+    terminationGracePeriodSeconds=0,
+)
 MISTYPED = f"""apiVersion: v1
 kind: Pod
 metadata: {{name: '{HOSTILE}'}}

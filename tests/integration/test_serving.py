@@ -31,15 +31,7 @@ from tests.kit.daemon import daemon
 from tests.kit.logs import capture_logs
 from tests.kit.processes import free_port
 from tests.kit.reviewer import Reviewer
-from tests.kit.serving import open_to_all, url_of
-
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: "URL"}}]
-contexts: [{name: c, context: {cluster: c}}]
-current-context: c
-"""
+from tests.kit.serving import kubeconfig, open_to_all, url_of
 
 
 async def ask(
@@ -143,7 +135,7 @@ async def delegating(folder: Path, reviewer: Reviewer) -> AsyncIterator[Options]
 
     file = folder / "kubeconfig"
     async with listen(answer) as url:
-        file.write_text(KUBECONFIG.replace("URL", url))
+        file.write_text(kubeconfig(url))
         yield Options(
             serving=SecureServing("127.0.0.1", free_port()),
             authentication=Authentication(kubeconfig=str(file)),
@@ -264,7 +256,7 @@ def test_a_pod_delegates_to_its_own_cluster(tmp_path: Path, authority: Authority
     asked = delegates(*plain, inside, tmp_path)
     assert [each and each.server for each in asked] == ["https://10.0.0.1:443"] * 2
     file = tmp_path / "kubeconfig"
-    file.write_text(KUBECONFIG.replace("URL", "http://127.0.0.1:1"))
+    file.write_text(kubeconfig("http://127.0.0.1:1"))
     result = delegates(Authentication(kubeconfig=str(file)), Authorization(), {}, tmp_path)
     assert result.authentication is not None
     assert (result.authentication.server, result.authorization) == ("http://127.0.0.1:1", None)

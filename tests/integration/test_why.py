@@ -18,15 +18,7 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.tools.views.commands.why import why
 from tests.kit.cluster import UNLIMITED, cluster
 from tests.kit.daemon import node, pod
-from tests.kit.serving import open_to_all, url_of
-
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: "URL"}}]
-contexts: [{name: c, context: {cluster: c}}]
-current-context: c
-"""
+from tests.kit.serving import kubeconfig, open_to_all, url_of
 
 
 async def ask_why(server: str, *arguments: str) -> tuple[int, str]:
@@ -91,7 +83,7 @@ async def test_a_new_leader_tells_what_it_knows(tmp_path: Path) -> None:
         await running.schedule(options=options)
         await running.create("Pod", pod("gated", schedulingGates=[{"name": "example.com/wait"}]))
         config = tmp_path / "config"
-        config.write_text(KUBECONFIG.replace("URL", running.url))
+        config.write_text(kubeconfig(running.url))
 
         code, text = await ask_why(server, "web", "--kubeconfig", str(config))
         assert code == 0, text

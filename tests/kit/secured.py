@@ -27,6 +27,7 @@ from tests.kit.processes import free_port
 from tests.kit.rbac import Authorizer, attributes_of
 from tests.kit.reviewer import Reviewer
 from tests.kit.rights import DEPLOY, TOKEN, refusal
+from tests.kit.serving import kubeconfig
 
 PROMETHEUS, NOBODY = "token-of-prometheus", "token-of-nobody"
 PATHS = ("/metrics", "/metrics/resources", "/configz", "/debug/cache")
@@ -75,7 +76,7 @@ async def secured(folder: Path) -> AsyncIterator[Cluster]:
         Client(Connection(url)) as client,
         anyio.create_task_group() as group,
     ):
-        file.write_bytes(msgspec.json.encode(_kubeconfig(url)))
+        file.write_text(kubeconfig(url, "berth", token=TOKEN))
         await group.start(
             run_scheduler,
             KubeSchedulerConfiguration(),
@@ -90,14 +91,3 @@ async def secured(folder: Path) -> AsyncIterator[Cluster]:
         )
         yield Cluster(client, port)
         group.cancel_scope.cancel()
-
-
-def _kubeconfig(url: str) -> object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
-        "users": [{"name": "berth", "user": {"token": TOKEN}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "berth"}}],
-        "current-context": "c",
-    }

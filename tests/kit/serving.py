@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from multidict import CIMultiDict
@@ -34,3 +35,17 @@ def request_for(
     parts = urlsplit(target)
     query = parse_qs(parts.query, keep_blank_values=True)
     return Request(unquote(parts.path), method, query, CIMultiDict(headers), certificates)
+
+
+def kubeconfig(url: str, name: str = "u", **user: str) -> str:
+    """Returns the text of a kubeconfig for this server, with a user of this name."""
+    context = {"cluster": "c", "user": name}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": name, "user": user}],
+        "contexts": [{"name": "c", "context": context}],
+        "current-context": "c",
+    }
+    return json.dumps(document)

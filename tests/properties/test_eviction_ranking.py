@@ -11,6 +11,7 @@ from berth.tools.kubernetes.kubelet.pressure.eviction_ranking import Layout, ran
 from berth.tools.kubernetes.kubelet.pressure.thresholds import CONDITIONS, PIDS
 from berth.tools.kubernetes.kubelet.usage_models import ContainerUsage, PodUsage, VolumeUsage
 from berth.tools.kubernetes.objects.structs import Pod, read
+from tests.kit import documents
 
 AMOUNTS = st.integers(0, 4)
 SIGNALS = [signal for signal in CONDITIONS if signal.endswith("available")]
@@ -30,14 +31,12 @@ ON_DISK = {
 def measured(draw: st.DrawFn, number: int) -> tuple[Pod, PodUsage | None]:
     name = f"p{number}"
     requests = {"memory": draw(AMOUNTS), "ephemeral-storage": draw(AMOUNTS)}
-    document = {
-        "metadata": {"name": name, "uid": name},
-        "spec": {
-            "priority": draw(st.integers(-1, 1)),
-            "containers": [{"name": "c", "resources": {"requests": requests}}],
-            "volumes": [{"name": "v", "emptyDir": {}}],
-        },
-    }
+    document = documents.pod(
+        name,
+        priority=draw(st.integers(-1, 1)),
+        requests=requests,
+        volumes=[{"name": "v", "emptyDir": {}}],
+    )
     fields = ("memory", "rootfs", "logs", "inodes", "pids")
     container = ContainerUsage("c", **{field: draw(AMOUNTS) for field in fields})
     volume = VolumeUsage("v", draw(AMOUNTS), draw(AMOUNTS), draw(st.booleans()))

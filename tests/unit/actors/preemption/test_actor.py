@@ -40,6 +40,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.tools.cluster.apiserver.app import serve
+from tests.kit import documents
 from tests.kit.clock import VirtualClock
 from tests.kit.documents import Document
 from tests.kit.inbox import Inbox
@@ -99,15 +100,7 @@ class Room:
         self.queue_state = QueueState(QueueRules(lambda info, at: (at,), lambda pod: SUCCESS, {}))
 
     async def create(self, name: str, **spec: Any) -> PodInfo:
-        metadata = spec.pop("metadata", {})
-        body = {
-            "metadata": {"name": name, **metadata},
-            "spec": {
-                "containers": [{"name": "c", "image": "i"}],
-                "terminationGracePeriodSeconds": 0,
-                **spec,
-            },
-        }
+        body = documents.pod(name, **{"terminationGracePeriodSeconds": 0, **spec})
         return PodInfo(await self.client.call("POST", PODS, Pod, body))
 
     async def victim(self, name: str, **spec: Any) -> PodInfo:

@@ -37,7 +37,7 @@ from berth.plugin import (
     Verdicts,
     unschedulable,
 )
-from tests.kit.documents import thing
+from tests.kit import documents
 from tests.kit.logs import capture_logs
 from tests.kit.profiles import profile_of
 from tests.kit.snapshots import snapshot_of
@@ -47,36 +47,22 @@ KEY = "example.com/k"
 
 
 def pod_of(name: str, **spec: Any) -> dict[str, Any]:
-    return thing(
-        "Pod",
-        name,
-        "ns",
-        labels={"app": "a"},
-        spec={
-            "nodeSelector": {"zone": "z"},
-            "containers": [
-                {
-                    "name": "c",
-                    "ports": [{"containerPort": 80, "hostPort": 80 if spec else 0}],
-                    "resources": {"requests": {"cpu": "1", "example.com/few": "1"}},
-                }
-            ],
-            **spec,
-        },
-    )
+    container = documents.container("c", "1", requests={"example.com/few": "1"})
+    container["ports"] = [{"containerPort": 80, "hostPort": 80 if spec else 0}]
+    fields: dict[str, Any] = {"namespace": "ns", "labels": {"app": "a"}, **spec}
+    return documents.pod(name, nodeSelector={"zone": "z"}, containers=[container], **fields)
 
 
 CLUSTER: list[dict[str, Any]] = [
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns", "labels": {"a": "b"}}},
     *(
-        thing(
-            "Node",
+        documents.node(
             name,
+            "8",
+            pods="9",
             labels={"zone": "z"},
-            status={
-                "allocatable": {"cpu": "8", "pods": "9", "example.com/few": "8"},
-                "images": [{"names": ["image"], "sizeBytes": 5}],
-            },
+            allocatable={"example.com/few": "8"},
+            status={"images": [{"names": ["image"], "sizeBytes": 5}]},
         )
         for name in ("n1", "n2")
     ),

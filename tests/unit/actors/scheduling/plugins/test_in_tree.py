@@ -13,20 +13,12 @@ from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.tools.answers.explain.decision import Decision, Failure, decide
-from tests.kit.documents import thing
+from tests.kit import documents
 from tests.kit.profiles import profile_of
 from tests.kit.snapshots import snapshot_of
 
-NODES: list[dict[str, Any]] = [
-    thing(
-        "Node",
-        name,
-        labels={"zone": name},
-        spec={"taints": [{"key": "k", "effect": "PreferNoSchedule"}]},
-        status={"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}},
-    )
-    for name in "ab"
-]
+TAINT = {"key": "k", "effect": "PreferNoSchedule"}
+NODES = [documents.node(name, pods="10", labels={"zone": name}, taints=[TAINT]) for name in "ab"]
 SPREAD = [
     {
         "maxSkew": 1,

@@ -28,9 +28,7 @@ def pod(**spec: Any) -> PodInfo:
 
 
 def running(name: str, on: str, **spec: Any) -> dict[str, Any]:
-    metadata = {"namespace": "default", "name": name, "uid": name, "labels": {"app": "web"}}
-    fields = {"containers": [{}], "nodeName": on, **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": fields}
+    return documents.pod(name, node=on, labels={"app": "web"}, **spec)
 
 
 def cluster(*objects: dict[str, Any]) -> Snapshot:

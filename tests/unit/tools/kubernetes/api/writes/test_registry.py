@@ -12,6 +12,7 @@ from berth.tools.kubernetes.api.types.api_documents import RefusedError, StoredO
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit import documents
 from tests.kit.documents import Document
 
 PODS, NODES, NAMESPACES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"], BY_KIND["v1", "Namespace"]
@@ -26,10 +27,7 @@ NOW = DeleteOptions(grace_period_seconds=0)
 
 
 def pod(name: str = "p", **spec: Any) -> Document:
-    return {
-        "metadata": {"name": name, "labels": {"app": "x"}},
-        "spec": {"containers": [{"name": "c"}], **spec},
-    }
+    return documents.pod(name, labels={"app": "x"}, **{"containers": [{"name": "c"}], **spec})
 
 
 def image(document: Document) -> Document:
