@@ -12,6 +12,7 @@ ClaimCreatesByOwner 1.37 kubernetes#138542
 DeviceTaintRuleV1 1.37 kubernetes#138676
 GatedNominations 1.37 kubernetes#139057
 ImageVolumesInThreshold 1.37 kubernetes#138951
+InformerMetrics 1.37 kubernetes#140511
 MetricStages 1.37 kubernetes#138176
 MetricTexts 1.37 kubernetes#138567
 PodEventsSplit 1.37 kubernetes#135905

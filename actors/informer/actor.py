@@ -77,6 +77,7 @@ class InformerActor(Generic[T]):
         self._read = read
         self._is_listed = False
         self._problem = ""
+        self._latest: T | None = None  # the object that changed last; None after a list
 
     def objects(self) -> Mapping[str, T]:
         """Returns the objects by key: a read-only view, for the cache debugger.
@@ -89,6 +90,13 @@ class InformerActor(Generic[T]):
     def version(self) -> int:
         """Returns a number that grows with each change of the objects."""
         return self._state.version
+
+    def resource_version(self) -> str:
+        """Returns the resource version of the latest change; "" if there was none."""
+        if self._latest is None:
+            objects = self._state.objects().values()
+            self._latest = max(objects, key=_order_of, default=None)
+        return "" if self._latest is None else self._latest.metadata.resource_version
 
     def unreadable(self) -> tuple[UnreadableObject, ...]:
         """Returns the objects that cannot be read."""
@@ -109,8 +117,10 @@ class InformerActor(Generic[T]):
         async for news in self._source.changes(self._state.objects()):
             match news:
                 case ObjectChanged():
+                    self._latest = news.object
                     self._deliver(self._state.changed(self._read(news.object)))
                 case ObjectDeleted():
+                    self._latest = news.object
                     self._deliver(self._state.deleted(self._read(news.object)))
                 case Unreadable(part, problem):
                     self._deliver(self._state.unread(self._read(part), problem))
@@ -140,7 +150,7 @@ class InformerActor(Generic[T]):
                 since = anyio.current_time()
         if self._looked_up is not None and not self._is_listed:
             self._cache.tell(KindListed(self._looked_up))
-        self._is_listed, self._problem = True, ""
+        self._is_listed, self._problem, self._latest = True, "", None
 
     def _deliver(self, effects: list[Effect[T]]) -> None:
         """Follows the effects in the turn of the store's change, which is never ahead of the
@@ -165,6 +175,12 @@ class InformerActor(Generic[T]):
                     log.info("object can be read again, or is gone", **_name(unreadable))
                 case _:
                     assert_never(effect)
+
+
+def _order_of(item: HasMetadata) -> tuple[int, str]:
+    """Returns the order of resource versions, which are numbers without leading zeros."""
+    version = item.metadata.resource_version
+    return len(version), version
 
 
 def _name(item: UnreadableItem[T]) -> dict[str, str]:

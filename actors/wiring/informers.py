@@ -171,6 +171,10 @@ class Informers:
         """Returns the objects that cannot be read."""
         return [item for informer in self._by_kind.values() for item in informer.unreadable()]
 
+    def resource_versions(self) -> dict[WatchedKind, str]:
+        """Returns the resource version of the latest change of each kind, "" if there was none."""
+        return {kind: informer.resource_version() for kind, informer in self._by_kind.items()}
+
     def count_unreadable(self) -> dict[str, int]:
         """Returns the numbers of objects that cannot be read, by kind."""
         numbers: Counter[str] = Counter()

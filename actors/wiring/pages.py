@@ -20,6 +20,7 @@ from ..scheduling.decision.whereabouts import in_words, whereabouts
 from ..server.actor import PROCESS_START, Measure, PageSources
 from ..server.debug import Debug
 from ..server.health import Check, Health, leader_election, ping
+from ..server.metrics.informers import register_informers
 from ..server.metrics.page import MetricsPage
 from ..server.metrics.pod_resources import PodResources
 from ..server.metrics.sizes import register_sizes
@@ -116,6 +117,8 @@ def _metrics(parts: Parts, health: HealthMeasures) -> dict[str, Measure]:
         lambda: 0 if flight_file is None else flight_file.dropped,
         lambda: bool(parts.reloader.problem),
     )
+    if options.feature_gates["InformerMetrics"]:
+        register_informers(registry, parts.informers.resource_versions)
     page = MetricsPage(registry, options.version, options.feature_gates)
     pods = parts.informers.pods.objects
     resources = PodResources(lambda: list(pods().values()), options.metrics.disabled)

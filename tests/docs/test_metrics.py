@@ -17,6 +17,7 @@ from berth.actors.client.measures import ClientMeasures
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.metrics.exposition import exposed
+from berth.actors.server.metrics.informers import register_informers
 from berth.actors.server.metrics.page import MetricsPage
 from berth.actors.server.metrics.sizes import register_sizes
 from berth.actors.telemetry.families import Families
@@ -37,6 +38,8 @@ def registry(version: Version = CURRENT) -> Registry:
     """Returns all families of /metrics."""
     metrics = Registry()
     Families(metrics, {**dict.fromkeys(DEFAULTS, True), **changes_of(version)})
+    if changes_of(version)["InformerMetrics"]:
+        register_informers(metrics, dict)
     register_sizes(metrics, Mailboxes(), dict, int, bool)
     ClientMeasures(metrics)
     AccessMeasures(metrics)

@@ -74,3 +74,41 @@ async def test_other_tasks_run_soon_if_objects_take_long() -> None:
         await group.start(informer.run)
         group.cancel_scope.cancel()
     assert seen & {1, 2, 3, 4}
+
+
+class Steps:
+    """A source that yields each update once the test has looked at what the last one made."""
+
+    def __init__(self, *updates: ObjectsListed[Node] | ObjectChanged[Node] | ObjectDeleted[Node]):
+        self._updates = updates
+        self.go_on = anyio.Event()
+
+    async def changes(
+        self, before: Mapping[str, Node]
+    ) -> AsyncGenerator[ObjectsListed[Node] | ObjectChanged[Node] | ObjectDeleted[Node]]:
+        for update in self._updates:
+            yield update
+            self.go_on = anyio.Event()
+            await self.go_on.wait()
+        await anyio.sleep_forever()
+
+
+def node_at(name: str, version: str) -> Node:
+    return msgspec.convert({"metadata": {"name": name, "resourceVersion": version}}, Node)
+
+
+async def test_the_resource_version_is_that_of_the_latest_change() -> None:
+    listed = ObjectsListed((node_at("a", "9"), node_at("b", "12"), node_at("c", "10")))
+    changed, gone = ObjectChanged(node_at("a", "15")), ObjectDeleted(node_at("b", "17"))
+    source = Steps(listed, changed, gone, ObjectsListed((node_at("a", "15"),)), ObjectsListed(()))
+    informer = InformerActor(source, route_node, Mailboxes())
+    assert informer.resource_version() == ""
+    seen = []
+    async with anyio.create_task_group() as group:
+        group.start_soon(informer.run)
+        for _ in range(5):
+            await anyio.wait_all_tasks_blocked()
+            seen.append(informer.resource_version())
+            source.go_on.set()
+        group.cancel_scope.cancel()
+    assert seen == ["12", "15", "17", "15", ""]

@@ -99,6 +99,7 @@ def test_events_are_named_with_the_group_of_the_kind() -> None:
         "PodAdd",
         "AssignedPodAdd",
         "UnschedulablePodAdd",
+        "TargetPodAdd",
         "NodeAdd",
         "NamespaceAdd",
         "ServiceAdd",
