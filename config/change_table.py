@@ -9,6 +9,9 @@ from __future__ import annotations
 TABLE = """
 BindingRetried 1.37 kubernetes#138855
 ClaimCreatesByOwner 1.37 kubernetes#138542
+ConfigOfChosenRequests 1.37 kubernetes#140702
+CountersOfOwnNodes 1.37 kubernetes#139040
+DeviceInSelectorErrors 1.37 kubernetes#136709
 DeviceTaintRuleV1 1.37 kubernetes#138676
 GatedNominations 1.37 kubernetes#139057
 ImageVolumesInThreshold 1.37 kubernetes#138951

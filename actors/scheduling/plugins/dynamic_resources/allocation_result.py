@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec.structs import replace
+
 from ...kube.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from ...kube.devices import (
     AllocationResult,
@@ -20,11 +22,22 @@ FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
 def allocation_result(
-    claim: ResourceClaim, devices: Sequence[DeviceResult], node: str
+    claim: ResourceClaim, devices: Sequence[DeviceResult], node: str, *, briefly: bool = False
 ) -> AllocationResult:
-    """Returns the allocation of a claim on a node. Raises AllocationError."""
+    """Returns the allocation of a claim on a node. Raises AllocationError. If `briefly`, each
+    configuration is there once, and names no requests if it is for all requests of the claim.
+    """
     results = tuple(_result(claim, number, device) for number, device in enumerate(devices))
-    config = (*_class_configuration(claim, devices), *_claim_configuration(claim, devices))
+    config = (
+        *_class_configuration(claim, devices),
+        *_claim_configuration(claim, devices, once=briefly),
+    )
+    if briefly and config:
+        chosen = [full_name for full_name, _ in _chosen(claim, devices)]
+        config = tuple(
+            replace(each, requests=()) if all(_is_for(each, name) for name in chosen) else each
+            for each in config
+        )
     return AllocationResult(
         devices=DeviceAllocationResult(results=results, config=config),
         node_selector=_node_selector(claim, devices, node),
@@ -99,9 +112,11 @@ def _class_configuration(
 
 
 def _claim_configuration(
-    claim: ResourceClaim, devices: Sequence[DeviceResult]
+    claim: ResourceClaim, devices: Sequence[DeviceResult], *, once: bool
 ) -> Iterator[DeviceAllocationConfiguration]:
-    """Yields the claim's configuration that applies to the chosen sub-requests."""
+    """Yields the claim's configuration that applies to the chosen sub-requests, `once` or for each
+    of them.
+    """
     if not claim.spec.devices.config:
         return
     chosen = [full_name for full_name, _ in _chosen(claim, devices)]
@@ -112,9 +127,13 @@ def _claim_configuration(
         if not config.requests:
             yield named
             continue
-        for full_name in chosen:
-            if full_name in config.requests or full_name.partition("/")[0] in config.requests:
-                yield named
+        matches = sum(_is_for(named, full_name) for full_name in chosen)
+        yield from [named] * (min(matches, 1) if once else matches)
+
+
+def _is_for(config: DeviceAllocationConfiguration, full_name: str) -> bool:
+    """True if a configuration that names requests is for a chosen sub-request."""
+    return full_name in config.requests or full_name.partition("/")[0] in config.requests
 
 
 def _node_selector(

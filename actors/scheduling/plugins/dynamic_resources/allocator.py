@@ -20,6 +20,7 @@ from ...kube.quantity import nano_value
 from ..steps import Steps, TimedOutError
 from .constraints import Constraint, constraint_of
 from .consumed_capacity import CapacityAmount
+from .device_answers import RUNTIME_ERROR
 from .inventory import Inventory
 from .pools import CounterID, DeviceID, NodePools, Pool, PoolID, SliceDevice
 from .requests import AllocationError, ClaimRequests, SubRequest
@@ -28,6 +29,12 @@ Candidate = tuple[SliceDevice, Pool]
 # Steps for what takes longer than a look at a device.
 NODE_STEPS, CALL_STEPS, DEVICE_STEPS, CONSTRAINT_STEPS, EACH_STEPS = 40, 4, 8, 4, 2
 COUNTERS_PER_STEP = 4
+
+
+_MISSING_KEY_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with "
+    "has() for optional fields"
+)
 
 
 class DeviceResult(msgspec.Struct, frozen=True):
@@ -83,6 +90,14 @@ class _Result(enum.Enum):
 
 # A part of the search. It yields the part whose result it needs next, or None if no steps are left.
 _Part = Generator["_Part | None", _Result, _Result]
+
+
+def _with_device(place: str, problem: str, device: SliceDevice) -> str:
+    """Returns the error of a selector with the device on which it failed, and what may help."""
+    if not problem.startswith(RUNTIME_ERROR):
+        return f"{place}: {problem}"
+    hint = _MISSING_KEY_HINT if "no such key:" in problem else ""
+    return f"{place} on device {device}: {problem}{hint}"
 
 
 def allocate(
@@ -228,7 +243,11 @@ class Search:
                 return None
             except CelError as failure:
                 where = f"slice {device.slice.metadata.name}, device {device}"
-                raise AllocationError(f"{place}: {failure}", where) from None
+                named = self._features.device_in_selector_errors
+                problem = (
+                    _with_device(place, str(failure), device) if named else f"{place}: {failure}"
+                )
+                raise AllocationError(problem, where) from None
         return device.id not in pool.not_targeting_node
 
     # -------------------------------------------------------------------------------- the recursion

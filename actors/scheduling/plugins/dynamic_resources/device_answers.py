@@ -25,6 +25,9 @@ Requested = tuple[tuple[str, Amount], ...]
 _NO_MATCHES: dict[int, bool | str] = {}
 
 
+RUNTIME_ERROR = "CEL runtime error: "
+
+
 class DeviceAnswers:
     def __init__(self) -> None:
         self._contents: dict[bytes, int] = {}
@@ -102,4 +105,4 @@ class DeviceAnswers:
         try:
             return compiled.matches(device.id[0], device.device, spend)
         except CelError as failure:
-            raise CelError(f"CEL runtime error: {failure}") from None
+            raise CelError(f"{RUNTIME_ERROR}{failure}") from None

@@ -18,6 +18,10 @@ class Features(msgspec.Struct, frozen=True):
     consumable_capacity: bool = True
     binding_conditions: bool = True
     filter_timeout: bool = True
+    # What 1.37 changed without a gate.
+    config_of_chosen_requests: bool = False
+    counters_of_own_nodes: bool = False
+    device_in_selector_errors: bool = False
 
 
 EVERY_FEATURE = Features()
@@ -34,4 +38,7 @@ def features_of(gates: Mapping[str, bool]) -> Features:
         binding_conditions=gates["DRADeviceBindingConditions"]
         and gates["DRAResourceClaimDeviceStatus"],
         filter_timeout=gates["DRASchedulerFilterTimeout"],
+        config_of_chosen_requests=gates["ConfigOfChosenRequests"],
+        counters_of_own_nodes=gates["CountersOfOwnNodes"],
+        device_in_selector_errors=gates["DeviceInSelectorErrors"],
     )

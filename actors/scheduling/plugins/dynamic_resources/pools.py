@@ -57,7 +57,7 @@ class SliceDevice:
 class Slice:
     """A ResourceSlice with its devices. A `local` slice serves one node only."""
 
-    __slots__ = ("devices", "local", "object", "pool", "selection", "uniform")
+    __slots__ = ("devices", "everywhere", "local", "object", "pool", "selection", "uniform")
 
     def __init__(
         self,
@@ -68,9 +68,11 @@ class Slice:
         spec = slice_.spec
         self.object = slice_
         self.pool: PoolID = (spec.driver, spec.pool.name)
-        self.local = bool(spec.node_name) and not spec.shared_counters
+        # Before 1.37, slices with counters serve every node.
+        self.everywhere = bool(spec.shared_counters) and not features.counters_of_own_nodes
+        self.local = bool(spec.node_name) and not self.everywhere
         # A node uses all slices with the same selection, or none of them.
-        by_selector = not (spec.node_name or spec.all_nodes or spec.shared_counters)
+        by_selector = not (spec.node_name or spec.all_nodes or self.everywhere)
         self.selection = (
             _ENCODER.encode(spec.node_selector)
             if by_selector and spec.node_selector is not None
@@ -153,7 +155,7 @@ def slices_targeting(
             continue
         serves = selections.get(slice_.selection) if slice_.selection else None
         if serves is None:
-            serves = _serves(slice_.object, node)
+            serves = slice_.everywhere or _serves(slice_.object, node)
             if slice_.selection:
                 selections[slice_.selection] = serves
         if serves:
@@ -199,7 +201,8 @@ def devices_for(slice_: Slice, node: Node) -> Sequence[SliceDevice]:
             for device in slice_.devices
             if _device_serves(device.device, slice_.object, node)
         ]
-    return slice_.devices if _serves(slice_.object, node) else ()
+    serves = bool(slice_.object.spec.shared_counters) or _serves(slice_.object, node)
+    return slice_.devices if serves else ()
 
 
 def _is_partitioned(slice_: Slice) -> bool:
@@ -209,8 +212,6 @@ def _is_partitioned(slice_: Slice) -> bool:
 
 def _serves(slice_: ResourceSlice, node: Node) -> bool:
     spec = slice_.spec
-    if spec.shared_counters:
-        return True
     if spec.node_name or spec.all_nodes or spec.node_selector is not None:
         purpose = f"failed to perform node selection for slice {slice_.metadata.name}"
         return _matches(node, spec.node_name, spec.all_nodes, spec.node_selector, purpose)
@@ -274,7 +275,7 @@ def _pool(
         others = [s for s in same if s.object.metadata.name not in names]
     slices.sort(key=lambda s: s.object.metadata.name)
     with_devices = [s for s in slices if not s.object.spec.shared_counters]
-    with_counters = [s for s in slices if s.object.spec.shared_counters]
+    with_counters = [s for s in (*slices, *others) if s.object.spec.shared_counters]
     pool.invalid = _repeated_device(with_devices)
     if partitionable:
         pool.invalid = (

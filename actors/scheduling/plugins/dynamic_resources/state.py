@@ -85,8 +85,9 @@ class PodClaims:
         if allocation is None:
             return None
         self.mappings = allocation.mappings
+        briefly = self.node_allocations.inventory.features.config_of_chosen_requests
         return [
-            (claim, allocation_result(claim, devices, node))
+            (claim, allocation_result(claim, devices, node, briefly=briefly))
             for claim, devices in zip(allocation.claims, allocation.devices, strict=True)
         ]
 

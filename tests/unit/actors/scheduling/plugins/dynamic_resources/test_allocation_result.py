@@ -25,7 +25,7 @@ from tests.kit.documents import Document
 N = msgspec.convert(node("n", {"zone": "a"}), Node)
 
 
-def written_for(document: Document, *objects: Document) -> AllocationResult:
+def written_for(document: Document, *objects: Document, briefly: bool = False) -> AllocationResult:
     objects_ = ClusterObjects()
     classes: dict[str, DeviceClass] = {}
     for other in (device_class(), *objects):
@@ -40,7 +40,7 @@ def written_for(document: Document, *objects: Document) -> AllocationResult:
     requests = claim_requests(claim_, classes.get)
     devices = allocate([requests], inventory.pools(N), inventory, Steps(1000)).devices
     assert devices is not None
-    return allocation_result(claim_, devices[0], "n")
+    return allocation_result(claim_, devices[0], "n", briefly=briefly)
 
 
 def first(name: str, *subs: Document) -> Document:
@@ -119,6 +119,75 @@ def test_the_configuration_of_the_chosen_sub_request() -> None:
     )
     expected = [("FromClass", "two", "r/few"), ("FromClaim", "1", "r"), ("FromClaim", "3", "r/few")]
     assert written(written_for(subject, resource_slice("n", "a"), *classes)) == expected
+
+
+REQUESTS = [request("r0"), request("r1"), request("r2")]
+SUBS = [request("s0"), request("s1", of="two")]
+# Rows of TestAllocator of Kubernetes 1.37, in allocator_testing.go of the module
+# k8s.io/dynamic-resource-allocation; the last four are not upstream's.
+BRIEFLY: dict[str, tuple[Document, Document, list[tuple[Any, ...]]]] = {
+    "with-class-device-config": (
+        device_class(config=[config("class")]),
+        claim("c", REQUESTS[0]),
+        [("FromClass", "class")],
+    ),
+    "with-claim-config-for-two-requests": (
+        device_class(),
+        claim("c", *REQUESTS, config=[config("claim", "r0", "r1")]),
+        [("FromClaim", "claim", "r0", "r1")],
+    ),
+    "claim-with-device-config": (
+        device_class(),
+        claim("c", REQUESTS[0], config=[config("claim", "r0")]),
+        [("FromClaim", "claim")],
+    ),
+    "prioritized-list-subrequests-with-claim-config": (
+        device_class("two"),
+        claim(
+            "c",
+            first("r0", request("s0", 9), SUBS[1]),
+            config=[config("foo", "r0/s0"), config("bar", "r0/s1")],
+        ),
+        [("FromClaim", "bar")],
+    ),
+    "prioritized-list-subrequests-with-class-config": (
+        device_class("two", config=[config("bar")]),
+        claim("c", first("r0", request("s0", 9), SUBS[1])),
+        [("FromClass", "bar")],
+    ),
+    "claim-config-scoped-to-subrequests-of-one-request": (
+        device_class("two"),
+        claim("c", first("r0", *SUBS), REQUESTS[1], config=[config("scoped", "r0/s0", "r0/s1")]),
+        [("FromClaim", "scoped", "r0/s0", "r0/s1")],
+    ),
+    "for all by the names of requests and sub-requests": (
+        device_class("two"),
+        claim("c", first("r0", *SUBS), REQUESTS[1], config=[config("all", "r0/s0", "r1")]),
+        [("FromClaim", "all")],
+    ),
+    "for all, and for another request beside them": (
+        device_class("two"),
+        claim("c", *REQUESTS[:2], config=[config("all", "r0", "r1", "gone")]),
+        [("FromClaim", "all")],
+    ),
+    "of a class for some requests": (
+        device_class("two", config=[config("two")]),
+        claim("c", REQUESTS[0], request("r1", of="two"), request("r2", of="two")),
+        [("FromClass", "two", "r1", "r2")],
+    ),
+    "for a sub-request that is not chosen": (
+        device_class("two"),
+        claim("c", first("r0", *SUBS), config=[config("other", "r0/s1")]),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BRIEFLY)
+def test_a_configuration_is_there_once_and_names_what_it_is_for(name: str) -> None:
+    classes, subject, expected = BRIEFLY[name]
+    result = written_for(subject, resource_slice("n", "a", "b", "c"), classes, briefly=True)
+    assert written(result) == expected
 
 
 def zones(*names: str, key: str = "zone") -> Document:

@@ -12,6 +12,7 @@ from berth.actors.scheduling.kube.devices import DeviceClass, ResourceClaim
 from berth.actors.scheduling.kube.kinds import decode
 from berth.actors.scheduling.model.cluster_objects import ClusterObjects
 from berth.actors.scheduling.plugins.dynamic_resources.allocator import allocate
+from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE, Features
 from berth.actors.scheduling.plugins.dynamic_resources.inventory import Inventory
 from berth.actors.scheduling.plugins.dynamic_resources.requests import (
     AllocationError,
@@ -25,7 +26,12 @@ CLASS = device_class()
 N = msgspec.convert(node("n", {"zone": "a"}), Node)
 
 
-def find(claims: list[Document], *objects: Document, steps: int = 10**5) -> list[str] | str | None:
+def find(
+    claims: list[Document],
+    *objects: Document,
+    steps: int = 10**5,
+    features: Features = EVERY_FEATURE,
+) -> list[str] | str | None:
     """Returns the devices that node n gives, each as "request device"; claims stand one after the
     other, with "|" between them. A string is the problem; None stands for no solution.
     """
@@ -37,7 +43,7 @@ def find(claims: list[Document], *objects: Document, steps: int = 10**5) -> list
         stored.put(item)
         if isinstance(item, DeviceClass):
             classes[item.metadata.name] = item
-    inventory = Inventory(stored)
+    inventory = Inventory(stored, features)
     inventory.refresh()
     requests = [
         claim_requests(msgspec.convert(claim_document, ResourceClaim), classes.get)
@@ -266,6 +272,31 @@ def test_selectors_that_fail(requested: Any) -> None:
     assert error.startswith("class gpu: selector #1: CEL compile error: ")
     # A device of another node, or one that is taken, is not looked at.
     assert find([claim("c", request(**missing))], devices, allocated("held", "n", "a")) is None
+
+
+def test_selectors_that_fail_name_the_device_in_1_37() -> None:
+    """TestEnhanceRuntimeError (k8s.io/dynamic-resource-allocation/cel/errors_test.go) and the texts
+    of CELSelectorMatch.
+    """
+    named = Features(device_in_selector_errors=True)
+    devices, missing = resource_slice("n", "a"), attribute("no", 1)
+    hint = (
+        "no such key: no. consider using CEL optional chaining (.? followed by orValue()) or "
+        "guarding the check with has() for optional fields"
+    )
+    on_device = f"on device {DRIVER}/n/a: CEL runtime error:"
+    error = find([claim("c", request(**missing))], devices, features=named)
+    assert error == f"claim default/c: selector #0 {on_device} {hint}"
+    of_class = missing["selectors"][0]["cel"]["expression"]
+    error = find(
+        [claim("c", request())], devices, device_class("gpu", "true", of_class), features=named
+    )
+    assert error == f"class gpu: selector #1 {on_device} {hint}"
+    error = find([claim("c", request(**where("1 / 0 == 1")))], devices, features=named)
+    assert error == f"claim default/c: selector #0 {on_device} division by zero"
+    error = find([claim("c", request(**where("noSuchVar")))], devices, features=named)
+    assert isinstance(error, str)
+    assert error.startswith("claim default/c: selector #0: CEL compile error: ")
 
 
 def test_attributes_that_are_lists_are_not_read() -> None:
@@ -544,3 +575,58 @@ def test_a_device_for_some_nodes() -> None:
     )
     assert find([claim("c", every())], per_device) == ["r p/d", "r p/e"]
     assert find([claim("c", request(count=2))], per_device) == ["r p/d", "r p/e"]
+
+
+# ---------------------------------------------------------------------------------------- counters
+
+
+def partitioned(node: str, count: int, *devices: Document, memory: str = "") -> Document:
+    """Returns a slice of the pool p on a node, with devices or with counters."""
+    counters = {"name": "set", "counters": {"memory": {"value": memory}}}
+    spec = {"sharedCounters": [counters], "devices": None} if memory else {}
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": count}
+    return resource_slice(node, *devices, name=f"{node}-{bool(memory)}", pool=pool, **spec)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["1.36", "1.37"])
+def test_counters_of_pools_and_shared_devices(own: bool) -> None:
+    """Rows of TestAllocator of 1.37: devices-consume-counter-set-in-different-nodes,
+    all-devices-with-consumed-counters, shared-device-counter-cross-cycle.
+    """
+    features = Features(counters_of_own_nodes=own)
+    subject = [claim("c")]
+    elsewhere = (
+        partitioned("m", 3, memory="8Gi"),
+        partitioned("m", 3, consuming("1", "6Gi")),
+        partitioned("n", 3, consuming("2", "6Gi"), consuming("3", "2Gi")),
+    )
+    taken = allocated("held", "p", "1")
+    assert find(subject, *elsewhere, taken, features=features) == ["r p/3"]
+    assert find(subject, *elsewhere, features=features) == ["r p/2"]
+    counted = partitioned("n", 2, memory="8Gi")
+    device = partitioned("n", 2, consuming("1", "4Gi"))
+    assert find([claim("c", every())], counted, device, features=features) == ["r p/1"]
+    capacity = {"memory": {"value": "1"}}
+    slices = (
+        partitioned("n", 2, memory="1"),
+        partitioned("n", 2, *(consuming(name, 1, True, capacity=capacity) for name in "12")),
+    )
+    share = allocated(
+        "held", "p", "1", shareID="8f0a5f6e-0c5e-4d8b-9a4e-000000000000",
+        consumedCapacity={"memory": "1"},
+    )  # fmt: skip
+    asked = request(capacity={"requests": {"memory": "1"}})
+    assert find([claim("c", asked)], *slices, share, features=features) is None
+    assert find([claim("c", asked)], *slices, features=features) == ["r p/1"]
+
+
+def test_a_pool_of_another_node_is_not_told_in_1_37() -> None:
+    """Its counters concern the nodes that their slice names."""
+    broken = partitioned("m", 3, memory="8Gi")
+    subject = [claim("c", every())]
+    own = Features(counters_of_own_nodes=True)
+    assert find(subject, broken, resource_slice("n", "a"), features=own) == ["r a"]
+    assert find(subject, broken, resource_slice("n", "a")) == (
+        "claim default/c, request r: asks for all devices, but resource pool gpu.example.com/p is "
+        "currently being updated"
+    )
