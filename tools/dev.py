@@ -63,10 +63,12 @@ def main(argv: list[str]) -> int:
 
 
 def setup() -> None:
-    """Makes .venv, unless this Python made it from the current lock and project file."""
-    made_from = hashlib.sha256(
-        LOCK.read_bytes() + (ROOT / "pyproject.toml").read_bytes()
-    ).hexdigest()
+    """Makes .venv, unless this Python made it from the current lock and metadata of the package."""
+    import tomllib  # an older Python has none, and gets a message instead
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    installed = [project["build-system"], project["project"], project["tool"]["hatch"]]
+    made_from = hashlib.sha256(LOCK.read_bytes() + repr(installed).encode()).hexdigest()
     stamp = f"{sys.implementation.cache_tag} {made_from}"
     python = VENV / "bin" / "python"
     if python.exists() and STAMP.exists() and STAMP.read_text() == stamp:

@@ -16,13 +16,13 @@ import pytest
 from berth.actors.cli.run import run
 from berth.actors.configuration.file import load_file
 from berth.actors.scheduling.kube.yaml_documents import documents
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.documents import Document
 from tests.kit.programs import needs
 from tests.kit.rbac import Authorizer, attributes_of
 from tests.kit.rights import ACCOUNT, DEPLOY, NAMESPACE
+from tests.kit.stores import fresh_store
 
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 KUBEADM = DEPLOY / "kubeadm/kube-scheduler.yaml"
@@ -59,7 +59,7 @@ def accepted(document: Document) -> Document:
     kind = BY_KIND.get((document["apiVersion"], document["kind"]))
     if kind is None:
         return document
-    api = Api(Store(), "Strict")
+    api = Api(fresh_store(), "Strict")
     api.seed()
     stored = api.create(kind, document["metadata"].get("namespace", ""), document)
     assert api.warnings == []

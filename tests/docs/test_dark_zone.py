@@ -19,7 +19,6 @@ import pytest
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.cluster.apiserver.kubeconfig import kubeconfig
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.docs.blocks import ROOT, write_files
 from tests.docs.consoles import follow
@@ -27,6 +26,7 @@ from tests.kit.embedded import run_virtually, running
 from tests.kit.kubectl import Kubectl
 from tests.kit.paced_loop import PacedLoop
 from tests.kit.programs import needs
+from tests.kit.stores import fresh_store
 from tests.kit.virtual_loop import LoopClock
 
 EVICTION = ROOT / "docs/eviction.md"
@@ -38,7 +38,7 @@ PODS = "/api/v1/namespaces/default/pods"
 
 async def _story(folder: Path) -> None:
     write_files(EVICTION, folder)
-    store, clock = Store(), LoopClock()
+    store, clock = fresh_store(), LoopClock()
     access = EmbeddedAccess(store)
     async with serve(store=store) as url:
         (folder / "config").write_text(kubeconfig(url))

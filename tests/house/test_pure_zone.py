@@ -68,6 +68,31 @@ def test_what_calls_itself_pure_is_under_the_contract(contract: dict[str, list[s
     assert [module for module in modules if not covered(module, contract)] == []
 
 
+def modules_of(contract: dict[str, list[str]]) -> Iterator[Path]:
+    for path in sorted((ROOT / "actors").rglob("*.py")) + sorted((ROOT / "tools").rglob("*.py")):
+        if covered(module_name(path), contract):
+            yield path
+
+
+def called(tree: ast.Module) -> set[str]:
+    """Returns the names of the methods and functions that a module calls."""
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {ast.unparse(function) for function in calls}
+
+
+def test_nothing_pure_reads_the_time_or_chance_by_another_way(
+    contract: dict[str, list[str]],
+) -> None:
+    impure = ("datetime.now", "datetime.today", "date.today", "uuid.uuid1", "uuid.uuid4", "uuid4")
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in modules_of(contract)
+        for name in sorted(called(ast.parse(path.read_text())))
+        if name.endswith(impure)
+    ]
+    assert found == []
+
+
 def test_every_state_is_under_the_contract(contract: dict[str, list[str]]) -> None:
     states = [module_name(path) for path in sorted((ROOT / "actors").glob("*/state.py"))]
     assert states

@@ -16,12 +16,12 @@ from berth.config.load import from_mapping
 from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Follow, Response, Stream
 from berth.tools.kubernetes.api.requests.request import HttpRequest
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit import documents
 from tests.kit.cluster import cluster
 from tests.kit.documents import Document, node
 from tests.kit.messages import no_room
+from tests.kit.stores import fresh_store
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 CONFIGURATION = from_mapping(
@@ -39,7 +39,7 @@ class Absent:
     """
 
     def __init__(self) -> None:
-        self._store = Store()
+        self._store = fresh_store()
         Api(self._store).seed()
         self._server = Server(self._store)
         self.silent = True

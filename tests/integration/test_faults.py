@@ -40,6 +40,7 @@ from tests.kit import documents
 from tests.kit.cluster import cluster, configured
 from tests.kit.documents import Document
 from tests.kit.logs import capture_logs
+from tests.kit.stores import fresh_store
 from tests.kit.virtual_loop import in_virtual_time
 
 NODES, PODS = 40, 300
@@ -208,7 +209,7 @@ async def test_every_pod_that_fits_is_bound_once_despite_failures(
     monkeypatch.setitem(IN_TREE, Whim.name, Whim)
     profile = {"plugins": {"multiPoint": {"enabled": [{"name": Whim.name}]}}}
     configuration = configured(podMaxBackoffSeconds=2, profiles=[profile])
-    store = Store()
+    store = fresh_store()
     Api(store).seed()
     faults = Faults(Server(store))
     with capture_logs() as logs:

@@ -18,7 +18,6 @@ from berth.config.options import Options
 from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Follow, Response
 from berth.tools.kubernetes.api.requests.request import HttpRequest
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.views.commands.explain import explain
 from tests.kit import documents
@@ -27,6 +26,7 @@ from tests.kit.daemon import daemon
 from tests.kit.documents import Document
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.queue import place_of
+from tests.kit.stores import fresh_store
 from tests.kit.virtual_loop import in_virtual_time
 
 
@@ -217,7 +217,7 @@ def test_warnings_and_refusals() -> None:
 @pytest.mark.parametrize("streams", [True, False])
 @in_virtual_time
 async def test_the_kinds_are_listed_as_the_gate_says(streams: bool) -> None:
-    store = Store()
+    store = fresh_store()
     Api(store).seed()
     server = Server(store)
     requests: set[str] = set()

@@ -15,12 +15,12 @@ from berth.tools.cluster.controllers import controller_manager
 from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.cluster.kubelets.kubelets import run_kubelets
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from berth.tools.kubernetes.workloads import replica_set
 from tests.kit import documents
+from tests.kit.stores import fresh_store
 from tests.kit.virtual_loop import LoopClock, VirtualLoop
 
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
@@ -47,7 +47,7 @@ def test_the_decisions_on_a_workload_do_not_grow_with_its_pods(
     monkeypatch.setattr(replica_set, "reconcile", counted)
 
     async def play() -> None:
-        store = Store()
+        store = fresh_store()
         Api(store).seed()
         access, clock = EmbeddedAccess(store), LoopClock()
         async with anyio.create_task_group() as group:
@@ -84,7 +84,7 @@ def test_a_cluster_at_rest_writes_leases_and_heartbeats_alone(
     written: Counter[str] = Counter()
 
     async def play() -> None:
-        store = Store(journal=lambda kind, event: written.update([kind.plural]))
+        store = fresh_store(journal=lambda kind, event: written.update([kind.plural]))
         Api(store).seed()
         access, clock, rng = EmbeddedAccess(store), LoopClock(), Random(1)
         async with anyio.create_task_group() as group:

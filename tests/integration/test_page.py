@@ -36,7 +36,6 @@ from berth.tools.answers.whatif.verbs import act
 from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.demo.page_source import EmbeddedSource
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from berth.tools.views.page.page import Acts
 from berth.tools.views.page.page_server import serve_page
@@ -44,6 +43,7 @@ from tests.kit import documents
 from tests.kit.page import FilledSource, node_of, pod_of
 from tests.kit.processes import free_port
 from tests.kit.programs import needs
+from tests.kit.stores import fresh_store
 
 pytestmark = [
     pytest.mark.full("starts a browser"),
@@ -258,7 +258,7 @@ async def test_the_keyboard_alone_is_enough(browser: Browser) -> None:
 
 
 async def test_nodes_of_a_toy_cluster_are_changed_with_the_keyboard(browser: Browser) -> None:
-    access = EmbeddedAccess(Store())
+    access = EmbeddedAccess(fresh_store())
     for path, document in (
         ("/api/v1/namespaces", {"metadata": {"name": "shop"}}),
         ("/api/v1/nodes", hollow_node(1)),

@@ -18,7 +18,6 @@ from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.demo.page_source import EmbeddedSource
 from berth.tools.demo.whatif_answers import ListedCluster, RealSteps
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.integration.test_page import (
     GROUND,
@@ -31,6 +30,7 @@ from tests.integration.test_page import (
 from tests.kit import documents
 from tests.kit.page import FilledSource
 from tests.kit.programs import needs
+from tests.kit.stores import fresh_store
 
 pytestmark = [
     pytest.mark.full("starts a browser"),
@@ -69,7 +69,7 @@ spec: {containers: [{name: c, image: nginx}]}
 @asynccontextmanager
 async def toy() -> AsyncIterator[str]:
     """Serves the page of a toy cluster of three nodes, with one pod."""
-    access, configuration = EmbeddedAccess(Store()), from_mapping(None)
+    access, configuration = EmbeddedAccess(fresh_store()), from_mapping(None)
     for path, document in (
         ("/api/v1/namespaces", {"metadata": {"name": "shop"}}),
         ("/api/v1/namespaces", {"metadata": {"name": "default"}}),

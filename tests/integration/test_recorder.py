@@ -30,10 +30,10 @@ from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.kube.meta import ObjectReference
 from berth.plugin import Pod
 from berth.tools.cluster.apiserver.app import serve
-from berth.tools.kubernetes.api.store import Store
 from tests.kit.documents import Document
 from tests.kit.fake_calls import FakeCalls
 from tests.kit.logs import capture_logs
+from tests.kit.stores import fresh_store
 from tests.kit.tasks import started
 
 T = TypeVar("T")
@@ -221,7 +221,7 @@ async def test_an_event_in_a_deleted_namespace_is_dropped() -> None:
 
 
 async def test_undelivered_writes_wait_for_the_api_server() -> None:
-    store, state = Store(), outbox()
+    store, state = fresh_store(), outbox()
     async with serve(store=store) as url, Client(Connection(url)) as client:
         pod = await client.call("POST", PODS, Pod, POD)
     async with Client(Connection(url)) as client, recorder(client, state) as mailbox:

@@ -23,7 +23,6 @@ from berth.tools.answers.shadow.shadow_watch import Watching
 from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Follow, Response
 from berth.tools.kubernetes.api.requests.request import HttpRequest
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from berth.tools.views.commands.shadow import shadow
@@ -33,6 +32,7 @@ from tests.kit.documents import container, template, workload
 from tests.kit.processes import free_port
 from tests.kit.rbac import Authorizer, Right, attributes_of
 from tests.kit.rights import DEPLOY, NAMESPACE
+from tests.kit.stores import fresh_store
 from tests.kit.virtual_loop import LoopClock, in_long_virtual_time, in_virtual_time
 
 ANTI = {
@@ -108,7 +108,7 @@ async def test_another_configuration_shows() -> None:
 
 @in_virtual_time
 async def test_it_needs_the_shipped_rights_and_writes_nothing() -> None:
-    store = Store()
+    store = fresh_store()
     Api(store).seed()
     server = Server(store)
     shown: list[HttpRequest] = []

@@ -12,11 +12,11 @@ from berth.actors.runtime.clock import SystemClock
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.cluster.controllers.cluster_access import OverHttp
 from berth.tools.cluster.controllers.controller_manager import run_controllers
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from tests.kit import documents
 from tests.kit.documents import Document
 from tests.kit.logs import capture_logs
+from tests.kit.stores import fresh_store
 
 REPLICA_SETS, PODS = BY_KIND["apps/v1", "ReplicaSet"], BY_KIND["v1", "Pod"]
 
@@ -28,7 +28,7 @@ def replica_set(name: str, replicas: Any) -> Document:
 
 
 async def test_an_object_that_cannot_be_read_is_left_alone_until_it_changes() -> None:
-    store = Store()
+    store = fresh_store()
     for name, replicas in (("good", 2), ("odd", "many")):
         store.restore(REPLICA_SETS, replica_set(name, replicas))
     async with (

@@ -11,11 +11,11 @@ from berth.actors.client.wire import MAX_CONNECTIONS
 from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Follow, Response, Stream
 from berth.tools.kubernetes.api.requests.request import HttpRequest
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit import documents
 from tests.kit.cluster import cluster
 from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
 from tests.kit.virtual_loop import in_virtual_time
 
 
@@ -23,7 +23,7 @@ class Faulty:
     """A toy API server that never answers the requests that `hangs` names."""
 
     def __init__(self) -> None:
-        store = Store()
+        store = fresh_store()
         Api(store).seed()
         self._server = Server(store)
         self.hangs: Callable[[HttpRequest], bool] = lambda _: False

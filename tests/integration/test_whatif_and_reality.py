@@ -29,7 +29,6 @@ from berth.tools.answers.whatif.trial import result_of
 from berth.tools.answers.whatif.tried_documents import Documents
 from berth.tools.answers.whatif.verbs import steps_of
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
@@ -37,6 +36,7 @@ from tests.kit.cluster import configured
 from tests.kit.documents import Document, thing
 from tests.kit.embedded import run_virtually, running
 from tests.kit.examples import examples
+from tests.kit.stores import fresh_store
 from tests.kit.virtual_loop import LoopClock
 
 Placements = Counter[tuple[str, str]]
@@ -218,7 +218,7 @@ class Reality:
     """An embedded cluster in which the steps are taken as people take them."""
 
     def __init__(self) -> None:
-        self._store = Store()
+        self._store = fresh_store()
         self._api = Api(self._store)
         self._access = EmbeddedAccess(self._store)
         self.seen = TieSeen()

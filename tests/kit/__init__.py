@@ -15,6 +15,7 @@ Schedulers and clusters in one process
     daemon, virtual_cluster the whole scheduler, with an API server in memory that may fail
     small_api, reviewer, leases    API servers in memory: any answer, reviews of rights, one lease
     fake_calls              a client without a server: each request asks the test
+    stores                  the store of an embedded API server, whose uids repeat
     cluster, embedded       the embedded API server with controllers and kubelets; by HTTP, by calls
     pressure, pod_lives, top, page, week, day    kubelets, views, and long stories
 Processes and servers

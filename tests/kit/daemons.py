@@ -24,6 +24,7 @@ from tests.kit.cluster import ClusterClient, path_of
 from tests.kit.documents import Document
 from tests.kit.processes import POLL_SECONDS, Berth, berth
 from tests.kit.proxy import Proxy, proxy
+from tests.kit.stores import fresh_store
 
 LEASE_SECONDS = 3.0
 ELECTION = (
@@ -171,7 +172,7 @@ class Daemons(ClusterClient):
 
 @asynccontextmanager
 async def daemons(folder: Path) -> AsyncIterator[Daemons]:
-    store = Store()
+    store = fresh_store()
     async with AsyncExitStack() as server:
         url = await server.enter_async_context(serve(store=store))
         async with Client(Connection(url)) as client, anyio.create_task_group() as group:

@@ -21,12 +21,13 @@ import anyio
 from berth.actors.process.collector import tune_collector
 from berth.tools.cluster.controllers.cluster_access import LEASES
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.kubernetes.api.store import Store, StoreEvent
+from berth.tools.kubernetes.api.store import StoreEvent
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.documents import Document
 from tests.kit.embedded import run_virtually, running
+from tests.kit.stores import fresh_store
 from tests.kit.virtual_loop import BEGAN, VirtualLoop
 
 DEPLOYMENTS, NODES = BY_KIND["apps/v1", "Deployment"], BY_KIND["v1", "Node"]
@@ -120,7 +121,7 @@ async def _play(nodes: int, pods: int, hours: float, seed: int) -> History:
     assert isinstance(loop, VirtualLoop)
     clock, rng = _Clock(loop), Random(seed)
     history = History(clock)
-    store = Store(journal=history.note)
+    store = fresh_store(journal=history.note, seed=seed)
     api = Api(store)
     api.seed()
     for number in range(1, nodes + 1):
@@ -136,7 +137,7 @@ async def _play(nodes: int, pods: int, hours: float, seed: int) -> History:
 
 def play(nodes: int, pods: int, hours: float, seed: int = 1) -> History:
     """Plays so many hours of a cluster."""
-    return run_virtually(partial(_play, nodes, pods, hours, seed), seed)
+    return run_virtually(partial(_play, nodes, pods, hours, seed))
 
 
 def main() -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, TypeVar
-from unittest.mock import patch
 
 import anyio
 
@@ -24,7 +22,7 @@ from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.cluster.kubelets.kubelets import run_kubelets
 from tests.kit.cluster import UNLIMITED
-from tests.kit.virtual_loop import BEGAN, VirtualLoop
+from tests.kit.virtual_loop import VirtualLoop
 
 T = TypeVar("T")
 
@@ -63,14 +61,8 @@ def virtual_loop() -> VirtualLoop:
 
 def run_virtually(
     story: Callable[[], Coroutine[Any, Any, T]],
-    seed: int = 1,
     loop: Callable[[], asyncio.AbstractEventLoop] = virtual_loop,
 ) -> T:
-    """Runs a story in the time of a loop, which is also the server's; the seed is that of its
-    names.
-    """
-    random.seed(seed)
+    """Runs a story in the time of a loop."""
     with asyncio.Runner(loop_factory=loop) as runner:
-        now, began = runner.get_loop().time, BEGAN.timestamp()
-        with patch("berth.tools.kubernetes.api.clock.seconds", lambda: began + now()):
-            return runner.run(story())
+        return runner.run(story())

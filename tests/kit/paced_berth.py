@@ -14,7 +14,6 @@ import anyio
 
 from berth.actors.cli import main
 from berth.actors.runtime.clock import SystemClock
-from berth.tools.kubernetes.api import clock
 from tests.kit.paced_loop import PacedLoop
 
 FASTER = 10.0
@@ -30,7 +29,6 @@ def run() -> None:
         return run_loop(work, *args, backend_options={"loop_factory": lambda: loop})
 
     vars(anyio)["run"] = run_paced
-    vars(clock)["seconds"] = seconds
     SystemClock.now = staticmethod(loop.time)
     SystemClock.wall = lambda self: datetime.fromtimestamp(seconds(), UTC)  # type: ignore[method-assign]
     for number, speed in ((signal.SIGUSR1, FASTER), (signal.SIGUSR2, 1.0)):

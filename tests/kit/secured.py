@@ -21,13 +21,13 @@ from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Follow, Response, listen
 from berth.tools.kubernetes.api.requests.request import HttpRequest
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.processes import free_port
 from tests.kit.rbac import Authorizer, attributes_of
 from tests.kit.reviewer import Reviewer
 from tests.kit.rights import DEPLOY, TOKEN, refusal
 from tests.kit.serving import kubeconfig
+from tests.kit.stores import fresh_store
 
 PROMETHEUS, NOBODY = "token-of-prometheus", "token-of-nobody"
 PATHS = ("/metrics", "/metrics/resources", "/configz", "/debug/cache")
@@ -38,7 +38,7 @@ class Secured:
     """A server that answers reviews itself, and the rest as the embedded API server does."""
 
     def __init__(self) -> None:
-        store = Store()
+        store = fresh_store()
         Api(store).seed()
         self._server = Server(store)
         self._reviewer = Reviewer()

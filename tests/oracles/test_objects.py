@@ -8,10 +8,10 @@ import kubernetes_validate
 import pytest
 
 from berth.tools.answers.manifests.manifests import Manifest, read
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.manifest_folders import FOLDERS, NAMESPACE, names
+from tests.kit.stores import fresh_store
 
 pytestmark = pytest.mark.full("asks another program")
 
@@ -25,7 +25,7 @@ def manifests() -> list[Manifest]:
 
 @pytest.mark.parametrize("manifest", manifests(), ids=lambda each: each.where.rpartition("/")[2])
 def test_a_stored_object_is_valid(manifest: Manifest) -> None:
-    store, kind = Store(), manifest.kind
+    store, kind = fresh_store(), manifest.kind
     api = Api(store)
     api.seed()
     document = {"apiVersion": kind.api_version, "kind": kind.kind, **manifest.document}

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from berth.tools.answers.explain.changes.world import edited
 from berth.tools.answers.explain.cluster_source import completed_object
 from berth.tools.answers.explain.decider import Explainer
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.evictions import PODS
 from tests.kit.changes import CONFIGURATION, fits_after, suggested
 from tests.kit.daemon import node, pod
 from tests.kit.documents import Document, thing
 from tests.kit.examples import examples
+from tests.kit.stores import fresh_store
 
 KINDS = {
     "selector",
@@ -269,7 +269,7 @@ def _check(seed: int) -> Counter[str] | None:
     changes = suggested(cluster.objects, cluster.pod)
     if changes is None:
         return None
-    completed_object(PODS, cluster.pod, Store())
+    completed_object(PODS, cluster.pod, fresh_store())
     kinds, scratch = Counter[str](), Explainer(CONFIGURATION)
     for change in changes:
         kinds.update(change.kind.split(" and "))
@@ -279,7 +279,7 @@ def _check(seed: int) -> Counter[str] | None:
         document = cluster.pod
         for edit in patched:
             document = edited(edit, document) or {}
-        completed_object(PODS, document, Store())  # It is a valid pod still.
+        completed_object(PODS, document, fresh_store())  # It is a valid pod still.
     return kinds
 
 

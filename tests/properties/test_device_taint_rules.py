@@ -18,7 +18,6 @@ from berth.config.feature_gates import defaults_of
 from berth.config.options import Options
 from berth.config.versions import VERSIONS
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
@@ -32,6 +31,7 @@ from tests.kit.devices import (
 from tests.kit.documents import Document
 from tests.kit.embedded import run_virtually, running
 from tests.kit.examples import examples
+from tests.kit.stores import fresh_store
 from tests.kit.virtual_loop import LoopClock
 
 NODES = ("node-1", "node-2", "node-3")
@@ -158,7 +158,7 @@ class Story:
 
 async def play(seed: int, tolerated: int | None) -> int:
     rng, clock = Random(seed), LoopClock()
-    store = Store()
+    store = fresh_store()
     Api(store).seed()
     access = EmbeddedAccess(store)
     story = Story(access, rng)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from berth.tools.cluster.controllers import disruption_controllers
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes.patch import MERGE
@@ -24,6 +23,7 @@ from berth.tools.kubernetes.disruption import budgets
 from berth.tools.kubernetes.object_index import ObjectIndex
 from berth.tools.kubernetes.objects.structs import Pod, PodDisruptionBudget, ReplicaSet, T, read
 from berth.tools.kubernetes.objects.writes import Create, Patch
+from tests.kit.stores import fresh_store
 
 PODS, SETS = BY_KIND["v1", "Pod"], BY_KIND["apps/v1", "ReplicaSet"]
 BUDGETS = BY_KIND["policy/v1", "PodDisruptionBudget"]
@@ -87,7 +87,7 @@ class World:
     """A ReplicaSet with its pods, a budget over them, clients that evict, and the controller."""
 
     def __init__(self, numbers: dict[str, Any], policy: str) -> None:
-        self.api = Api(Store())
+        self.api = Api(fresh_store())
         self.api.seed()
         selector = {"matchLabels": LABELS}
         template = {"metadata": {"labels": LABELS}, "spec": SPEC}

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from berth.tools.cluster.apiserver.app import APPLY, JSON, YAML, Server
 from berth.tools.cluster.apiserver.http import Response
 from berth.tools.kubernetes.api.requests.request import HttpRequest
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.protobuf import CONTENT_TYPE as PROTOBUF
 from berth.tools.kubernetes.api.types.protobuf import MAGIC
 from berth.tools.kubernetes.api.types.resources import KINDS, Kind
@@ -23,6 +22,7 @@ from berth.tools.kubernetes.api.types.schema import TYPES, Shape
 from berth.tools.kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.examples import examples
+from tests.kit.stores import fresh_store
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 METADATA = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
@@ -415,7 +415,7 @@ def read(server: Server, path: str, accept: str = "") -> Any:
 @examples(0.5)
 @given(st.randoms(use_true_random=False), st.sampled_from(KINDS))
 def test_every_request_is_answered_and_every_object_can_be_read(rng: Random, kind: Kind) -> None:
-    store = Store()
+    store = fresh_store()
     Api(store).seed()
     Api(store).create(
         kind,

@@ -28,7 +28,6 @@ from berth.actors.scheduling.kube.storage import (
 from berth.actors.scheduling.kube.volumes import size_of
 from berth.tools.cluster.controllers.controller_table import ControllerTable
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions, Preconditions
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import KINDS
 from berth.tools.kubernetes.api.writes.patch import MERGE
@@ -48,6 +47,7 @@ from berth.tools.kubernetes.storage.pod_volumes import (
 from berth.tools.kubernetes.storage.topology import segment_in
 from berth.tools.kubernetes.work_items import Item
 from tests.kit.examples import examples
+from tests.kit.stores import fresh_store
 
 NS = "default"
 ZONE = "topology.kubernetes.io/zone"
@@ -63,7 +63,7 @@ class Toy:
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
-        self.store = Store()
+        self.store = fresh_store()
         self.api = Api(self.store)
         self.api.seed()
         self.now = datetime(2026, 1, 1, tzinfo=UTC)

@@ -28,6 +28,7 @@ from ..cluster.controllers.controller_manager import run_controllers
 from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..cluster.kubelets.kubelets import run_kubelets
 from ..kubernetes.api.store import Store, StoreEvent
+from ..kubernetes.api.time_and_chance import TimeAndChance
 from ..kubernetes.api.types.api_documents import Document
 from ..kubernetes.api.types.resources import BY_KIND, Kind
 from ..kubernetes.api.writes.registry import Api
@@ -78,7 +79,7 @@ def deployment(name: str, replicas: int) -> Document:
 
 async def measure(nodes: int, pods: int, seconds: float) -> IdleFigures:
     writes, clock, rng = _Writes(), SystemClock(), Random(0)
-    store = Store(journal=writes.note)
+    store = Store(TimeAndChance(clock.wall, rng), journal=writes.note)
     access, began = EmbeddedAccess(store), time.monotonic()
     async with serve(store=store), anyio.create_task_group() as group:
         for number in range(1, nodes + 1):

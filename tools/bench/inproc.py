@@ -46,8 +46,9 @@ from berth.actors.scheduling.kube.meta import (
     ObjectMeta,
 )
 from berth.actors.scheduling.kube.reading import Reader
+from berth.actors.scheduling.kube.times import time_of
 
-from ..kubernetes.api.clock import now
+from ..cluster.apiserver.this_machine import this_machine
 from ..kubernetes.api.requests.request_bodies import DeleteOptions
 from ..kubernetes.api.requests.request_targets import target_of
 from ..kubernetes.api.store import Store
@@ -135,7 +136,7 @@ class InProcess:
         self._claims_of: dict[str, list[Key]] = {}  # by the uid of the owner
         self._templates = ClaimTemplates(self._template)
         self._prototypes: dict[int, tuple[Document, Any]] = {}
-        self._rest = Api(Store())
+        self._rest = Api(Store(this_machine()))
         self._version = 0
         self._second, self._time, self._scheduled = 0, "", PodCondition()
         self.calls: Calls = self
@@ -422,7 +423,7 @@ class InProcess:
         """Returns the time as objects carry it; sets it and `_scheduled` once a second."""
         second = int(time.time())
         if self._second != second:
-            self._second, self._time = second, now()
+            self._second, self._time = second, time_of(second)
             self._scheduled = PodCondition(
                 type="PodScheduled", status="True", last_transition_time=self._time
             )

@@ -19,7 +19,7 @@ import msgspec
 
 from ..cluster.apiserver.app import serve
 from ..cluster.apiserver.news import next_write
-from ..kubernetes.api.clock import now
+from ..cluster.apiserver.this_machine import this_machine
 from ..kubernetes.api.store import Store
 from ..kubernetes.api.types.api_documents import Document
 from ..kubernetes.api.writes.registry import Api
@@ -47,10 +47,10 @@ class StartFigures(msgspec.Struct, frozen=True):
 
 def filled(pods: int, nodes: int, history: int = 1000) -> Store:
     """Returns a cluster in which every pod runs; a watch may be `history` events behind."""
-    store = Store(history)
+    store = Store(this_machine(), history)
     Api(store).seed()
     for i in range(nodes):
-        store.create(NODES, _node(i))
+        store.create(NODES, _node(i, store.outside.now()))
     scratch = Api(store.fork())
     specs = [
         scratch.create(
@@ -64,7 +64,7 @@ def filled(pods: int, nodes: int, history: int = 1000) -> Store:
     return store
 
 
-def _node(number: int) -> Document:
+def _node(number: int, now: str) -> Document:
     name = f"node-{number:05}"
     room: Document = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "200Gi", "pods": "110"}
     labels = {
@@ -77,7 +77,7 @@ def _node(number: int) -> Document:
         for i in range(10)
     ]
     conditions = [
-        {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now()}
+        {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now}
     ]
     return {
         "apiVersion": "v1",
@@ -86,7 +86,7 @@ def _node(number: int) -> Document:
             "name": name,
             "uid": str(uuid.uuid4()),
             "labels": labels,
-            "creationTimestamp": now(),
+            "creationTimestamp": now,
         },
         "spec": {"podCIDR": "10.0.0.0/24", "providerID": f"example://{name}"},
         "status": {

@@ -22,7 +22,6 @@ import click
 import msgspec
 
 from ..cluster.apiserver.app import serve
-from ..kubernetes.api.clock import now
 from ..kubernetes.api.requests.request_bodies import DeleteOptions
 from ..kubernetes.api.store import Store
 from ..kubernetes.api.writes.patch import STRATEGIC
@@ -144,7 +143,7 @@ class Life:
                 self._pending.append(name)
                 continue
             self.bound += 1
-            status = {"phase": "Running", "startTime": now()}
+            status = {"phase": "Running", "startTime": self._store.outside.now()}
             self._api.patch(PODS, "default", name, {"status": status}, STRATEGIC, "status")
             self._running.append((turn, name))
         while self._running and self._running[0][0] + LIVES < turn:
@@ -154,7 +153,11 @@ class Life:
 
     def _update(self, name: str) -> None:
         if name:
-            condition = {"type": "Ready", "status": "True", "lastTransitionTime": now()}
+            condition = {
+                "type": "Ready",
+                "status": "True",
+                "lastTransitionTime": self._store.outside.now(),
+            }
             self._api.patch(
                 PODS, "default", name, {"status": {"conditions": [condition]}}, STRATEGIC, "status"
             )
@@ -165,7 +168,7 @@ class Life:
                 "type": "Ready",
                 "status": "True",
                 "reason": "KubeletReady",
-                "lastHeartbeatTime": now(),
+                "lastHeartbeatTime": self._store.outside.now(),
             }
         ]
         self._api.patch(

@@ -59,6 +59,7 @@ from ..cluster.kubelets.metrics_server import KubeletMetrics
 from ..cluster.kubelets.scenario_files import ScenarioError, read_scenario
 from ..cluster.kubelets.stage_files import Stages, read_stages
 from ..kubernetes.api.store import Store
+from ..kubernetes.api.time_and_chance import TimeAndChance
 from ..kubernetes.devices.inventory import InventoryError
 from ..kubernetes.kubelet.stages.stage import StageError
 from ..kubernetes.kubelet.usage_models import NO_SCENARIO
@@ -278,7 +279,8 @@ async def _demo(settings: DemoSettings) -> Summary:
 
 async def _run(settings: DemoSettings) -> Summary:
     """Starts the cluster, applies the manifests, and waits for all decisions or for a signal."""
-    clock, rng, store = SystemClock(), Random(), Store()
+    clock, rng = SystemClock(), Random()
+    store = Store(TimeAndChance(clock.wall, rng))
     scenario = settings.kubelets.scenario
     access = EmbeddedAccess(store)
     async with AsyncExitStack() as stack:

@@ -1,8 +1,8 @@
 """What Kubernetes' other programs decide: the API server, the controllers, the kubelets.
 
 The counterpart of actors/scheduling: functions and states in upstream's words, without event loop,
-I/O or chance of their own, but for three imports that pyproject.toml names. tools/cluster runs
-them. Each mirrors a part of Kubernetes, which its docstring names. The rooms:
+I/O, clock or chance, but for the table types.txt, which is read once. tools/cluster runs them. Each
+mirrors a part of Kubernetes, which its docstring names. The rooms:
 
     api/           what is served, and what becomes of a write
     workloads/     Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs

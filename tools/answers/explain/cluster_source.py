@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -19,6 +20,7 @@ from berth.actors.client.rest import (
     Connection,
     ConnectionFailedError,
 )
+from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.kube.kinds import BY_KIND as WATCHED
 from berth.actors.scheduling.kube.kinds import (
@@ -36,9 +38,10 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ...kubernetes.api.rules.validation import invalid_message, problems
 from ...kubernetes.api.store import Store
+from ...kubernetes.api.time_and_chance import TimeAndChance
 from ...kubernetes.api.types.api_documents import Place, RefusedError, place_of
 from ...kubernetes.api.types.conversion import stored_form
-from ...kubernetes.api.types.defaults import defaulted
+from ...kubernetes.api.types.defaults import defaulted, timed
 from ...kubernetes.api.types.resources import BY_KIND, KINDS, Kind
 from ...kubernetes.api.types.schema import TYPES, pruned
 from ...kubernetes.api.writes.admission import (
@@ -220,9 +223,14 @@ def _place_of(kind: Kind, document: Document) -> Place:
     return kind.kind, namespace, metadata.get("name") or ""
 
 
+def empty_store() -> Store:
+    """Returns a store without objects. What is created in it is new at the time of this machine."""
+    return Store(TimeAndChance(SystemClock().wall, Random()))
+
+
 def classes_of(cluster: Iterable[Document]) -> Store:
     """Returns a store with the objects that admission looks up, built-in and of a cluster."""
-    store = Store()
+    store = empty_store()
     Api(store).seed()
     for document in cluster:
         kind = BY_KIND.get((document["apiVersion"], document["kind"]))
@@ -428,7 +436,7 @@ def _unmade(pod: Document, documents: Sequence[Document]) -> tuple[str, ...]:
 def _with_device_claims(
     pod: Document, documents: Iterable[Document]
 ) -> tuple[Document, list[Document]]:
-    return with_claims(pod, _finder(documents), completed_object)
+    return with_claims(pod, _finder(documents), completed_alone)
 
 
 def _finder(documents: Iterable[Document]) -> Find:
@@ -446,6 +454,11 @@ def _pending(pod: Document) -> Document:
             name: value for name, value in (pod.get("spec") or {}).items() if name != "nodeName"
         },
     }
+
+
+def completed_alone(kind: Kind, document: Document) -> Document:
+    """Returns an object as an API server without other objects would store it."""
+    return completed_object(kind, document, empty_store())
 
 
 def completed_object(kind: Kind, document: Document, store: Store) -> Document:
@@ -470,7 +483,8 @@ def completed_object(kind: Kind, document: Document, store: Store) -> Document:
     full = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
     if is_new:
         full = prepared(kind, full, protects=False)
-    stored = stored_form(kind, defaulted(kind, full))
+    stored = timed(kind, defaulted(kind, full), store.outside.now)
+    stored = stored_form(kind, stored)
     if kind == CLAIMS:
         stored = with_both_sources(stored, None)
     faults = problems(kind.type_name, stored)

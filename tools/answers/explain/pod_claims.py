@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.resources import BY_KIND, Kind
 from ...kubernetes.devices.claim_templates import from_template
 from ...kubernetes.devices.device_claims import device_claims
@@ -17,7 +16,7 @@ TEMPLATES = BY_KIND["resource.k8s.io/v1", "ResourceClaimTemplate"]
 CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 NEW = "new"
 Find = Callable[[str, str, str], Document | None]  # an object by kind, name and namespace
-Completed = Callable[[Kind, Document, Store], Document]
+Completed = Callable[[Kind, Document], Document]
 
 
 def lacks_claims(pod: Document) -> bool:
@@ -67,6 +66,6 @@ def with_claims(pod: Document, find: Find, completed: Completed) -> tuple[Docume
         claim = from_template(owner, entry, read(template, ResourceClaimTemplate))
         name = f"{claim['metadata']['generateName']}{NEW}"
         metadata = {**claim["metadata"], "name": name}
-        created.append(completed(CLAIMS, {**claim, "metadata": metadata}, Store()))
+        created.append(completed(CLAIMS, {**claim, "metadata": metadata}))
         statuses.append({"name": entry.name, "resourceClaimName": name})
     return {**pod, "status": {**status, "resourceClaimStatuses": statuses}}, created

@@ -17,7 +17,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS
 from ...kubernetes.api.types.api_documents import Place
 from ...kubernetes.devices.device_claims import claim_names
 from ...kubernetes.objects.structs import Pod, read
-from ..explain.cluster_source import completed_object
+from ..explain.cluster_source import completed_alone
 from ..explain.pod_claims import with_claims
 from .tried_documents import Document, Documents
 
@@ -26,7 +26,7 @@ KIND = "ResourceClaim"
 
 def create(documents: Documents, pod: Place) -> None:
     """Creates the claims of a pod that a controller would create from templates."""
-    completed, created = with_claims(documents.at(pod), documents.document, completed_object)
+    completed, created = with_claims(documents.at(pod), documents.document, completed_alone)
     for claim in created:
         documents.put(claim)
     if created:

@@ -12,11 +12,10 @@ from berth.actors.scheduling.model.pod_template import PodTemplate
 from berth.config.load import ConfigError
 from berth.config.types import KubeSchedulerConfiguration
 
-from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.api_documents import Place, place_of
 from ...kubernetes.api.writes.evictions import stays_in_drain
 from ..explain.asks.node_asks import asks_of
-from ..explain.cluster_source import SourceError, completed_objects
+from ..explain.cluster_source import SourceError, completed_objects, empty_store
 from ..explain.decider import decided
 from ..explain.decision_report import conclusion, sentence_of
 from ..explain.on_node import on_node
@@ -137,7 +136,7 @@ class Trial:
     def create_first_pods(self) -> None:
         """Creates one pod of each workload that asks for pods and has none."""
         without = self.documents.without_pods()
-        store = self.documents.classes() if without else Store()
+        store = self.documents.classes() if without else empty_store()
         for workload, asks in without.items():
             pod = first_pod(self.documents, self.placing, workload, store)
             self._first_pods.append((workload, asks, pod))

@@ -6,7 +6,6 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -41,6 +40,7 @@ from ...kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC
 from ...kubernetes.api.writes.registry import Api
 from .http import Follow, Response, listen
 from .namespace_controller import end_namespaces
+from .this_machine import this_machine
 from .watch import Watch
 
 APPLY = "application/apply-patch+yaml"
@@ -223,7 +223,7 @@ class Server:
                 return {**SUCCESS, "code": 201}, 201
             case "POST", "token":
                 account = self._store.get(kind, namespace, name)
-                issued = issued_token(self._store, account, _object(document), datetime.now(UTC))
+                issued = issued_token(self._store, account, _object(document))
                 api.admit("CREATE", kind, namespace, name, issued, None, subresource)
                 return issued, 201
             case "POST", "eviction":
@@ -306,7 +306,7 @@ class Server:
                     kind,
                     shown,
                     revision=revision,
-                    now=datetime.now(UTC),
+                    now=self._store.outside.wall(),
                     include=include,
                     continue_=token,
                 )
@@ -488,7 +488,7 @@ async def serve(
 
     It serves metrics if there are kubelets to ask. Raises OSError.
     """
-    store = Store() if store is None else store
+    store = Store(this_machine()) if store is None else store
     Api(store).seed()
     server = Server(store, (host, *allowed_hosts), kubelets)
     async with listen(server.answer, port, host) as url:

@@ -27,6 +27,7 @@ import msgspec
 from ...kubernetes.api.store import Store, StoreEvent
 from ...kubernetes.api.types.api_documents import Document, RefusedError
 from ...kubernetes.api.types.resources import BY_KIND, Kind
+from .this_machine import this_machine
 
 
 class JournalError(ValueError):
@@ -93,7 +94,7 @@ class Journal:
         the file cannot be read or written; the file is then unchanged.
         """
         path = Path(os.path.realpath(path))
-        self.store = Store(journal=self._write)
+        self.store = Store(this_machine(), journal=self._write)
         self.cut_off = 0
         self._path = path
         if path.exists() and not path.is_file():

@@ -16,6 +16,7 @@ from ...kubernetes.api.types.api_documents import RefusedError
 from .app import serve
 from .journal import Journal, JournalError
 from .kubeconfig import kubeconfig
+from .this_machine import this_machine
 
 # Documents are trees, so reference counts free them. Searching all of them for cycles would only
 # make clients wait.
@@ -79,7 +80,7 @@ async def _run(
     port: int, data: Path | None, kubeconfig_out: Path | None, allowed_hosts: tuple[str, ...]
 ) -> None:
     with ExitStack() as stack:
-        store = Store() if data is None else stack.enter_context(_opened(data)).store
+        store = Store(this_machine()) if data is None else stack.enter_context(_opened(data)).store
         store.protects = False  # No controller runs here that would ever end the protection.
         async with serve(port, store=store, allowed_hosts=allowed_hosts) as url:
             if kubeconfig_out is not None:

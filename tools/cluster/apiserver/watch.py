@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 
 import msgspec
 
@@ -134,7 +133,7 @@ class Watch:
             self._kind,
             [stored.document],
             revision=revision,
-            now=datetime.now(UTC),
+            now=self._store.outside.wall(),
             include=self._include,
             definitions=self._definitions,
         )

@@ -10,5 +10,7 @@
     tables/      the columns of `kubectl get`
     cel_cost/    what a device selector may cost
 
-The store holds the objects under one revision counter, with their history.
+The store holds the objects under one revision counter, with their history. It was made with
+time_and_chance, the one source of times, uids and generated names: from the same source come the
+same objects.
 """

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from .clock import now
 from .requests.selectors import Matches
 from .store import Store
 from .types.api_documents import Document, RefusedError, StoredObject
@@ -67,11 +66,13 @@ def _samples(
     kubelets: Kubelets, store: Store, kind: Kind, chosen: list[StoredObject]
 ) -> list[StoredObject]:
     metrics: list[StoredObject] = []
+    now = store.outside.now()
     if kind.kind == "PodMetrics":
         for stored in chosen:
             node = store.find(NODES, "", stored.document["spec"].get("nodeName", ""))
             if node is not None:
-                metrics += _metrics(kind, stored, kubelets.pod_metrics(stored.document, node))
+                sample = kubelets.pod_metrics(stored.document, node)
+                metrics += _metrics(kind, stored, sample, now)
         return metrics
     pods: dict[str, list[Document]] = {each.document["metadata"]["name"]: [] for each in chosen}
     for pod in store.list(PODS):
@@ -79,15 +80,15 @@ def _samples(
             pods[place].append(pod.document)
     for stored in chosen:
         on_it = pods[stored.document["metadata"]["name"]]
-        metrics += _metrics(kind, stored, kubelets.node_metrics(stored.document, on_it))
+        metrics += _metrics(kind, stored, kubelets.node_metrics(stored.document, on_it), now)
     return metrics
 
 
-def _metrics(kind: Kind, of: StoredObject, sample: Document | None) -> list[StoredObject]:
+def _metrics(kind: Kind, of: StoredObject, sample: Document | None, now: str) -> list[StoredObject]:
     if sample is None:
         return []
     has = of.document["metadata"]
     metadata = {field: has[field] for field in ("name", "namespace", "labels") if field in has}
     head = {"apiVersion": kind.api_version, "kind": kind.kind}
-    document = {**head, "metadata": {**metadata, "creationTimestamp": now()}, **sample}
+    document = {**head, "metadata": {**metadata, "creationTimestamp": now}, **sample}
     return [StoredObject(document, of.revision)]

@@ -16,6 +16,7 @@ from itertools import islice
 import msgspec
 
 from .ledger import Ledger
+from .time_and_chance import TimeAndChance
 from .types.api_documents import Document, RefusedError, StoredObject, names_of
 from .types.resources import Kind
 
@@ -74,13 +75,18 @@ class Store:
     """The objects of all kinds. Calls `journal` with the kind and the event of every write, before
     anything changes.
 
-    A write fails if the journal raises. While `protects`, new claims and volumes get the finalizer
-    that a controller takes away once nothing uses them.
+    `outside` gives objects their times, uids and generated names. A write fails if the journal
+    raises. While `protects`, new claims and volumes get the finalizer that a controller takes away
+    once nothing uses them.
     """
 
     def __init__(
-        self, history: int = HISTORY, journal: Callable[[Kind, StoreEvent], None] | None = None
+        self,
+        outside: TimeAndChance,
+        history: int = HISTORY,
+        journal: Callable[[Kind, StoreEvent], None] | None = None,
     ) -> None:
+        self.outside = outside
         self.revision = 1
         self.protects = True
         # What quotas count, by namespace, where there are any; None until it is counted.
@@ -95,7 +101,7 @@ class Store:
 
         Writing to it does not change this one.
         """
-        other = Store(0)
+        other = Store(self.outside, 0)
         other.revision, other.protects = self.revision, self.protects
         other.ledgers = dict.fromkeys(self.ledgers)
         for kind, shelf in self._shelves.items():

@@ -7,10 +7,10 @@ import pytest
 from berth.tools.answers.manifests.manifests import Findings, Manifest, ManifestError
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.demo.creation import create, needs_class, standard_class
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
 
 NAMESPACES, NODES = BY_KIND["v1", "Namespace"], BY_KIND["v1", "Node"]
 CLASSES, PODS = BY_KIND["storage.k8s.io/v1", "StorageClass"], BY_KIND["v1", "Pod"]
@@ -45,7 +45,7 @@ def test_there_is_a_standard_class_unless_the_manifests_have_a_default_one() -> 
 
 @pytest.mark.anyio
 async def test_what_every_cluster_has_is_changed_and_what_is_refused_is_told() -> None:
-    store = Store()
+    store = fresh_store()
     Api(store).seed()
     access, findings = EmbeddedAccess(store), Findings()
     node = {"metadata": {"name": "node-1", "labels": {"mine": "yes"}}}
@@ -65,4 +65,4 @@ async def test_what_every_cluster_has_is_changed_and_what_is_refused_is_told() -
     (problem,) = findings.problems
     assert problem.startswith('pod.yaml:1, Pod new/p: Pod "p" is invalid: spec.containers')
     with pytest.raises(ManifestError, match=r"pod\.yaml:1, Pod new/p: "):
-        await create(EmbeddedAccess(Store()), 0, manifests[:1], Findings(strict=True))
+        await create(EmbeddedAccess(fresh_store()), 0, manifests[:1], Findings(strict=True))

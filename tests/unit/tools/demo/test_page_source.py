@@ -17,9 +17,9 @@ from berth.tools.answers.feed.rows import NodeRow, PodRow
 from berth.tools.answers.feed.watched_rows import PAUSE_EVERY
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.demo.page_source import NODES, EmbeddedSource
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.page import QUIET, FilledSource
+from tests.kit.stores import fresh_store
 
 NAMESPACES = "/api/v1/namespaces"
 PODS = "/api/v1/namespaces/default/pods"
@@ -48,7 +48,7 @@ async def recorded(key: str) -> AttemptsPage:
 
 
 async def test_nodes_come_before_pods_and_all_are_followed() -> None:
-    access = EmbeddedAccess(Store())
+    access = EmbeddedAccess(fresh_store())
     await access.call("POST", NAMESPACES, dict, {"metadata": {"name": "default"}})
     await access.call("POST", PODS, dict, BIG)
     for number in range(1, PAUSE_EVERY + 2):
@@ -66,7 +66,7 @@ async def test_nodes_come_before_pods_and_all_are_followed() -> None:
 
 
 async def test_a_pod_s_story_has_the_verdict_of_each_node() -> None:
-    access = EmbeddedAccess(Store())
+    access = EmbeddedAccess(fresh_store())
     await access.call("POST", NAMESPACES, dict, {"metadata": {"name": "default"}})
     for number in (1, 2):
         await access.call("POST", NODES, dict, hollow_node(number))

@@ -11,11 +11,11 @@ import pytest
 from berth.actors.wiring.glance import Glance
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.demo.progress import Watching
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.clock import VirtualClock
 from tests.kit.documents import pod
+from tests.kit.stores import fresh_store
 
 PODS = BY_KIND["v1", "Pod"]
 IDLE = Glance(
@@ -40,7 +40,7 @@ async def ended(
     """Returns when the demo of some pods ends, what it told, and what has not happened. Kubelets
     are due on each pod for some seconds.
     """
-    clock, store, told = VirtualClock(), Store(), list[str]()
+    clock, store, told = VirtualClock(), fresh_store(), list[str]()
     api = Api(store)
     api.seed()
     for claim in claims:

@@ -7,14 +7,14 @@ from berth.config.load import from_mapping
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.demo.placements import Row, Summary
 from berth.tools.demo.reasons import MOST_PODS, with_reasons
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit.stores import fresh_store
 
 MESSAGE = "0/1 nodes are available: 1 Insufficient cpu."
 
 
 async def reasons(pending: int, *rows: Row) -> list[str]:
-    access = EmbeddedAccess(Store())
+    access = EmbeddedAccess(fresh_store())
     await access.call("POST", "/api/v1/namespaces", dict, {"metadata": {"name": "default"}})
     await access.call("POST", "/api/v1/nodes", dict, hollow_node(1))
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "99"}}}

@@ -10,8 +10,8 @@ import pytest
 from berth.actors.server.request import Request
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.demo.whatif_answers import RealSteps
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit.stores import fresh_store
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/shop/pods"
 WEB = """apiVersion: apps/v1
@@ -43,7 +43,7 @@ async def taken(access: EmbeddedAccess, *steps: Any) -> tuple[int, Any]:
 
 
 async def toy() -> EmbeddedAccess:
-    access = EmbeddedAccess(Store())
+    access = EmbeddedAccess(fresh_store())
     for number in (1, 2):
         await access.call("POST", NODES, dict, hollow_node(number))
     return access

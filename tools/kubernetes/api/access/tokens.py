@@ -6,7 +6,7 @@ A token is not signed, since everybody who can reach the server may act for ever
 from __future__ import annotations
 
 import base64
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -41,7 +41,7 @@ class _Claims(msgspec.Struct, frozen=True, omit_defaults=True):
     extra: dict[str, list[str]] = {}
 
 
-def issued_token(store: Store, account: Document, request: Document, now: datetime) -> Document:
+def issued_token(store: Store, account: Document, request: Document) -> Document:
     """Answers a TokenRequest for a service account. Raises RefusedError."""
     check_types("TokenRequest", request)
     spec: Document = request.get("spec") or {}
@@ -55,7 +55,7 @@ def issued_token(store: Store, account: Document, request: Document, now: dateti
         problems = []
     metadata = account["metadata"]
     refuse("TokenRequest", metadata["name"], problems)
-    end = now.astimezone(UTC) + timedelta(seconds=seconds)
+    end = store.outside.wall() + timedelta(seconds=seconds)
     audiences = spec.get("audiences") or [ISSUER]
     user = account_name(metadata["namespace"], metadata["name"])
     extra = _bound(store, account, spec.get("boundObjectRef") or {})
@@ -80,7 +80,7 @@ def bearer(store: Store, token: str) -> Requester:
     namespace, name = split(claims.sub) or ("", "")
     account = store.find(ACCOUNTS, namespace, name)
     gone = account is None or account["metadata"]["uid"] != claims.uid
-    if gone or claims.exp < datetime.now(UTC).timestamp():
+    if gone or claims.exp < store.outside.wall().timestamp():
         raise RefusedError(401, "Unauthorized", "Unauthorized")
     groups = (*account_groups(namespace), AUTHENTICATED)
     return Requester(claims.sub, claims.uid, groups, claims.extra)

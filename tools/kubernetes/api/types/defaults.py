@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
 from typing import Any
 
-from ..clock import now
 from .amounts import pod_sums, sums_of
 from .normal_form import Document, NormalForm, Rule
 from .resources import BY_KIND, Kind
@@ -34,6 +34,41 @@ def defaulted(kind: Kind, document: Document) -> Document:
     if not document.get("spec") and "spec" in (TYPES[name].fields or ()):
         document = {**document, "spec": {}}
     return (_POD_FORM if kind is PODS else _FORM).of(name, document)
+
+
+def timed(kind: Kind, document: Document, now: Callable[[], str]) -> Document:
+    """Returns a document with the times that its sender need not give: of the phase of a new
+    volume, and of taints of devices.
+    """
+    time = _TIMES.get(kind)
+    return document if time is None else time(document, now())
+
+
+def _phase_timed(volume: Document, now: str) -> Document:
+    if "status" in volume:
+        return volume
+    return {**volume, "status": {"phase": "Pending", "lastPhaseTransitionTime": now}}
+
+
+def _slice_timed(slice_: Document, now: str) -> Document:
+    spec = slice_["spec"]
+    devices = spec.get("devices") or ()
+    if not any("taints" in device for device in devices):
+        return slice_
+    added = [
+        {**device, "taints": [{"timeAdded": now, **taint} for taint in device["taints"]]}
+        if "taints" in device
+        else device
+        for device in devices
+    ]
+    return {**slice_, "spec": {**spec, "devices": added}}
+
+
+def _rule_timed(rule: Document, now: str) -> Document:
+    spec = rule["spec"]
+    if "taint" not in spec:
+        return rule
+    return {**rule, "spec": {**spec, "taint": {"timeAdded": now, **spec["taint"]}}}
 
 
 def _container(container: Document) -> None:
@@ -237,11 +272,6 @@ def _node_status(status: Document) -> None:
         status["allocatable"] = status["capacity"]
 
 
-def _persistent_volume(volume: Document) -> None:
-    if "status" not in volume:
-        volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now()}
-
-
 def _limit(limit: Document) -> None:
     """Sets the limit of a container to its maximum, its request to that limit or the minimum."""
     if limit.get("type") != "Container":
@@ -269,10 +299,6 @@ def _pod_condition(pattern: Document) -> None:
 def _device_count(request: Document) -> None:
     if request["allocationMode"] == "ExactCount":
         request.setdefault("count", 1)
-
-
-def _device_taint(taint: Document) -> None:
-    taint.setdefault("timeAdded", now())
 
 
 def _autoscaler(spec: Document) -> None:
@@ -511,16 +537,19 @@ _RULES: dict[str, Rule] = {
     "Namespace": _namespace,
     "NodeSpec": _node_spec,
     "NodeStatus": _node_status,
-    "PersistentVolume": _persistent_volume,
     "LimitRangeItem": _limit,
     "Role": _role,
     "ClusterRole": _role,
     "Subject": _subject,
     "ExactDeviceRequest": _device_count,
     "DeviceSubRequest": _device_count,
-    "DeviceTaint": _device_taint,
     "HorizontalPodAutoscalerSpec": _autoscaler,
 }
 
 _FORM = NormalForm(_CONSTANTS, _RULES, recalls="PodSpec")
+_TIMES: dict[Kind, Callable[[Document, str], Document]] = {
+    BY_KIND["v1", "PersistentVolume"]: _phase_timed,
+    BY_KIND["resource.k8s.io/v1", "ResourceSlice"]: _slice_timed,
+    BY_KIND["resource.k8s.io/v1", "DeviceTaintRule"]: _rule_timed,
+}
 _POD_FORM = NormalForm(_CONSTANTS, {**_RULES, "PodSpec": _spec_of_pod}, recalls="PodSpec")

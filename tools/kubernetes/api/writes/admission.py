@@ -58,7 +58,8 @@ def admitted_pod(store: Store, pod: Document) -> Document:
     spec["tolerations"] = _tolerations(spec)
     status: Document = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):
-        status = with_condition(status, "PodScheduled", "False", "SchedulingGated", GATED)
+        gated = ("SchedulingGated", GATED)
+        status = with_condition(status, "PodScheduled", "False", store.outside.now(), *gated)
     return {**pod, "spec": spec, "status": status}
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from ..clock import now
 from ..rules.pod_resize import resized
 from ..rules.quota_rules import quota_warnings
 from ..rules.validation import problems, resize_problems
@@ -94,7 +93,8 @@ def _date_taint(write: AdmissionAttributes) -> Document | None:
     taint, was = spec.get("taint") or {}, (write.before or {})["spec"]["taint"]
     if taint.get("effect") == was["effect"] or taint.get("timeAdded") != was.get("timeAdded"):
         return None
-    return {**write.after, "spec": {**spec, "taint": {**taint, "timeAdded": now()}}}
+    now = write.store.outside.now()
+    return {**write.after, "spec": {**spec, "taint": {**taint, "timeAdded": now}}}
 
 
 def _count_generation(write: AdmissionAttributes) -> None:

@@ -7,7 +7,6 @@ else happens in between, so two evictions cannot use the same one.
 
 from __future__ import annotations
 
-from ..clock import now
 from ..requests.request_bodies import Eviction, converted
 from ..rules.fields import selects
 from ..store import Store
@@ -68,7 +67,7 @@ def take_permission(store: Store, pod: Document) -> str:
             "let a pod that was not ready go without a permission"
         )
     _check_status(budget)
-    status = _after_eviction(budget["status"], pod)
+    status = _after_eviction(budget["status"], pod, store.outside.now())
     store.update(BUDGETS, {**budget, "status": status})
     left = status["disruptionsAllowed"]
     return f"the budget {_counts(budget)}; its allowed disruptions fell from {left + 1} to {left}"
@@ -85,7 +84,7 @@ def mark_disrupted(store: Store, pod: Document, message: str) -> None:
     The annotation EVICTION keeps the words about the first eviction.
     """
     why = ("EvictionByEvictionAPI", "Eviction API: evicting")
-    status = with_condition(pod["status"], "DisruptionTarget", "True", *why)
+    status = with_condition(pod["status"], "DisruptionTarget", "True", store.outside.now(), *why)
     metadata: Document = pod["metadata"]
     if "deletionTimestamp" not in metadata:
         annotations = {**(metadata.get("annotations") or {}), EVICTION: message}
@@ -160,10 +159,10 @@ def _why_none(name: str, status: Document) -> str:
     return f"{none} ({reason}): {message}" if message else none
 
 
-def _after_eviction(status: Document, pod: Document) -> Document:
+def _after_eviction(status: Document, pod: Document, now: str) -> Document:
     """Returns the budget's status with one permission less, which the pod has taken."""
     allowed = status["disruptionsAllowed"] - 1
-    disrupted = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: now()}
+    disrupted = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: now}
     after = {**status, "disruptionsAllowed": allowed, "disruptedPods": disrupted}
     if allowed:
         return after
@@ -175,7 +174,7 @@ def _after_eviction(status: Document, pod: Document) -> Document:
         "status": "False",
         "reason": "InsufficientPods",
         "message": "",
-        "lastTransitionTime": since or now(),
+        "lastTransitionTime": since or now,
         "observedGeneration": status.get("observedGeneration", 0),
     }
     return {**after, "conditions": [*(c for c in conditions if c["type"] != ALLOWED), condition]}

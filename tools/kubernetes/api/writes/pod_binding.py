@@ -8,7 +8,7 @@ from .pod_conditions import with_condition
 from .refusals import other_uid
 
 
-def bound(pod: Document, binding: Document) -> Document:
+def bound(pod: Document, binding: Document, now: str) -> Document:
     """Returns a pod as it is once it is bound.
 
     Raises RefusedError: 422 if the binding names no node, 409 if the pod is bound, deleting or
@@ -33,6 +33,6 @@ def bound(pod: Document, binding: Document) -> Document:
     if problem:
         message = f'Operation cannot be fulfilled on pods/binding "{name}": {problem}'
         raise RefusedError(409, "Conflict", message)
-    status = with_condition(pod["status"], "PodScheduled", "True")
+    status = with_condition(pod["status"], "PodScheduled", "True", now)
     status.pop("nominatedNodeName", None)
     return {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from ..clock import now
 from ..types.api_documents import Document
 
 
 def with_condition(
-    status: Document, kind: str, value: str, reason: str = "", message: str = ""
+    status: Document, kind: str, value: str, now: str, reason: str = "", message: str = ""
 ) -> Document:
     """Returns a pod's status with this condition, which replaces the condition of the same type.
 
@@ -25,7 +24,7 @@ def with_condition(
         "type": kind,
         "status": value,
         "lastProbeTime": None,
-        "lastTransitionTime": since or now(),
+        "lastTransitionTime": since or now,
     }
     condition |= {field: text for field, text in (("reason", reason), ("message", message)) if text}
     conditions[place : place + 1] = [condition]

@@ -7,7 +7,7 @@ other object counts as one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from berth.actors.scheduling.kube.annotations import BETA_CLASS
 from berth.actors.scheduling.kube.quantity import nano_value
@@ -63,12 +63,12 @@ def counts(kind: Kind, name: str) -> bool:
     return name == _ALIASES.get(kind)
 
 
-def usage(kind: Kind, document: Document) -> Sums:
+def usage(kind: Kind, document: Document, now: datetime) -> Sums:
     """Returns the amounts that an object uses. The extended resources of a device claim are added
     elsewhere.
     """
     if kind is PODS:
-        return pod_usage(document)
+        return pod_usage(document, now)
     amounts = {count_name(kind): ONE}
     if kind is SERVICES:
         return amounts | _service(document.get("spec") or {})
@@ -79,12 +79,12 @@ def usage(kind: Kind, document: Document) -> Sums:
     return amounts | ({_ALIASES[kind]: ONE} if kind in _ALIASES else {})
 
 
-def pod_usage(pod: Document) -> Sums:
+def pod_usage(pod: Document, now: datetime) -> Sums:
     """Returns the amounts that a pod uses. A pod that has finished or should be gone is only
     counted.
     """
     amounts = {count_name(PODS): ONE}
-    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or _is_overdue(pod):
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or _is_overdue(pod, now):
         return amounts
     return amounts | {"pods": ONE} | _named(_requests(pod), _limits(pod))
 
@@ -162,14 +162,14 @@ def _is_of_whole_pod(name: str) -> bool:
     return name in ("cpu", "memory") or name.startswith(_HUGE_PAGES)
 
 
-def _is_overdue(pod: Document) -> bool:
+def _is_overdue(pod: Document, now: datetime) -> bool:
     """True for a deleted pod that is still there after its grace period."""
     deleted, grace = (
         pod["metadata"].get(field) for field in ("deletionTimestamp", "deletionGracePeriodSeconds")
     )
     if deleted is None or grace is None:
         return False
-    return datetime.now(UTC) > datetime.fromisoformat(deleted) + timedelta(seconds=grace)
+    return now > datetime.fromisoformat(deleted) + timedelta(seconds=grace)
 
 
 def _named(requests: Sums, limits: Sums) -> dict[str, Sum]:

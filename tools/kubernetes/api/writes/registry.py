@@ -7,14 +7,11 @@ Every method raises RefusedError with the API server's answer.
 
 from __future__ import annotations
 
-import random
-import uuid
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from ..clock import now
 from ..requests.request_bodies import DeleteOptions, NamedObject
 from ..requests.selectors import Matches
 from ..rules.device_claim_rules import without_deallocated
@@ -22,7 +19,7 @@ from ..rules.validation import status_problems
 from ..store import Store
 from ..types.api_documents import Document, RefusedError, StoredObject, names_of
 from ..types.conversion import served_form, stored_form
-from ..types.defaults import defaulted
+from ..types.defaults import defaulted, timed
 from ..types.resources import BY_KIND, KINDS, Kind
 from ..types.schema import TYPES, pruned, replaced, strict_message, unknown_and_mistyped
 from .admission import (
@@ -44,7 +41,6 @@ from .replica_scale import rescaled, scale_of
 from .resource_quotas import open_ledgers, settle
 
 NODES = BY_KIND["v1", "Node"]
-ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 MOST_NAMES = 8  # that are generated for an object, as long as they exist already
 NOT_UNIQUE = ", the server was not able to generate a unique name for the object"
 LONGEST_PREFIX = 58  # of a generated name, so that it has at most 63 characters
@@ -126,17 +122,16 @@ class Api:
                 del self.warnings[warned:]
 
     def _create(self, kind: Kind, namespace: str, document: Document) -> StoredObject:
-        metadata = dict(document.get("metadata") or {})
+        metadata, outside = dict(document.get("metadata") or {}), self.store.outside
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = metadata["generateName"][:LONGEST_PREFIX] + "".join(
-                random.choices(ALPHABET, k=5)
-            )
+            suffix = outside.name_suffix()
+            metadata["name"] = metadata["generateName"][:LONGEST_PREFIX] + suffix
         if kind.namespaced:
             check_namespace(self.store, kind, namespace, metadata)
             metadata["namespace"] = namespace
         else:
             metadata.pop("namespace", None)
-        metadata |= {"uid": _new_uid(), "creationTimestamp": now()}
+        metadata |= {"uid": outside.new_uid(), "creationTimestamp": outside.now()}
         for field in (
             "generation",
             "resourceVersion",
@@ -156,7 +151,7 @@ class Api:
         if kind.status and kind != NODES:
             created.pop("status", None)
         created = prepared(kind, created, protects=self.store.protects)
-        created = defaulted(kind.stored_as or kind, stored_form(kind, created))
+        created = self._defaulted(kind, stored_form(kind, created))
         attempt = AdmissionAttributes(self.store, self._caller, self.warnings, kind, created, None)
         return settle(self.store, kind, self.store.create(kind, admitted(attempt)))
 
@@ -187,7 +182,7 @@ class Api:
         }
         if kind.status:
             after.pop("status", None)
-        after = defaulted(kind.stored_as or kind, stored_form(kind, after))
+        after = self._defaulted(kind, stored_form(kind, after))
         after = admitted(
             AdmissionAttributes(
                 self.store, self._caller, self.warnings, kind, after, before, subresource
@@ -284,7 +279,8 @@ class Api:
             if finalizers == have:
                 return before
             grace = deadline
-        doomed = {**metadata, "deletionTimestamp": metadata.get("deletionTimestamp") or now()}
+        now = self.store.outside.now()
+        doomed = {**metadata, "deletionTimestamp": metadata.get("deletionTimestamp") or now}
         doomed["deletionGracePeriodSeconds"] = grace
         if finalizers != have:
             doomed["finalizers"] = finalizers
@@ -300,7 +296,7 @@ class Api:
 
     def bind(self, namespace: str, name: str, binding: Document) -> None:
         """Binds the pod to a node."""
-        after = bound(self.store.get(PODS, namespace, name), binding)
+        after = bound(self.store.get(PODS, namespace, name), binding, self.store.outside.now())
         self.admit("CREATE", PODS, namespace, name, binding, None, "binding")
         self.store.update(PODS, after)
 
@@ -364,6 +360,10 @@ class Api:
         kept: Document = pruned(TYPES[kind.type_name], document)
         return kept
 
+    def _defaulted(self, kind: Kind, document: Document) -> Document:
+        kind = kind.stored_as or kind
+        return timed(kind, defaulted(kind, document), self.store.outside.now)
+
     def _replace(self, kind: Kind, document: Document) -> StoredObject:
         return settle(self.store, kind, self.store.update(kind, document))
 
@@ -392,7 +392,8 @@ class Api:
                 f'namespaces "{name}" is forbidden: this namespace may not be deleted',
             )
         if "deletionTimestamp" not in namespace.document["metadata"]:
-            metadata = {**namespace.document["metadata"], "deletionTimestamp": now()}
+            now = self.store.outside.now()
+            metadata = {**namespace.document["metadata"], "deletionTimestamp": now}
             status = {**(namespace.document.get("status") or {}), "phase": "Terminating"}
             ending = {**namespace.document, "metadata": metadata, "status": status}
             namespace = self.store.update(NAMESPACES, ending)
@@ -415,7 +416,3 @@ class Api:
         if others or namespace["metadata"].get("finalizers") or not self._is_empty(name):
             return None
         return self.store.delete(NAMESPACES, "", name)
-
-
-def _new_uid() -> str:
-    return str(uuid.UUID(int=random.getrandbits(128), version=4))

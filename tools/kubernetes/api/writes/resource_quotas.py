@@ -153,7 +153,7 @@ def _charge(store: Store, ledger: Ledger, kind: Kind, document: Document) -> Cha
     )
     if not quotas:
         return FREE
-    amounts = usage(kind, document)
+    amounts = usage(kind, document, store.outside.wall())
     if kind is DEVICES:
         classes = device_classes(amounts)
         of_pod = _charged_to_pod(store, ledger, document)
@@ -208,7 +208,7 @@ def _charged_to_pod(store: Store, ledger: Ledger, claim: Document) -> Sums:
     name = status.get("resourceClaimName") or ledger.claims.setdefault(
         owner["uid"], metadata["name"]
     )
-    return pod_usage(pod) if name == metadata["name"] else {}
+    return pod_usage(pod, store.outside.wall()) if name == metadata["name"] else {}
 
 
 def _recharge_claim(store: Store, ledger: Ledger, pod: Document) -> None:

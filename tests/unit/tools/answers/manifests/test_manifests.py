@@ -16,11 +16,11 @@ from berth.tools.answers.explain.decision import Explanation
 from berth.tools.answers.explain.subject import Subject
 from berth.tools.answers.manifests.manifests import ManifestError, Reading, read
 from berth.tools.demo.command import demo
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.views.commands.explain import explain
 from tests.kit.cases import texts
+from tests.kit.stores import fresh_store
 
 NODE = (
     "{apiVersion: v1, kind: Node, metadata: {name: one}, status: {allocatable: {cpu: 4, "
@@ -264,7 +264,7 @@ def refused_by(command: str, *manifests: Path) -> str:
 
 
 def created(*manifests: Path) -> None:
-    api = Api(Store())
+    api = Api(fresh_store())
     api.seed()
     for kind, document, _ in read(manifests).objects:
         api.create(kind, "default" if kind.namespaced else "", document)

@@ -9,8 +9,8 @@ import pytest
 from berth.actors.client.rest import ApiError
 from berth.tools.answers.whatif.verbs import NODES, act
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from tests.kit.stores import fresh_store
 
 NAMESPACE = "/api/v1/namespaces/default"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -33,7 +33,7 @@ def pod(name: str, node: str, owner: str = "") -> dict[str, Any]:
 
 
 async def cluster(*pods: dict[str, Any]) -> EmbeddedAccess:
-    access = EmbeddedAccess(Store())
+    access = EmbeddedAccess(fresh_store())
     await access.call("POST", "/api/v1/namespaces", dict, {"metadata": {"name": "default"}})
     for number in (1, 2):
         await access.call("POST", NODES.path(), dict, hollow_node(number))

@@ -29,13 +29,13 @@ from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Follow, Response, listen
 from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from berth.tools.views.commands.serve import Served, serving
 from berth.tools.views.commands.whatif import whatif
 from tests.kit.processes import berth
+from tests.kit.stores import fresh_store
 from tests.kit.whatif_workers import leave, workers
 
 from .test_question import pod
@@ -48,7 +48,7 @@ class Live:
     """A live cluster, and the requests that it got."""
 
     def __init__(self) -> None:
-        self.api = Api(Store())
+        self.api = Api(fresh_store())
         self.api.seed()
         self.requests: list[tuple[str, str]] = []
         self.url = ""

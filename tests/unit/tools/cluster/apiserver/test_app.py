@@ -15,6 +15,7 @@ from berth.tools.cluster.apiserver.app import serve
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND, KINDS
 from tests.kit.documents import Document, pod
+from tests.kit.stores import fresh_store
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
@@ -70,7 +71,7 @@ class Server:
 
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
-    store = Store(history=20)
+    store = fresh_store(history=20)
     async with serve(store=store) as url, aiohttp.ClientSession() as session:
         yield Server(url, session, store)
 

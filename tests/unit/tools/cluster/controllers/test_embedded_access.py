@@ -17,6 +17,7 @@ from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit import documents
+from tests.kit.stores import fresh_store
 
 PODS = "/api/v1/namespaces/default/pods"
 NODES = BY_KIND["v1", "Node"]
@@ -24,7 +25,7 @@ NODES = BY_KIND["v1", "Node"]
 
 @pytest.fixture
 def store() -> Store:
-    store = Store()
+    store = fresh_store()
     Api(store).seed()
     Api(store).create(NODES, "", hollow_node(1))
     return store
@@ -90,7 +91,7 @@ async def test_a_watch_tells_what_enters_and_leaves_the_selection(store: Store) 
 
 
 async def test_a_late_reader_gets_a_list_again() -> None:
-    store = Store(history=4)
+    store = fresh_store(history=4)
     Api(store).seed()
     access = EmbeddedAccess(store)
     async with aclosing(access.follow("/api/v1/pods", Pod).changes()) as changes:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.stores import fresh_store
 
 
 @pytest.fixture
 def api() -> Api:
-    made = Api(Store())
+    made = Api(fresh_store())
     made.seed()
     return made

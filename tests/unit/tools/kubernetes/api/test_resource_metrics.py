@@ -10,10 +10,10 @@ import pytest
 from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Response
 from berth.tools.kubernetes.api.requests.request import HttpRequest
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
 
 GROUP = "/apis/metrics.k8s.io/v1beta1"
 SAMPLE = {"timestamp": "2026-01-01T00:00:15Z", "window": "15s"}
@@ -34,7 +34,7 @@ class Kubelets:
 
 @pytest.fixture
 def server() -> Server:
-    api = Api(Store())
+    api = Api(fresh_store())
     api.seed()
     for name in ("m1", "m2"):
         api.create(BY_KIND["v1", "Node"], "", {"metadata": {"name": name, "labels": {"n": name}}})
@@ -113,7 +113,7 @@ def test_refusals(
 
 
 def test_without_kubelets_there_is_no_such_group(server: Server) -> None:
-    alone = Server(Store())
+    alone = Server(fresh_store())
     for each, served in ((server, True), (alone, False)):
         groups = [group["name"] for group in call(each, "/apis")["groups"]]
         assert ("metrics.k8s.io" in groups) == served

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from berth.tools.cluster.apiserver.journal import Journal, JournalError
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from tests.kit.documents import thing
+from tests.kit.stores import fresh_store
 
 MAPS = BY_KIND["v1", "ConfigMap"]
 SECRETS = BY_KIND["v1", "Secret"]
@@ -24,7 +24,7 @@ def config_map(name: str, **data: str) -> dict[str, object]:
 
 
 def test_a_full_history_forgets_its_oldest_events() -> None:
-    store = Store(history=2)
+    store = fresh_store(history=2)
     revisions = [store.create(MAPS, config_map(name)).revision for name in "abc"]
     assert [event.after.revision for event in store.since(MAPS, revisions[0])] == revisions[1:]
     with pytest.raises(RefusedError, match="too old resource version: 1 ") as refused:
@@ -34,7 +34,7 @@ def test_a_full_history_forgets_its_oldest_events() -> None:
 
 
 def test_writes_to_a_fork_leave_the_store_unchanged() -> None:
-    store = Store()
+    store = fresh_store()
     store.create(MAPS, config_map("a"))
     fork = store.fork()
     fork.create(MAPS, config_map("b"))
@@ -44,7 +44,7 @@ def test_writes_to_a_fork_leave_the_store_unchanged() -> None:
 
 
 def test_names_are_listed_in_order_and_within_a_namespace() -> None:
-    store = Store()
+    store = fresh_store()
     for namespace, name in (("b", "x"), ("a", "z"), ("a", "y")):
         store.create(MAPS, {"metadata": {"namespace": namespace, "name": name}})
     every = [

@@ -12,6 +12,7 @@ from berth.tools.kubernetes.api.access.users import NODE_NAME, Requester
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
 
 RBAC = "rbac.authorization.k8s.io"
 ROBOT = "system:serviceaccount:lab:robot"
@@ -36,7 +37,7 @@ def claim(allocation: Document | None = None, *devices: Document, **status: Any)
 
 
 def store_with(resource: str, *verbs: str, names: tuple[str, ...] = ()) -> Store:
-    store = Store()
+    store = fresh_store()
     api = Api(store)
     rule: Document = {
         "apiGroups": ["resource.k8s.io"],
@@ -69,7 +70,7 @@ def test_an_allocation_needs_the_right_to_bind(after: Document, before: Document
         f'resourceclaims.resource.k8s.io is forbidden: User "{ROBOT}" cannot update resource '
         '"resourceclaims/binding" in API group "resource.k8s.io" at the cluster scope'
     )
-    assert status_problems(Store(), NOWHERE, "update", after, before) == [problem]
+    assert status_problems(fresh_store(), NOWHERE, "update", after, before) == [problem]
     store = store_with("resourceclaims/binding", "update")
     assert status_problems(store, NOWHERE, "update", after, before) == []
     assert len(status_problems(store, NOWHERE, "patch", after, before)) == 1
@@ -121,6 +122,6 @@ def test_a_pod_may_have_the_right_to_the_devices_of_its_node_alone(
 
 def test_a_pod_on_the_node_is_told_the_first_right_that_it_lacks() -> None:
     after = claim(on_node("n1"), DEVICE)
-    (problem,) = status_problems(Store(), ON_NODE, "update", after, claim(on_node("n1")))
+    (problem,) = status_problems(fresh_store(), ON_NODE, "update", after, claim(on_node("n1")))
     assert 'verb="[associated-node:update arbitrary-node:update]"' in problem
     assert "cannot associated-node:update resource" in problem

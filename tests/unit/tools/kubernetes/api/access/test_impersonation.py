@@ -7,10 +7,10 @@ import pytest
 from berth.tools.kubernetes.api.access.impersonation import acting
 from berth.tools.kubernetes.api.access.rights import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from berth.tools.kubernetes.api.access.users import ADMINISTRATOR, Requester
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cases import documents
+from tests.kit.stores import fresh_store
 
 RBAC = "rbac.authorization.k8s.io"
 ROBOT = "system:serviceaccount:lab:robot"
@@ -18,7 +18,7 @@ IN_LAB = ("system:serviceaccounts", "system:serviceaccounts:lab", "system:authen
 
 
 def test_without_the_headers_a_user_acts_for_itself() -> None:
-    assert acting(Store(), ADMINISTRATOR, {"accept": "*/*"}) is ADMINISTRATOR
+    assert acting(fresh_store(), ADMINISTRATOR, {"accept": "*/*"}) is ADMINISTRATOR
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_without_the_headers_a_user_acts_for_itself() -> None:
 )
 def test_the_headers_name_a_user(headers: dict[str, str], user: Requester) -> None:
     sent = {f"impersonate-{name}": value for name, value in headers.items()}
-    assert acting(Store(), ADMINISTRATOR, sent) == user
+    assert acting(fresh_store(), ADMINISTRATOR, sent) == user
 
 
 @pytest.mark.parametrize("header", ["group", "uid", "extra-a"])
 def test_the_headers_need_a_user(header: str) -> None:
     with pytest.raises(RefusedError, match="need an Impersonate-User") as refused:
-        acting(Store(), ADMINISTRATOR, {f"impersonate-{header}": "x"})
+        acting(fresh_store(), ADMINISTRATOR, {f"impersonate-{header}": "x"})
     assert refused.value.code == 400
 
 
@@ -80,7 +80,7 @@ def test_the_headers_need_a_user(header: str) -> None:
 """),
 )
 def test_others_need_the_right_to_act_for_each_part(headers: dict[str, str], problem: str) -> None:
-    store = Store()
+    store = fresh_store()
     api = Api(store)
     rule = {
         "apiGroups": [""],

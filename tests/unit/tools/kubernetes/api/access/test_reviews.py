@@ -14,6 +14,7 @@ from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cases import documents
 from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
 
 ANN = Requester("ann", groups=("dev", "system:authenticated"))
 PODS: Document = {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}
@@ -23,7 +24,7 @@ METRICS: Document = {"nonResourceAttributes": {"verb": "get", "path": "/metrics"
 @pytest.fixture
 def store() -> Store:
     """A cluster in which the group dev may view the namespace default."""
-    store = Store()
+    store = fresh_store()
     api = Api(store)
     api.seed()
     binding = {
@@ -81,7 +82,7 @@ def test_a_question_with_one_thing_wrong_is_refused(
     kind: str, spec: Document, problem: str
 ) -> None:
     with pytest.raises(RefusedError) as refused:
-        review(Store(), ADMINISTRATOR, kind, "lab", {"spec": spec})
+        review(fresh_store(), ADMINISTRATOR, kind, "lab", {"spec": spec})
     assert refused.value.code == 422
     assert str(refused.value) == f'{kind}.authorization.k8s.io "" is invalid: {problem}'
 
@@ -98,7 +99,7 @@ def test_a_review_that_cannot_be_answered_is_a_bad_request(
     kind: str, spec: Document, problem: str
 ) -> None:
     with pytest.raises(RefusedError, match=problem) as refused:
-        status(Store(), kind, **spec)
+        status(fresh_store(), kind, **spec)
     assert refused.value.code == 400
 
 

@@ -21,6 +21,7 @@ from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cases import documents
 from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
 
 GROUP = "rbac.authorization.k8s.io"
 ANN = Requester("ann", groups=("dev", "system:authenticated"))
@@ -29,7 +30,7 @@ ROBOT = Requester("system:serviceaccount:default:robot", groups=("system:service
 
 @pytest.fixture
 def store() -> Store:
-    store = Store()
+    store = fresh_store()
     Api(store).seed()
     return store
 

@@ -14,6 +14,7 @@ from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PART = "authentication.kubernetes.io"
@@ -21,7 +22,7 @@ PART = "authentication.kubernetes.io"
 
 @pytest.fixture
 def store() -> Store:
-    store = Store()
+    store = fresh_store()
     api = Api(store)
     api.seed()
     api.create(ACCOUNTS, "default", {"metadata": {"name": "robot"}})
@@ -30,7 +31,12 @@ def store() -> Store:
 
 def issued(store: Store, at: datetime | None = None, **spec: Any) -> Document:
     account = store.get(ACCOUNTS, "default", "robot")
-    return issued_token(store, account, {"spec": spec}, at or datetime.now(UTC))
+    if at is None:
+        return issued_token(store, account, {"spec": spec})
+    before, store.outside.wall = store.outside.wall, lambda: at
+    token = issued_token(store, account, {"spec": spec})
+    store.outside.wall = before
+    return token
 
 
 def robot(store: Store, **extra: list[str]) -> Requester:

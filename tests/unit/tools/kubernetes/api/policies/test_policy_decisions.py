@@ -10,12 +10,12 @@ import pytest
 from berth.tools.kubernetes.api.access.users import ADMINISTRATOR, NODE_NAME, Requester
 from berth.tools.kubernetes.api.policies.policy_decisions import BINDINGS, POLICIES
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.caller import Caller
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
 
 MAPS, PODS, NODES = (BY_KIND["v1", kind] for kind in ("ConfigMap", "Pod", "Node"))
 RULE: Document = {
@@ -36,7 +36,7 @@ class Cluster:
     """A store with one policy and one binding."""
 
     def __init__(self, validations: list[Document], **spec: Any) -> None:
-        self.store = Store()
+        self.store = fresh_store()
         api = Api(self.store)
         api.seed()
         binding = spec.pop("binding", {})

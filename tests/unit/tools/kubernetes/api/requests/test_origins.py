@@ -11,8 +11,8 @@ import pytest
 from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Response
 from berth.tools.kubernetes.api.requests.request import HttpRequest
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.stores import fresh_store
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 OWN = [
@@ -47,7 +47,7 @@ class Page:
     """A client that sends requests as a browser would."""
 
     def __init__(self) -> None:
-        self.store = Store()
+        self.store = fresh_store()
         Api(self.store).seed()
         self._server = Server(self.store, ("berth.example", "10.0.0.9", "fd00::9"))
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
 from berth.tools.kubernetes.api.requests.selectors import matches_of
 from berth.tools.kubernetes.api.rules.validation import problems, status_problems
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
-from berth.tools.kubernetes.api.writes import admission_order
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.cases import documents
 from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
 
 SLICES = BY_KIND["resource.k8s.io/v1", "ResourceSlice"]
 RULES = BY_KIND["resource.k8s.io/v1", "DeviceTaintRule"]
@@ -216,7 +217,7 @@ def test_a_slice_stays_with_its_driver_pool_and_node() -> None:
 
 
 def test_a_taint_gets_the_time_at_which_it_appears() -> None:
-    api = Api(Store())
+    api = Api(fresh_store())
     stored = api.create(SLICES, "", slice_of(device(taints=[taint()]))).document
     (first_taint,) = stored["spec"]["devices"][0]["taints"]
     assert first_taint["timeAdded"]
@@ -326,14 +327,14 @@ def test_an_update_of_a_taint_rule() -> None:
     assert problem.startswith("spec.taint.effect: Unsupported value")
 
 
-def test_the_time_of_a_taint_follows_its_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_of_a_taint_follows_its_effect() -> None:
     """TestStrategyUpdate (pkg/registry/resource/devicetaintrule/strategy_test.go)."""
-    api, early, late = Api(Store()), "2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"
+    api, early, late = Api(fresh_store()), "2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"
     document = taint_rule("NoSchedule")
     document["spec"]["taint"]["timeAdded"] = early
     stored = api.create(RULES, "", {**document, "status": {"conditions": []}}).document
     assert "status" not in stored or not stored["status"]
-    monkeypatch.setattr(admission_order, "now", lambda: late)
+    api.store.outside.wall = partial(datetime.fromisoformat, late)
 
     def patched(**taint: str) -> tuple[str, int]:
         after = api.patch(RULES, "", "good", {"spec": {"taint": taint}}, MERGE, "").document

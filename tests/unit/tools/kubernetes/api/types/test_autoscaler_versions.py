@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.autoscaler_versions import BEHAVIOR, METRICS, as_v1, as_v2
 from berth.tools.kubernetes.api.types.conversion import served_form
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
 
 V1 = BY_KIND["autoscaling/v1", "HorizontalPodAutoscaler"]
 V2 = BY_KIND["autoscaling/v2", "HorizontalPodAutoscaler"]
@@ -20,7 +20,7 @@ def of_cpu(share: int) -> Document:
 
 
 def api() -> Api:
-    made = Api(Store())
+    made = Api(fresh_store())
     made.seed()
     return made
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
 
 PODS = BY_KIND["v1", "Pod"]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -19,7 +19,7 @@ SPREAD = {**TERM, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
 
 def created(spec: Document) -> Document:
     """Returns the spec of a pod with the labels app and rev, as the API server stores it."""
-    api = Api(Store())
+    api = Api(fresh_store())
     api.create(BY_KIND["v1", "Namespace"], "", {"metadata": {"name": "default"}})
     metadata = {"name": "p", "labels": {"app": "web", "rev": "2"}}
     containers = [{"name": "c", "image": "i"}]

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from berth.tools.kubernetes.api.rules.fields import COMPUTE
 from berth.tools.kubernetes.api.types.amounts import Sums
-from berth.tools.kubernetes.api.types.resources import BY_KIND
+from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes.quota_usage import (
     counts,
     extended_requests,
     is_in_scope,
     unspecified,
-    usage,
+)
+from berth.tools.kubernetes.api.writes.quota_usage import (
+    usage as usage_at,
 )
 from tests.kit.cases import documents
 from tests.kit.documents import Document
 
 PODS, CLAIMS = BY_KIND["v1", "Pod"], BY_KIND["v1", "PersistentVolumeClaim"]
 DEVICES = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
+
+
+def usage(kind: Kind, document: Document) -> Sums:
+    return usage_at(kind, document, datetime.now(UTC))
 
 
 def texts(amounts: Sums) -> dict[str, str]:

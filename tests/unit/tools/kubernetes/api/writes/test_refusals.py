@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.patch import MERGE
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.stores import fresh_store
 
 MOST_OTHERWISE = 1
-SEEDED = Store()
+SEEDED = fresh_store()
 Api(SEEDED).seed()
 RECORDED = Path(__file__).with_name("refusals.jsonl")
 UID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

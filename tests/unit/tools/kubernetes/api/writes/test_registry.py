@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import random
+from datetime import timedelta
+from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
 
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions, Preconditions
+from berth.tools.kubernetes.api.time_and_chance import TimeAndChance
 from berth.tools.kubernetes.api.types.api_documents import RefusedError, StoredObject
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit import documents
 from tests.kit.documents import Document
+from tests.kit.virtual_loop import BEGAN
 
 PODS, NODES, NAMESPACES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"], BY_KIND["v1", "Namespace"]
 MAPS, CLAIMS = BY_KIND["v1", "ConfigMap"], BY_KIND["v1", "PersistentVolumeClaim"]
@@ -107,10 +111,10 @@ def test_a_generated_name_that_exists_is_generated_anew(
     generated = {"metadata": {"generateName": "web-"}}
     names = set()
     for _ in range(3):  # Each begins with the same name.
-        random.seed(1)
+        api.store.outside = TimeAndChance(api.store.outside.wall, Random(1))
         names.add(api.create(MAPS, NS, generated).document["metadata"]["name"])
     assert len(names) == 3
-    monkeypatch.setattr("berth.tools.kubernetes.api.writes.registry.ALPHABET", "b")
+    monkeypatch.setattr("berth.tools.kubernetes.api.time_and_chance.ALPHABET", "b")
     api.create(MAPS, NS, generated)
     with pytest.raises(RefusedError) as refused:
         api.create(MAPS, NS, generated)
@@ -488,14 +492,10 @@ def test_a_binding_places_the_pod(api: Api) -> None:
     assert "nominatedNodeName" not in current(api)["status"]
 
 
-def test_a_gated_pod_keeps_its_condition_until_another_is_written(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gated_pod_keeps_its_condition_until_another_is_written(api: Api) -> None:
     gated = image(pod(schedulingGates=[{"name": "g"}]))
     claimed = {"conditions": [{"type": "PodScheduled", "status": "True"}]}
-    monkeypatch.setattr(
-        "berth.tools.kubernetes.api.writes.pod_conditions.now", lambda: "2026-01-01T00:00:00Z"
-    )
+    api.store.outside.wall = lambda: BEGAN
     status = api.create(PODS, NS, {**gated, "status": claimed}).document["status"]
     condition = {
         "type": "PodScheduled",
@@ -512,9 +512,7 @@ def test_a_gated_pod_keeps_its_condition_until_another_is_written(
     )
     ready = {"type": "PodReadyToStartContainers", "status": "False"}
     patch(api, {"status": {"conditions": [condition, ready]}}, "status")
-    monkeypatch.setattr(
-        "berth.tools.kubernetes.api.writes.pod_conditions.now", lambda: "2026-01-01T00:00:09Z"
-    )
+    api.store.outside.wall = lambda: BEGAN + timedelta(seconds=9)
     bind(api)
     bound = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
     assert current(api)["status"]["conditions"] == [
@@ -716,12 +714,9 @@ def test_a_claim_without_a_class_gets_the_default_class(api: Api) -> None:
     assert (usual["spec"]["storageClassName"], none["spec"]["storageClassName"]) == ("usual", "")
 
 
-def test_a_claim_gets_the_newest_default_class(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, time in (("a", "01"), ("b", "03"), ("c", "02")):
-        monkeypatch.setattr(
-            "berth.tools.kubernetes.api.writes.registry.now",
-            lambda t=time: f"2026-01-{t}T00:00:00Z",
-        )
+def test_a_claim_gets_the_newest_default_class(api: Api) -> None:
+    for name, days in (("a", 1), ("b", 3), ("c", 2)):
+        api.store.outside.wall = partial(BEGAN.__add__, timedelta(days=days))
         annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
         metadata = {"name": name, "annotations": annotations}
         api.create(STORAGE_CLASSES, "", {"metadata": metadata, "provisioner": "berth.dev/none"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 
 from berth.tools.cluster.apiserver.journal import Journal
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
-from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.amounts import Sums
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
@@ -20,6 +20,7 @@ from berth.tools.kubernetes.api.writes.quota_usage import usage
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.api.writes.resource_quotas import DEVICE_CLASSES, EXTENDED_CLAIM, QUOTAS
 from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
 
 PODS, CLAIMS = BY_KIND["v1", "Pod"], BY_KIND["v1", "PersistentVolumeClaim"]
 SERVICES, MAPS = BY_KIND["v1", "Service"], BY_KIND["v1", "ConfigMap"]
@@ -29,7 +30,7 @@ NOW = DeleteOptions(grace_period_seconds=0)
 
 
 def seeded() -> Api:
-    api = Api(Store())
+    api = Api(fresh_store())
     api.seed()
     return api
 
@@ -218,9 +219,9 @@ def test_a_write_does_not_count_the_other_objects_again(
         api.create(PODS, NS, pod(f"p{i}"))
     counted: list[str] = []
 
-    def count(kind: Kind, document: Document) -> Sums:
+    def count(kind: Kind, document: Document, now: datetime) -> Sums:
         counted.append(document["metadata"]["name"])
-        return usage(kind, document)
+        return usage(kind, document, now)
 
     monkeypatch.setattr(resource_quotas, "usage", count)
     api.create(PODS, NS, pod("new"))

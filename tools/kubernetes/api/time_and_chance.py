@@ -1,0 +1,39 @@
+"""What the API server cannot decide by itself: what time it is, and what is left to chance."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from berth.actors.scheduling.kube.times import rfc3339
+
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so that no words appear by chance
+
+
+class Chance(Protocol):
+    """What a random.Random gives."""
+
+    def getrandbits(self, k: int, /) -> int: ...
+
+    def choices(self, population: str, *, k: int) -> list[str]: ...
+
+
+class TimeAndChance:
+    """The source of times, uids and generated names. `wall` returns the time of day."""
+
+    def __init__(self, wall: Callable[[], datetime], chance: Chance) -> None:
+        self.wall = wall
+        self._chance = chance
+
+    def now(self) -> str:
+        """Returns the time as objects carry it, to the second."""
+        return rfc3339(self.wall())
+
+    def new_uid(self) -> str:
+        return str(uuid.UUID(int=self._chance.getrandbits(128), version=4))
+
+    def name_suffix(self) -> str:
+        """Returns the five characters that end a generated name."""
+        return "".join(self._chance.choices(ALPHABET, k=5))
