@@ -13,8 +13,9 @@ from berth.actors.client.rest import ApiError
 from berth.actors.messages.cache import AssignedPodAdded
 from berth.actors.messages.recorder import SetUnschedulable
 from berth.actors.scheduling.kube.core import Node, Pod
-from berth.config.feature_gates import with_defaults
+from berth.config.feature_gates import defaults_of, with_defaults
 from berth.config.options import Options
+from berth.config.versions import VERSIONS
 from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Follow, Response
 from berth.tools.kubernetes.api.requests.request import HttpRequest
@@ -197,6 +198,51 @@ async def test_a_preemption_that_fails(aside: bool) -> None:
 
 def conditions(running: Pipeline) -> list[SetUnschedulable]:
     return [order for order in running.recorder.take() if isinstance(order, SetUnschedulable)]
+
+
+# --------------------------------------------------------------------------- the changes of 1.37
+
+
+def resized(name: str, now: dict[str, str]) -> tuple[Document, dict[str, Any]]:
+    """Returns a pod with 2 and 0.5 cpu whose containers have these amounts now, and its status."""
+    containers = [documents.container(n, resources=asks(cpu)) for n, cpu in BOTH]
+    reported = [
+        {"name": n, "allocatedResources": {"cpu": cpu}, "resources": asks(cpu)}
+        for n, cpu in now.items()
+    ]
+    status = {"phase": "Running", "containerStatuses": reported}
+    return documents.pod(name, containers=containers, nodeName="n"), status
+
+
+BOTH = (("a", "2"), ("b", "500m"))
+
+
+@pytest.mark.parametrize(
+    ("minor", "fits", "said"),
+    [
+        (
+            36,
+            False,
+            "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate",
+        ),
+        (37, True, ""),
+    ],
+)
+@in_virtual_time
+async def test_a_pod_fits_beside_one_that_is_resized_as_the_version_says(
+    minor: int, fits: bool, said: str
+) -> None:
+    swapped, status = resized("two", {"a": "500m", "b": "2"})
+    async with cluster() as running:
+        await running.create("Node", node())
+        await running.create("Pod", swapped)
+        await running.patch("Pod", "two", {"status": status}, "/status")
+        await running.schedule(options=Options(feature_gates=defaults_of(VERSIONS[minor])))
+        await running.create("Pod", pod(container={"resources": asks("1")}))
+        placed = await running.status("Pod", "p", lambda status: "conditions" in status)
+        condition = next(c for c in placed["status"]["conditions"] if c["type"] == "PodScheduled")
+        assert (condition["status"] == "True") is fits
+        assert condition.get("message", "").partition(", preemption:")[0] == said
 
 
 # --------------------------------------------------------------------------------------- the option
