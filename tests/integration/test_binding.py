@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import anyio
-import msgspec
 import pytest
 
 from berth.actors.binding.writes import MOST, MOST_OF_NAMESPACE
@@ -27,7 +26,6 @@ from berth.plugin import (
     SUCCESS,
     Code,
     CycleState,
-    Node,
     PermitPlugin,
     Pod,
     PodInfo,
@@ -43,13 +41,10 @@ from tests.kit.instruments import Reader
 from tests.kit.logs import capture_logs
 from tests.kit.pipeline import Pipeline, pipeline
 from tests.kit.queue import place_of
-from tests.kit.structs import pod
+from tests.kit.structs import node, pod
 
 UNSUPPORTED = "which is unsupported. It is supposed to return Success, Skip, or Error status"
-NODE = {
-    "metadata": {"name": "n"},
-    "status": {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 110}},
-}
+NODE = node("n", 1)
 
 
 class Diary:
@@ -162,7 +157,7 @@ def unschedulable_messages(told: list[RecorderMessage]) -> Iterator[str]:
 
 
 async def started(running: Pipeline, *pods: Pod) -> None:
-    await running.add_node(msgspec.convert(NODE, Node))
+    await running.add_node(NODE)
     for item in pods:
         await running.add_pod(item)
     await running.clock.advance(0)
@@ -286,7 +281,7 @@ async def test_the_time_of_pre_bind_is_measured() -> None:
 
 async def test_the_permit_of_the_next_pod_sees_the_waiting_pod() -> None:
     async with pipeline(Gate) as running:
-        await running.add_node(msgspec.convert({**NODE, "metadata": {"name": "other"}}, Node))
+        await running.add_node(node("other", 1))
         await started(running, pod("p", "1"), pod("q", "1"))
         assert Diary.did == ["q sees p"]
         assert [name for name, _ in running.store.bound] == ["p"]
@@ -299,7 +294,7 @@ async def test_the_permit_of_the_next_pod_sees_the_waiting_pod() -> None:
 
 async def test_a_pod_waits_for_the_plugin_that_has_not_allowed_it_yet() -> None:
     async with pipeline(Gate, Door) as running:
-        await running.add_node(msgspec.convert({**NODE, "metadata": {"name": "other"}}, Node))
+        await running.add_node(node("other", 1))
         await started(running, pod("p", "1"), pod("q", "1"))  # The gate allows p.
         await running.clock.advance(599)
         assert "Door" not in "".join(unschedulable_messages(running.recorder.take()))
@@ -401,7 +396,7 @@ async def test_pods_beyond_the_api_servers_rate_stay_in_the_queue() -> None:
     async with pipeline() as running:
         running.store.ready = anyio.Event()
         for i in range(MOST_OF_NAMESPACE + 100):
-            await running.add_node(msgspec.convert({**NODE, "metadata": {"name": f"n{i}"}}, Node))
+            await running.add_node(node(f"n{i}", 1))
         await started(running, *(pod(f"p{i}") for i in range(MOST_OF_NAMESPACE + 50)))
         taken = running.store.under_way
         assert MOST_OF_NAMESPACE <= taken == assumed(running) < MOST_OF_NAMESPACE + 10
@@ -422,7 +417,7 @@ async def test_the_bindings_of_many_namespaces_make_the_cycle_wait() -> None:
     async with pipeline() as running:
         running.store.ready = anyio.Event()
         for i in range(MOST + 100):
-            await running.add_node(msgspec.convert({**NODE, "metadata": {"name": f"n{i}"}}, Node))
+            await running.add_node(node(f"n{i}", 1))
         await started(running, *(pod(f"p{i}", namespace=f"ns{i % 9}") for i in range(MOST + 50)))
         assert running.store.under_way == MOST + 1  # the last one before the cycle stops
         assert running.queue_state.statistics().active == 49
@@ -436,6 +431,6 @@ async def test_waiting_pods_do_not_block_the_placement_of_others() -> None:
     """A group of any size may wait for its last pod."""
     async with pipeline(Gang) as running:
         for i in range(2 * MOST_OF_NAMESPACE):
-            await running.add_node(msgspec.convert({**NODE, "metadata": {"name": f"n{i}"}}, Node))
+            await running.add_node(node(f"n{i}", 1))
         await started(running, *(pod(f"p{i}") for i in range(2 * MOST_OF_NAMESPACE)))
         assert len(running.store.bound) == 2 * MOST_OF_NAMESPACE

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 import anyio
-import msgspec
 import pytest
 
 from berth.actors.attempt.attempts_page import RecordedAttempt
@@ -16,7 +15,6 @@ from berth.plugin import (
     SUCCESS,
     Code,
     CycleState,
-    Node,
     PermitPlugin,
     PodInfo,
     PreBindPlugin,
@@ -27,12 +25,9 @@ from berth.plugin import (
 )
 from berth.tools.views.commands.why import lines_of
 from tests.kit.pipeline import Pipeline, pipeline
-from tests.kit.structs import pod
+from tests.kit.structs import node, pod
 
-NODE = {
-    "metadata": {"name": "n"},
-    "status": {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 110}},
-}
+NODE = node("n", 1)
 
 
 class Fragile(ReservePlugin, PermitPlugin, PreBindPlugin):
@@ -85,7 +80,7 @@ async def test_a_failure_after_the_decision_is_recorded(
     async with pipeline(Fragile, recorder_bytes=1 << 20) as running:
         if point == "bind":
             running.store.refusals.append(ApiError(403, "Forbidden", "refused"))
-        await running.add_node(msgspec.convert(NODE, Node))
+        await running.add_node(NODE)
         await running.add_pod(pod("p", "1"))
         await running.clock.advance(seconds)
         await running.clock.settle()
@@ -107,7 +102,7 @@ async def test_a_preemption_that_fails_is_recorded(aside: bool) -> None:
         running.store.eviction_refusals.append(ApiError(403, "Forbidden", "not allowed"))
         running.store.evicting = anyio.Event()
         running.store.evicting.set()
-        await running.add_node(msgspec.convert(NODE, Node))
+        await running.add_node(NODE)
         running.cache.tell(AssignedPodAdded(pod("low", "1", node="n")))
         await running.add_pod(pod("high", "1", priority=10))
         await running.clock.advance(0)

@@ -30,7 +30,7 @@ from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.scheduling.kube.meta import ObjectReference
 from berth.plugin import Pod
 from berth.tools.cluster.apiserver.app import serve
-from tests.kit.documents import Document
+from tests.kit.documents import Document, node
 from tests.kit.fake_calls import FakeCalls
 from tests.kit.logs import capture_logs
 from tests.kit.stores import fresh_store
@@ -38,10 +38,7 @@ from tests.kit.tasks import started
 
 T = TypeVar("T")
 PODS = "/api/v1/namespaces/default/pods"
-NODE = {
-    "metadata": {"name": "n"},
-    "status": {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}},
-}
+NODE = node("n", "8")
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}
 MESSAGE = "0/1 nodes are available: 1 Insufficient cpu."
 EVENTS, CORE = (

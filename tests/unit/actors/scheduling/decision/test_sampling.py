@@ -12,9 +12,10 @@ from berth.actors.messages.cache import Assume, NodeAdded
 from berth.actors.scheduling.decision.outcome import Choice, Unfit
 from berth.actors.scheduling.decision.sampling import sample_size
 from berth.actors.scheduling.decision.scheduler import NO_NODES, Scheduler
-from berth.actors.scheduling.kube.core import Node, Pod
+from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from tests.kit.profiles import at, configuration, profile_of
+from tests.kit.structs import node
 from tests.kit.structs import pod_info as pod
 
 PROFILE = profile_of()
@@ -23,11 +24,7 @@ PROFILE = profile_of()
 def cluster(nodes: int) -> CacheState:
     cache = CacheState()
     for i in range(nodes):
-        document = {
-            "metadata": {"name": f"n{i}"},
-            "status": {"allocatable": {"cpu": 1, "memory": "1Gi", "pods": 2}},
-        }
-        cache.handle(NodeAdded(msgspec.convert(document, Node)))
+        cache.handle(NodeAdded(node(f"n{i}", 1, memory="1Gi", pods=2)))
     return cache
 
 

@@ -65,11 +65,8 @@ class Cluster:
         self.scheduler = Scheduler(Random(1))
         self.profile = profile
         for name, started in (("early", 1), ("late", 5)):
-            node = {
-                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
-                "status": {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 9}},
-            }
-            self.cache.handle(NodeAdded(msgspec.convert(node, Node)))
+            labels = {"kubernetes.io/hostname": name}
+            self.cache.handle(NodeAdded(structs.node(name, 1, pods=9, labels=labels)))
             self.cache.handle(AssignedPodAdded(pod(f"on-{name}", name, started=started)))
         for number in range(3):  # the template is remembered, and every row has been read
             assert self.promised(pod(f"before-{number}", priority=9)) == "late"

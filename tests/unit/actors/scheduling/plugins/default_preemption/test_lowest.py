@@ -45,11 +45,8 @@ class Cluster:
         self.profile = profile_of()
         self.dry_run: list[str] = []  # the nodes
         for number in range(NODES):
-            metadata = {"name": f"n{number}", "labels": {"zone": "z"}}
-            status = {"allocatable": {"cpu": 1, "memory": "8Gi", "pods": 9}}
-            self.cache.handle(
-                NodeAdded(msgspec.convert({"metadata": metadata, "status": status}, Node))
-            )
+            added = structs.node(f"n{number}", 1, pods=9, labels={"zone": "z"})
+            self.cache.handle(NodeAdded(added))
         self.cache.handle(AssignedPodAdded(pod("on-n3", "n3")))
 
         def counting(
