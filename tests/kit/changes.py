@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import Any
 
 import msgspec
 
@@ -16,8 +15,8 @@ from berth.tools.answers.explain.cluster_source import ClusterQuestion
 from berth.tools.answers.explain.decider import Explainer, decided
 from berth.tools.answers.explain.decision import Decision, Failure
 from berth.tools.answers.explain.tried_cluster import asked
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 CONFIGURATION = from_mapping(None)
 EXPLAINER = Explainer(CONFIGURATION)
 

@@ -8,7 +8,7 @@ import asyncio
 from collections import Counter
 from itertools import pairwise
 from random import Random
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
@@ -39,7 +39,6 @@ from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_
 
 from .test_flights import agree
 
-Document = dict[str, Any]
 FRESH = profiles_of(KubeSchedulerConfiguration(), NoApi())["default-scheduler"]
 POINTS = ("", "reserve", "permit", "wait", "pre_bind")
 FAULTS = (Fault.NONE, Fault.REFUSED, Fault.LOST, Fault.UNANSWERED)

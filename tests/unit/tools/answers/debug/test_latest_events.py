@@ -13,9 +13,8 @@ import pytest
 
 from berth.tools.answers.debug.debug_client import DebugTarget
 from berth.tools.answers.debug.latest_events import MOST, EventNow, events_about, near_pod
+from tests.kit.documents import Document
 from tests.kit.thread_server import in_thread, kubeconfig_of
-
-Document = dict[str, Any]
 
 
 class _Lists(BaseHTTPRequestHandler):

@@ -33,9 +33,9 @@ from tests.kit.devices import (
     resource_slice,
     using,
 )
+from tests.kit.documents import Document
 from tests.kit.storage import as_pod
 
-Document = dict[str, Any]
 Row = tuple[str, str, str]
 GPUS = device_class()
 NOTHING = "needs 1 device: none on the node"

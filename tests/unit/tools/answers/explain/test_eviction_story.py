@@ -8,8 +8,8 @@ import pytest
 
 from berth.tools.answers.explain.eviction_story import eviction
 from tests.kit import documents
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 AT = "2026-01-01T00:01:00Z"
 OWNER = {"kind": "ReplicaSet", "name": "web", "uid": "owner", "controller": True}
 LOW = (

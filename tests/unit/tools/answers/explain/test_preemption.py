@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -31,11 +30,9 @@ from berth.plugin import (
 from berth.tools.answers.explain.contest import Contest
 from berth.tools.answers.explain.decision import Decision, decide
 from berth.tools.views.commands.explain import explain
-from tests.kit.documents import node, thing
+from tests.kit.documents import Document, node, thing
 from tests.kit.handle import NoApi
 from tests.kit.snapshots import snapshot_of
-
-Document = dict[str, Any]
 
 
 def pod(

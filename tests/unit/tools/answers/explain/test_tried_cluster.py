@@ -14,9 +14,8 @@ from berth.tools.answers.explain.decider import Explainer, fitting
 from berth.tools.answers.explain.tried_cluster import TriedCluster, asked
 from tests.kit.changes import CONFIGURATION
 from tests.kit.daemon import node, pod
-from tests.kit.documents import thing
+from tests.kit.documents import Document, thing
 
-Document = dict[str, Any]
 WEB = "Pod", "default", "web"
 CONFIGURATION_OF = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

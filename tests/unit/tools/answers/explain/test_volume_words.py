@@ -20,9 +20,9 @@ from berth.tools.answers.explain.decider import Explainer
 from berth.tools.answers.explain.pending_pods import pending
 from berth.tools.answers.explain.volume_words import Demand, demands
 from berth.tools.views.commands.explain import explain
+from tests.kit.documents import Document
 from tests.kit.storage import as_pod, claim, cluster, node, of_claim, pod, thing, volume
 
-Document = dict[str, Any]
 HOST, ZONE, REGION = (
     "kubernetes.io/hostname",
     "topology.kubernetes.io/zone",

@@ -16,9 +16,9 @@ from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from berth.tools.answers.shadow.placement_judge import Agreement
 from berth.tools.answers.shadow.shadow_state import MOMENT, Placement, ShadowState
 from tests.kit.daemon import node, pod
+from tests.kit.documents import Document
 
 PROFILES = profiles_of(from_mapping(None), ReadOnlyHandle())
-Document = dict[str, Any]
 
 
 class Cluster:

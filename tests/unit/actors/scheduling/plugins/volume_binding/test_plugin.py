@@ -15,6 +15,7 @@ from berth.actors.scheduling.plugins.volume_binding.plugin import GATE, VolumeBi
 from berth.config.feature_gates import DEFAULTS, defaults_of
 from berth.config.versions import VERSIONS
 from berth.plugin import ArgsError, CycleState, PodInfo
+from tests.kit.documents import Document
 from tests.kit.handle import NoApi
 from tests.kit.hints import profile, wakes
 from tests.kit.storage import (
@@ -31,7 +32,6 @@ from tests.kit.storage import (
 )
 from tests.kit.structs import node as a_node
 
-Document = dict[str, Any]
 PLUGIN = VolumeBinding({}, NoApi())
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NO_MATCH = "node(s) didn't find available persistent volumes to bind"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -17,10 +16,10 @@ from berth.actors.scheduling.model.vectors import Bools
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import PodInfo, Snapshot
+from tests.kit.documents import Document
 from tests.kit.handle import NoApi
 from tests.kit.storage import as_pod, claim, cluster, node, of_claim, pod, thing, volume
 
-Document = dict[str, Any]
 HOST = "kubernetes.io/hostname"
 NODES = [node(f"n{number}", **{HOST: f"n{number}"}) for number in range(20)]
 MANY = 2_000

@@ -14,8 +14,8 @@ from berth.tools.answers.explain.cluster_source import ClusterQuestion
 from berth.tools.answers.explain.decider import Explainer, decided
 from tests.kit.call_counts import calls_of
 from tests.kit.daemon import node, pod
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 HOST = "kubernetes.io/hostname"
 PORTS = [{"name": "c", "image": "i", "ports": [{"hostPort": 80, "containerPort": 80}]}]

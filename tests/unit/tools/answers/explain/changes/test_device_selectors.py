@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from berth.tools.answers.explain.changes.change import Suggestion
@@ -14,8 +12,8 @@ from berth.tools.answers.explain.tried_cluster import asked
 from tests.kit.changes import CONFIGURATION, EXPLAINER, fits_after, suggested
 from tests.kit.daemon import pod
 from tests.kit.devices import DRIVER, claim, device_class, node, request, resource_slice, using
+from tests.kit.documents import Document
 
-Document = dict[str, Any]
 OF_DRIVER = f'device.attributes["{DRIVER}"]'
 OF_CAPACITY = f'device.capacity["{DRIVER}"]'
 

@@ -14,9 +14,8 @@ from berth.tools.answers.explain.decider import decided
 from berth.tools.answers.explain.tried_cluster import asked
 from tests.kit.changes import CONFIGURATION, EXPLAINER, fits_after, suggested
 from tests.kit.daemon import node, pod
-from tests.kit.documents import thing
+from tests.kit.documents import Document, thing
 
-Document = dict[str, Any]
 HOSTNAME = "kubernetes.io/hostname"
 OVER_HOSTNAME = f"the spread constraint over {HOSTNAME}"
 TAINT = {"key": "dedicated", "value": "batch", "effect": "NoSchedule"}

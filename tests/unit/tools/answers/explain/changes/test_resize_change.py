@@ -11,8 +11,7 @@ from msgspec import json
 from berth.tools.views.commands.explain import explain
 from tests.kit.changes import fits_after, suggested
 from tests.kit.daemon import node, pod
-
-Document = dict[str, Any]
+from tests.kit.documents import Document
 
 
 def resized(cpu: str, allocated: str, reason: str = "", **level: Any) -> Document:

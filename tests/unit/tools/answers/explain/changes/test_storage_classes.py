@@ -10,9 +10,8 @@ import pytest
 
 from tests.kit.changes import fits_after, suggested
 from tests.kit.daemon import node, pod
-from tests.kit.documents import thing
+from tests.kit.documents import Document, thing
 
-Document = dict[str, Any]
 LATE = "WaitForFirstConsumer"
 
 
