@@ -219,6 +219,7 @@ def demo(
         standard = standard_class(written)
         if standard and any(needs_class(of.document) for of in written):
             tell("claims without a class get the demo's default StorageClass, standard")
+        gates = gates_from(feature_gates)
         settings = DemoSettings(
             manifests=[*standard, *written],
             findings=reading.findings,
@@ -229,8 +230,9 @@ def demo(
             kubelets=Setup(
                 read_configurations(kubelet_config) if kubelet_config else (),
                 read_scenario(usage) if usage else NO_SCENARIO,
+                gates["ResizeFootprint"],
             ),
-            gates=gates_from(feature_gates),
+            gates=gates,
             keep=keep,
             port=port,
             secure_port=secure_port,

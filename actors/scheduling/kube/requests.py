@@ -53,16 +53,17 @@ def pod_requests(
     *,
     pod_level: bool = True,
     status: bool = True,
+    at_once: bool = False,
     defaults: Mapping[str, int] | None = None,
 ) -> Amounts:
     """Returns cpu in thousandths of a core, all else in whole units, from 0 to the largest int64.
 
     If `pod_level`, the pod's own `spec.resources` replaces the sum of its containers. If `status`,
-    the status of a resize counts. `defaults` gives the billionths to count for each container that
-    does not request a resource. Raises QuantityError.
+    the status of a resize counts, with `at_once` as if it were ResizedAtOnce. `defaults` gives the
+    billionths to count for each container that does not request a resource. Raises QuantityError.
     """
     infeasible = status and resize_is_infeasible(pod)
-    if status and isinstance(pod.status, ResizedAtOnce):
+    if status and (at_once or isinstance(pod.status, ResizedAtOnce)):
         total = _largest_sum_of_states(pod, defaults or {}, infeasible=infeasible)
         pod_level_of = _pod_level_at_once
     else:

@@ -28,10 +28,13 @@ Send = Callable[[str, str, Document, str], Awaitable[Document | None]]
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """The settings of kubelets by users: the configurations of nodes, and the usage of pods."""
+    """The settings of kubelets: by users the configurations of nodes and the usage of pods; by the
+    version of Kubernetes, whether resizes count at once.
+    """
 
     configurations: Sequence[Configuration] = ()
     scenario: Scenario = NO_SCENARIO
+    at_once: bool = False
 
 
 NO_SETUP = Setup()
@@ -56,7 +59,13 @@ class Housekeeping:
         if kubelet is None or kubelet.uid != node.metadata.uid:
             settings = settings_for(node.metadata.labels, self._setup.configurations)
             # The stages of pods start killed containers again.
-            kubelet = NodePressure(node, settings, self._setup.scenario, restarts=False)
+            kubelet = NodePressure(
+                node,
+                settings,
+                self._setup.scenario,
+                restarts=False,
+                at_once=self._setup.at_once,
+            )
             self._nodes[name] = kubelet
             for pod in self._pods.get(name, {}).values():
                 kubelet.put(pod, now)

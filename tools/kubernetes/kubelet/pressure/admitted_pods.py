@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.kube.requests import pod_requests
 
@@ -24,11 +26,12 @@ class Room:
     """The room on a node. `pods` are the admitted pods that have not ended, by uid.
 
     A pod takes the resources that are allocated to it, or those of an earlier allocation that it
-    still has, if these are more.
+    still has, if these are more: of each container, or, if resizes count `at_once`, of all.
     """
 
-    def __init__(self, resizes: Resizes) -> None:
+    def __init__(self, resizes: Resizes, *, at_once: bool) -> None:
         self.pods: dict[str, Pod] = {}
+        self._taken_by = partial(pod_requests, at_once=at_once)
         self._resizes = resizes
         self._requests: dict[str, Amounts] = {}
         self._sums: dict[str, int] = {}
@@ -38,7 +41,7 @@ class Room:
         uid = pod.metadata.uid
         self._resizes.put(self.pods.get(uid), pod, now)
         self.pods[uid] = pod
-        if self._count(uid, pod_requests(self._resizes.allocated(pod))):
+        if self._count(uid, self._taken_by(self._resizes.allocated(pod))):
             self._resizes.make_room(now)
 
     def remove(self, uid: str, now: float) -> None:
@@ -61,7 +64,7 @@ class Room:
 
     def check(self, pod: Pod, node: Node) -> tuple[Rejection | None, list[Pod]]:
         """Returns why the node cannot take a pod, and the pods that it must preempt if it can."""
-        return self._check(pod, pod_requests(pod), node)
+        return self._check(pod, self._taken_by(pod), node)
 
     def check_resized(self, pod: Pod, node: Node) -> tuple[Rejection | None, list[Pod]]:
         """Checks the requests in the spec of an admitted pod, and counts them if there is room."""
@@ -71,7 +74,7 @@ class Room:
         del self.pods[uid]
         problem, victims = self._check(pod, pod_requests(pod, status=False), node)
         self.pods[uid] = pod
-        self._count(uid, before if problem else pod_requests(pod))
+        self._count(uid, before if problem else self._taken_by(pod))
         return problem, victims
 
     def _check(self, pod: Pod, requests: Amounts, node: Node) -> tuple[Rejection | None, list[Pod]]:

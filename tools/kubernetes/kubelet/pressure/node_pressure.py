@@ -66,11 +66,18 @@ class NodePressure:
     """The resources of a node and its pods, as its kubelet manages them.
 
     `due` is when to look next, as Unix time. Its pods are bound to the node; only admitted pods use
-    resources. Unless it `restarts` the containers that the kernel kills, another part does.
+    resources. Unless it `restarts` the containers that the kernel kills, another part does. If
+    resizes count `at_once`, it counts the room of pods as Kubernetes 1.37.
     """
 
     def __init__(
-        self, node: Node, settings: Settings, scenario: Scenario, *, restarts: bool = True
+        self,
+        node: Node,
+        settings: Settings,
+        scenario: Scenario,
+        *,
+        restarts: bool = True,
+        at_once: bool = False,
     ) -> None:
         self._node = node
         self._settings = settings
@@ -102,7 +109,7 @@ class NodePressure:
         self._stride = MOST_STRIDE
         self._look_at = 0.0 if self._reported else NEVER
         self._resizes = Resizes(self._admit_resize, self._usage, self._reporter)
-        self._room = Room(self._resizes)
+        self._room = Room(self._resizes, at_once=at_once)
 
     @property
     def due(self) -> float:
