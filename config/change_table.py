@@ -8,6 +8,7 @@ from __future__ import annotations
 
 TABLE = """
 BindingRetried 1.37 kubernetes#138855
+CapacityInFormatOfStep 1.37 kubernetes#140161
 ClaimCreatesByOwner 1.37 kubernetes#138542
 ConfigOfChosenRequests 1.37 kubernetes#140702
 CountersOfOwnNodes 1.37 kubernetes#139040

@@ -98,7 +98,6 @@ NOT_IMPLEMENTED: tuple[str, ...] = (
     "CoordinatedLeaderElection",
     "DRADerivedAttributes",
     "DRADeviceCompatibilityGroups",
-    "DRAFractionalCapacityRange",
     "DRAListTypeAttributes",
     "DRANodeAllocatableResources",
     "DRAOptionalNodeOperations",

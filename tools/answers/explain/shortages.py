@@ -220,16 +220,18 @@ class _Judge:
 
     def _without_capacity(self, sub_request: SubRequest, device: SliceDevice) -> Iterator[Obstacle]:
         offered, requested = device.device.capacity, dict(sub_request.capacity)
+        features = self._inventory.features
         lacking = sorted(requested.keys() - offered.keys())
         if lacking:
             yield Obstacle(f"without capacity {listed(lacking)}")
             return
-        needed = consumed_capacity(offered, requested)
+        needed = consumed_capacity(offered, requested, features)
         if needed is None:
             forbidden = [
                 f"{text} of capacity {capacity}"
                 for capacity, text in requested.items()
-                if consumed_capacity({capacity: offered[capacity]}, {capacity: text}) is None
+                if consumed_capacity({capacity: offered[capacity]}, {capacity: text}, features)
+                is None
             ]
             yield Obstacle(f"whose policy does not allow {listed(forbidden) or 'the default'}")
             return
@@ -387,7 +389,11 @@ class _Judge:
         """Yields the capacities of shared devices that do not suffice for all requests at once."""
         for device in shared:
             demands = [
-                consumed_capacity(device.device.capacity, dict(request.sub_requests[0].capacity))
+                consumed_capacity(
+                    device.device.capacity,
+                    dict(request.sub_requests[0].capacity),
+                    self._inventory.features,
+                )
                 or {}
                 for request in requests
             ]

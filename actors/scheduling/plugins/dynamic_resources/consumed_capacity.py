@@ -5,15 +5,30 @@ Amounts are in billionths, so that quantities are exact. Mirrors consumable_capa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from enum import Enum
 
 import msgspec
 
 from ...kube.devices import Amount, CapacityRequestPolicyRange, DeviceCapacity
 from ...kube.quantity import nano_value, value
+from .features import EVERY_FEATURE, Features
 
-NANO = 10**9
+NANO, MILLI = 10**9, 10**6  # billionths in one, and in a thousandth
+MAX_INT64 = (1 << 63) - 1
+_DECIMAL = ("m", "", "k", "M", "G", "T", "P", "E")
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+class Format(Enum):
+    """The form in which the API writes a quantity: with SI suffixes, with binary ones, or with an
+    exponent.
+    """
+
+    DECIMAL = "DecimalSI"
+    BINARY = "BinarySI"
+    EXPONENT = "DecimalExponent"
 
 
 class CapacityAmount(msgspec.Struct, frozen=True):
@@ -28,7 +43,9 @@ def capacity_amount(amount: Amount) -> CapacityAmount:
 
 
 def consumed_capacity(
-    capacity: Mapping[str, DeviceCapacity], requested: Mapping[str, Amount]
+    capacity: Mapping[str, DeviceCapacity],
+    requested: Mapping[str, Amount],
+    features: Features = EVERY_FEATURE,
 ) -> dict[str, CapacityAmount] | None:
     """Returns the amount that a request consumes of each capacity of a device; None if the device
     lacks a requested capacity, or if a policy does not allow an amount.
@@ -37,14 +54,14 @@ def consumed_capacity(
         return None
     amounts = {}
     for name, total in capacity.items():
-        amount = _amount(requested.get(name), total)
-        if _violates(amount.nano, total):
+        amount = _amount(requested.get(name), total, features)
+        if _violates(amount.nano, total, features):
             return None
         amounts[name] = amount
     return amounts
 
 
-def _amount(requested: Amount | None, total: DeviceCapacity) -> CapacityAmount:
+def _amount(requested: Amount | None, total: DeviceCapacity, features: Features) -> CapacityAmount:
     """Returns the amount that a request for a capacity consumes, if its policy allows it."""
     policy = total.request_policy
     if requested is None:
@@ -54,7 +71,8 @@ def _amount(requested: Amount | None, total: DeviceCapacity) -> CapacityAmount:
     if policy is None:
         return amount
     if policy.valid_range is not None and policy.valid_range.min is not None:
-        return _rounded_up(amount, policy.valid_range, capacity_amount(policy.valid_range.min))
+        least = capacity_amount(policy.valid_range.min)
+        return _rounded_up(amount, policy.valid_range, least, features)
     for valid in policy.valid_values or ():
         if amount.nano <= nano_value(valid):
             return capacity_amount(valid)
@@ -62,21 +80,49 @@ def _amount(requested: Amount | None, total: DeviceCapacity) -> CapacityAmount:
 
 
 def _rounded_up(
-    amount: CapacityAmount, valid: CapacityRequestPolicyRange, least: CapacityAmount
+    amount: CapacityAmount,
+    valid: CapacityRequestPolicyRange,
+    least: CapacityAmount,
+    features: Features,
 ) -> CapacityAmount:
     """Returns the amount, rounded up to the least amount plus whole steps."""
     if amount.nano < least.nano:
         return least
-    step = 0 if valid.step is None else value(valid.step)
+    if valid.step is None:
+        return amount
+    form = format_of(valid.step) if features.capacity_in_format_of_step else Format.BINARY
+    if _in_thousandths(valid, features):
+        if not _is_exact(amount.nano):
+            return amount  # which the range does not allow
+        start, step = least.nano // MILLI, nano_value(valid.step) // MILLI
+        steps = -(-(amount.nano // MILLI - start) // step)
+        milli = min(start + step * steps, MAX_INT64)
+        return CapacityAmount(milli * MILLI, _text(milli, form))
+    step = value(valid.step)
     if step <= 0:
         return amount
     start = value(least.text)
     steps = -(-(value(amount.text) - start) // step)
     whole = start + step * steps
-    return CapacityAmount(whole * NANO, _binary_text(whole))
+    return CapacityAmount(whole * NANO, _text(whole * 1000, form))
 
 
-def _violates(nano: int, total: DeviceCapacity) -> bool:
+def _in_thousandths(valid: CapacityRequestPolicyRange, features: Features) -> bool:
+    """True if the steps of a range are counted in thousandths: if all of its amounts are exact in
+    them, and the step is at least one.
+    """
+    if not features.fractional_ranges:
+        return False
+    amounts = [nano_value(each) for each in (valid.min, valid.max, valid.step) if each is not None]
+    return all(map(_is_exact, amounts)) and (valid.step is None or nano_value(valid.step) >= MILLI)
+
+
+def _is_exact(nano: int) -> bool:
+    """True if the number of thousandths is whole, and an int64."""
+    return nano % MILLI == 0 and nano // MILLI <= MAX_INT64
+
+
+def _violates(nano: int, total: DeviceCapacity, features: Features) -> bool:
     policy = total.request_policy
     if policy is None or (policy.default is not None and nano == nano_value(policy.default)):
         return False
@@ -84,6 +130,9 @@ def _violates(nano: int, total: DeviceCapacity) -> bool:
     if valid is not None:
         if valid.max is not None and nano > nano_value(valid.max):
             return True
+        if valid.step is not None and _in_thousandths(valid, features):
+            start = 0 if valid.min is None else nano_value(valid.min)
+            return not _is_exact(nano) or (nano - start) % nano_value(valid.step) != 0
         step = 0 if valid.step is None else value(valid.step)
         least = 0 if valid.min is None else value(valid.min)
         return step > 0 and (-(-nano // NANO) - least) % step != 0
@@ -92,14 +141,30 @@ def _violates(nano: int, total: DeviceCapacity) -> bool:
     )
 
 
-def _binary_text(whole: int) -> str:
-    """Returns a whole number as a quantity with the largest binary suffix that keeps it exact;
-    below 1024, quantities have decimal suffixes.
+def format_of(amount: Amount) -> Format:
+    """Returns the format of a quantity, as its text or number shows it."""
+    text = str(amount)
+    if text.endswith("i"):
+        return Format.BINARY
+    return Format.EXPONENT if re.search(r"[eE][-+]?\d+$", text) else Format.DECIMAL
+
+
+def _text(milli: int, form: Format) -> str:
+    """Returns an amount in thousandths as the shortest quantity that is exact. Amounts below 1024,
+    and those that are not whole, have no binary suffix.
     """
-    if whole == 1000:
-        return "1k"
+    if form is Format.BINARY and milli >= 1024_000 and milli % 1000 == 0:
+        whole, power = milli // 1000, 0
+        while whole % 1024 == 0 and power < len(_BINARY) - 1:
+            whole //= 1024
+            power += 1
+        return f"{whole}{_BINARY[power]}"
+    if not milli:
+        return "0"
     power = 0
-    while whole and whole % 1024 == 0 and power < len(_BINARY) - 1:
-        whole //= 1024
+    while milli % 1000 == 0 and power < len(_DECIMAL) - 1:
+        milli //= 1000
         power += 1
-    return f"{whole}{_BINARY[power]}"
+    if form is Format.EXPONENT and power != 1:
+        return f"{milli}e{3 * power - 3}"
+    return f"{milli}{_DECIMAL[power]}"

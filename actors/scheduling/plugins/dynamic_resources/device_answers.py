@@ -11,6 +11,7 @@ from ...cel import CelError, selector
 from ...kube.devices import Amount, Device
 from ..steps import NO_LIMIT, Steps
 from .consumed_capacity import CapacityAmount, consumed_capacity
+from .features import EVERY_FEATURE, Features
 from .pools import SliceDevice
 from .requests import SubRequest
 
@@ -29,7 +30,8 @@ RUNTIME_ERROR = "CEL runtime error: "
 
 
 class DeviceAnswers:
-    def __init__(self) -> None:
+    def __init__(self, features: Features = EVERY_FEATURE) -> None:
+        self._features = features
         self._contents: dict[bytes, int] = {}
         self._next_content = 0
         self._matches: dict[str, dict[int, bool | str]] = {}
@@ -60,7 +62,7 @@ class DeviceAnswers:
                 self._consumed.clear()
             capacity = device.device.capacity
             steps.take(CAPACITY_STEPS * len(capacity))
-            consumed = consumed_capacity(capacity, dict(sub_request.capacity))
+            consumed = consumed_capacity(capacity, dict(sub_request.capacity), self._features)
             self._consumed[request] = consumed
             return consumed
 

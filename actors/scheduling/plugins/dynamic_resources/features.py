@@ -18,7 +18,9 @@ class Features(msgspec.Struct, frozen=True):
     consumable_capacity: bool = True
     binding_conditions: bool = True
     filter_timeout: bool = True
+    fractional_ranges: bool = False
     # What 1.37 changed without a gate.
+    capacity_in_format_of_step: bool = False
     config_of_chosen_requests: bool = False
     counters_of_own_nodes: bool = False
     device_in_selector_errors: bool = False
@@ -38,6 +40,8 @@ def features_of(gates: Mapping[str, bool]) -> Features:
         binding_conditions=gates["DRADeviceBindingConditions"]
         and gates["DRAResourceClaimDeviceStatus"],
         filter_timeout=gates["DRASchedulerFilterTimeout"],
+        fractional_ranges=gates.get("DRAFractionalCapacityRange", False),
+        capacity_in_format_of_step=gates["CapacityInFormatOfStep"],
         config_of_chosen_requests=gates["ConfigOfChosenRequests"],
         counters_of_own_nodes=gates["CountersOfOwnNodes"],
         device_in_selector_errors=gates["DeviceInSelectorErrors"],

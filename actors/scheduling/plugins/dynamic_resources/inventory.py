@@ -40,7 +40,7 @@ class Inventory:
         self.allocated_state = self._held.allocated_state
         self._counters = Counters(self.allocated_state)
         self.available_counters = self._counters.available
-        answers = DeviceAnswers()
+        answers = DeviceAnswers(features)
         self.matches, self.consumed_capacity = answers.matches, answers.consumed_capacity
         self._slices = slices = Slices(answers.content_of, features)
         self.pools, self.devices, self.forget_nodes = (

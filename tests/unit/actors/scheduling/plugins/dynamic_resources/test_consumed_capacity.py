@@ -9,17 +9,24 @@ import pytest
 
 from berth.actors.scheduling.kube.devices import DeviceCapacity
 from berth.actors.scheduling.plugins.dynamic_resources.consumed_capacity import consumed_capacity
+from berth.actors.scheduling.plugins.dynamic_resources.features import EVERY_FEATURE, Features
 
 RANGE = {"min": "2", "step": "4", "max": "12"}
 
 
-def taken(requested: str | None, value: str = "16", **policy: Any) -> str | None:
+def taken(
+    requested: str | None,
+    value: str = "16",
+    features: Features = EVERY_FEATURE,
+    **policy: Any,
+) -> str | None:
     """Returns the amount as it is written; None if the device cannot meet the request."""
     document: dict[str, Any] = {"value": value}
     if policy:
         document["requestPolicy"] = policy
     capacity = {"memory": msgspec.convert(document, DeviceCapacity)}
-    consumed = consumed_capacity(capacity, {} if requested is None else {"memory": requested})
+    asked = {} if requested is None else {"memory": requested}
+    consumed = consumed_capacity(capacity, asked, features)
     return None if consumed is None else str(consumed["memory"].text)
 
 
@@ -97,3 +104,81 @@ def test_rounded_amounts_below_1024_have_decimal_suffixes(requested: str, expect
 def test_a_capacity_that_the_device_does_not_have() -> None:
     assert consumed_capacity({}, {"memory": "1"}) is None
     assert consumed_capacity({}, {}) == {}
+
+
+# ------------------------------------------------------------------------------------- since 1.37
+
+# testCalculateConsumedCapacity, testViolateCapacityRequestPolicy and testUseMilli, in
+# consumable_capacity_test.go of the module k8s.io/dynamic-resource-allocation; after the empty line
+# by the rules of consumable_capacity.go.
+ROWS = """
+min 1, max 2: 1 => 1
+min 1, max 1: 2 => none
+min 1: 2 => 2
+min 2: 1 => 2
+min 1, step 2: 2 => 3
+min 1, step 1: 2 => 2
+min 0.2, step 0.1, max 1: 0.25 => 300m
+min 0.2, step 0.1, max 1: 0.4 => 400m
+min 0.2, step 0.1, max 1: 0.3 => 300m
+min 1, step 1: 1.0001 => none
+min 1, step 1: 1001m => 2
+min 0.5, step 0.5: 1.0001 => none
+min 0.5, step 0.5: 1001m => 1500m
+min 1, step 1: 9223372036854775807 => none
+min 9223372036854775, step 1: 9223372036854775 => 9223372036854775
+
+min 500m, step 250m: 600m => 750m
+min 500m, step 250m: 800m => 1
+min 500m, step 250m, max 1: 1100m => none
+min 1m, step 1m: 2m => 2m
+min 1, step 500u: 2 => 2
+min 0, step 1500m: 100 => 100500m
+min 0, step 1500m: 3000 => 3k
+"""
+
+
+def rows(text: str) -> list[tuple[dict[str, str], str, str | None]]:
+    parsed = []
+    for line in filter(None, text.splitlines()):
+        limits, _, rest = line.partition(": ")
+        requested, _, expected = rest.partition(" => ")
+        valid = dict(part.split() for part in limits.split(", "))
+        parsed.append((valid, requested, None if expected == "none" else expected))
+    return parsed
+
+
+@pytest.mark.parametrize(("valid", "requested", "expected"), rows(ROWS))
+def test_steps_of_thousandths(valid: dict[str, str], requested: str, expected: str | None) -> None:
+    features = Features(fractional_ranges=True, capacity_in_format_of_step=True)
+    assert taken(requested, "1M", features, default="7", validRange=valid) == expected
+
+
+def test_without_the_gate_fractions_of_a_step_count_as_a_whole() -> None:
+    whole = Features(capacity_in_format_of_step=True)
+    valid = {"min": "500m", "step": "250m"}
+    assert taken("1.0001", features=whole, validRange={"min": "1", "step": "1"}) == "2"
+    assert taken("600m", features=whole, validRange=valid) == "1"
+    assert taken("1100m", features=whole, validRange=valid) == "2"
+
+
+@pytest.mark.parametrize(
+    ("step", "requested", "before", "since"),
+    [
+        ("1Gi", "1500Mi", "2Gi", "2Gi"),
+        ("1G", "1500M", "1953125Ki", "2G"),
+        ("1e9", "1500M", "1953125Ki", "2e9"),
+        ("1024", "1500", "2Ki", "2048"),
+        ("1Ki", "1000", "1Ki", "1Ki"),
+        ("100", "950", "1k", "1k"),
+        ("100Mi", "150M", "200Mi", "200Mi"),
+        ("1", "2000", "2000", "2k"),
+    ],
+)
+def test_the_amount_is_written_as_the_step_is(
+    step: str, requested: str, before: str, since: str
+) -> None:
+    valid = {"min": "0", "step": step}
+    assert taken(requested, "100G", validRange=valid) == before
+    later = Features(capacity_in_format_of_step=True)
+    assert taken(requested, "100G", later, validRange=valid) == since
