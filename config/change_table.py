@@ -17,6 +17,7 @@ DeviceTaintRuleV1 1.37 kubernetes#138676
 GatedNominations 1.37 kubernetes#139057
 ImageVolumesInThreshold 1.37 kubernetes#138951
 InformerMetrics 1.37 kubernetes#140511
+ListAttributesInSelectors 1.37 kubernetes#139395
 MetricStages 1.37 kubernetes#138176
 MetricTexts 1.37 kubernetes#138567
 PodEventsSplit 1.37 kubernetes#135905

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from .declarations import Overload
 from .errors import Problem
-from .functions import FUNCTIONS
+from .functions import FUNCTIONS, FUNCTIONS_WITH_LISTS
 from .tree import (
     Call,
     Comprehension,
@@ -59,6 +59,7 @@ FIELDS = {
     "attributes": ATTRIBUTES,
     "capacity": CAPACITY,
 }
+FIELDS_WITH_LISTS = {**FIELDS, "attributes": map_of(STRING, map_of(STRING, DYN))}
 _TYPES = (BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT, IP, CIDR)
 # The names of types, which are also values.
 TYPES = {
@@ -81,20 +82,23 @@ _LITERALS = {
 }
 
 
-def check(root: TreeNode, variables: Mapping[str, Type]) -> list[Problem]:
+def check(root: TreeNode, variables: Mapping[str, Type], *, lists: bool = False) -> list[Problem]:
     """Writes the types and the overloads into the tree, and returns its problems.
 
-    `variables` are the types of the variables; their names may have dots.
+    `variables` are the types of the variables; their names may have dots. With `lists`, attributes
+    of devices may be lists, and there is `includes`, as since Kubernetes 1.37.
     """
-    checker = _Checker(variables)
+    checker = _Checker(variables, lists=lists)
     walk(checker.check(root))
     checker.finish()
     return checker.problems
 
 
 class _Checker:
-    def __init__(self, variables: Mapping[str, Type]) -> None:
+    def __init__(self, variables: Mapping[str, Type], *, lists: bool) -> None:
         self.problems: list[Problem] = []
+        self._fields = FIELDS_WITH_LISTS if lists else FIELDS
+        self._functions = FUNCTIONS_WITH_LISTS if lists else FUNCTIONS
         self._names = {**TYPES, **variables}
         self._inference = Inference()
         self._scopes: list[dict[str, Type]] = []
@@ -161,8 +165,8 @@ class _Checker:
         if target.kind == "map":
             result = target.of[1]
         elif target == DEVICE:
-            if field in FIELDS:
-                result = FIELDS[field]
+            if field in self._fields:
+                result = self._fields[field]
             else:
                 self._add_problem(node, f"undefined field '{field}'")
         elif target.kind == "struct":
@@ -194,12 +198,12 @@ class _Checker:
             node.function = node.function.removeprefix(".")
         else:
             prefix = qualified(target)
-            if prefix and f"{prefix.removeprefix('.')}.{node.function}" in FUNCTIONS:
+            if prefix and f"{prefix.removeprefix('.')}.{node.function}" in self._functions:
                 node.function = f"{prefix.removeprefix('.')}.{node.function}"
                 node.target = None
             else:
                 yield self.check(target)
-        overloads = FUNCTIONS.get(node.function)
+        overloads = self._functions.get(node.function)
         if overloads is None:
             self._add_problem(node, _undeclared(node.function))
             node.type = ERROR

@@ -32,11 +32,15 @@ class Compiled(ABC):
     """A compiled expression. Compiling took `work` units; the program takes about `size` bytes.
 
     `error` says why the expression cannot be used; it is empty if it can. `root` is the checked
-    tree of an expression that can be used. `variables` are the types of the variables.
+    tree of an expression that can be used. `variables` are the types of the variables. With
+    `lists`, attributes of devices may be lists.
     """
 
-    def __init__(self, expression: str, variables: Mapping[str, Type]) -> None:
+    def __init__(
+        self, expression: str, variables: Mapping[str, Type], *, lists: bool = False
+    ) -> None:
         self.expression = expression
+        self._lists = lists
         self.error = ""
         self.root: TreeNode | None = None
         self._program: Program | None = None
@@ -63,7 +67,7 @@ class Compiled(ABC):
         root = parse(_SURROGATE.sub("\ufffd", self.expression))
         self.work += NODE * root.size
         self.size += NODE_BYTES * root.size
-        problems = check(root, variables)
+        problems = check(root, variables, lists=self._lists)
         patterns = {} if problems else patterns_of(root)
         self.work += sum(pattern.work for pattern in patterns.values())
         self.size += PATTERN_BYTES * len(patterns)

@@ -1,8 +1,8 @@
 """Selectors: compiled expressions over a device. Pure.
 
 Upstream compiles in k8s.io/dynamic-resource-allocation/cel, with the environment for expressions
-that are stored, so every function is available whatever the feature gates say. The gate
-DRAListTypeAttributes is off: attributes are scalars of the type `any`.
+that are stored, so every function is available whatever the feature gates say. In Kubernetes 1.36
+attributes are scalars of the type `any`; since 1.37 they may be lists, and have the type `dyn`.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ MOST_KEPT = 64 << 20
 
 
 class Selector(Compiled):
-    """A compiled expression over a device."""
+    """A compiled expression over a device, whose attributes may be lists if `lists` is True."""
 
-    def __init__(self, expression: str) -> None:
-        super().__init__(expression, DEVICE_ONLY)
+    def __init__(self, expression: str, *, lists: bool = False) -> None:
+        super().__init__(expression, DEVICE_ONLY, lists=lists)
 
     def _problem(self, result: Type) -> str:
-        if result.kind in ("bool", "any"):
+        if result.kind in ("bool", "dyn" if self._lists else "any"):
             return ""
         return f"must evaluate to bool or the unknown type, not {result.declared}"
 
@@ -49,7 +49,7 @@ class Selector(Compiled):
         run = Run(
             slots,
             driver,
-            _by_domain(driver, device.attributes, _value),
+            _by_domain(driver, device.attributes, _value_or_list if self._lists else _value),
             _by_domain(driver, device.capacity, lambda _, item: parse_quantity(str(item.value))),
             multiple=multiple,
             work=size,
@@ -85,18 +85,21 @@ class _RecentSelectors:
             self._size -= self._selectors.popitem(last=False)[1].size
 
 
-_KEPT = _RecentSelectors()
+_KEPT, _KEPT_WITH_LISTS = _RecentSelectors(), _RecentSelectors()
 
 
-def selector(expression: str, spend: Callable[[int], None] | None = None) -> Selector:
+def selector(
+    expression: str, spend: Callable[[int], None] | None = None, *, lists: bool = False
+) -> Selector:
     """Returns the compiled expression. An expression that cannot be compiled has an `error`.
 
     Calls `spend` with the units of work if the expression has to be compiled.
     """
-    selector = _KEPT.get(expression)
+    kept = _KEPT_WITH_LISTS if lists else _KEPT
+    selector = kept.get(expression)
     if selector is None:
-        selector = Selector(expression)
-        _KEPT.add(selector)
+        selector = Selector(expression, lists=lists)
+        kept.add(selector)
         if spend is not None:
             spend(selector.work)
     return selector
@@ -116,6 +119,15 @@ def _by_domain(driver: str, parts: Mapping[str, T], value_of: Callable[[str, T],
     return values
 
 
+def _value_or_list(name: str, attribute: DeviceAttribute) -> Any:
+    for values in (attribute.ints, attribute.bools, attribute.strings):
+        if values is not None:
+            return [*values]
+    if attribute.versions is not None:
+        return [_version(name, text) for text in attribute.versions]
+    return _value(name, attribute)
+
+
 def _value(name: str, attribute: DeviceAttribute) -> Any:
     if attribute.int_ is not None:
         return attribute.int_
@@ -124,8 +136,12 @@ def _value(name: str, attribute: DeviceAttribute) -> Any:
     if attribute.string is not None:
         return attribute.string
     if attribute.version is not None:
-        try:
-            return parse_semver(attribute.version)
-        except CelError as problem:
-            raise CelError(f"attribute {name}: parse semantic version: {problem}") from None
+        return _version(name, attribute.version)
     raise CelError(f"attribute {name}: unsupported attribute value")
+
+
+def _version(name: str, text: str) -> Any:
+    try:
+        return parse_semver(text)
+    except CelError as problem:
+        raise CelError(f"attribute {name}: parse semantic version: {problem}") from None

@@ -337,9 +337,10 @@ def device_totals(scored: Iterable[str], handle: Handle) -> DeviceTotals | None:
     """Returns the counts of devices for scores; None if no scored resource can be provided by
     devices.
     """
-    if not features_of(handle.feature_gates).extended_resources:
+    features = features_of(handle.feature_gates)
+    if not features.extended_resources:
         return None
-    return DeviceTotals() if any(map(may_be_devices, scored)) else None
+    return DeviceTotals(features) if any(map(may_be_devices, scored)) else None
 
 
 def _amounts(

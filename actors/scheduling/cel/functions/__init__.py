@@ -2,7 +2,7 @@
 
 That is cel-go's standard library, its extensions strings (version 2), sets, lists (version 3),
 optionals (version 2) and two-variable comprehensions, and Kubernetes' own libraries. The authorizer
-is left out: a selector has no variable of its type.
+is left out: a selector has no variable of its type. Kubernetes 1.37 adds `includes`.
 """
 
 from __future__ import annotations
@@ -20,3 +20,4 @@ def _by_name() -> dict[str, tuple[Overload, ...]]:
 
 
 FUNCTIONS = _by_name()
+FUNCTIONS_WITH_LISTS = {**FUNCTIONS, "includes": lists.INCLUDES}

@@ -19,6 +19,7 @@ _ZEROS: dict[str, Any] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": 
 
 
 MOST_VISITED = 1 << 17
+MOST_INCLUDED = 48  # the most values of an attribute
 
 
 def _traversal(value: Any, *_: Any) -> int:
@@ -153,6 +154,22 @@ def _distinct(budget: Budget, values: list[Any]) -> list[Any]:
         if not contains(budget, distinct, value):
             distinct.append(value)
     return distinct
+
+
+def _includes(budget: Budget, target: Any, value: Any) -> bool:
+    """True if an attribute equals a value or, if it is a list, one of its elements does."""
+    if type(target) is not list:
+        return equal_within(budget, target, value)
+    if any(equal_within(budget, element, value) for element in target[:MOST_INCLUDED]):
+        return True
+    if len(target) > MOST_INCLUDED:
+        raise CelError(
+            f"'includes' function cannot be applied to lists longer than {MOST_INCLUDED} values"
+        )
+    return False
+
+
+INCLUDES = (budgeted("dra_includes_dyn_dyn", "dyn::includes(dyn) -> bool", _includes),)
 
 
 # -------------------------------------------------------------------------------------------- sets

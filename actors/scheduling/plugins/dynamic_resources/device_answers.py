@@ -99,9 +99,8 @@ class DeviceAnswers:
         finally:
             steps.take(sum(spent))
 
-    @staticmethod
-    def _evaluate(expression: str, device: SliceDevice, spend: Callable[[int], None]) -> bool:
-        compiled = selector(expression, spend)
+    def _evaluate(self, expression: str, device: SliceDevice, spend: Callable[[int], None]) -> bool:
+        compiled = selector(expression, spend, lists=self._features.list_attributes)
         if compiled.error:
             raise CelError(f"CEL compile error: {compiled.error}")
         try:

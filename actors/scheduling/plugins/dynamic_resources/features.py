@@ -24,6 +24,7 @@ class Features(msgspec.Struct, frozen=True):
     config_of_chosen_requests: bool = False
     counters_of_own_nodes: bool = False
     device_in_selector_errors: bool = False
+    list_attributes: bool = False
 
 
 EVERY_FEATURE = Features()
@@ -45,4 +46,5 @@ def features_of(gates: Mapping[str, bool]) -> Features:
         config_of_chosen_requests=gates["ConfigOfChosenRequests"],
         counters_of_own_nodes=gates["CountersOfOwnNodes"],
         device_in_selector_errors=gates["DeviceInSelectorErrors"],
+        list_attributes=gates["ListAttributesInSelectors"],
     )

@@ -7,6 +7,7 @@ calculateDRAResourceTotals of NodeResourcesFit.
 from __future__ import annotations
 
 import numpy as np
+from msgspec.structs import replace
 
 from berth.plugin import DeviceClass, Ints, NodeView, ResourceClaim, ResourceSlice
 
@@ -16,7 +17,7 @@ from ...model.columns import NodeColumns
 from ...model.vectors import grown
 from ..steps import STEPS_PER_SECOND, Steps, TimedOutError
 from .extended import ClassesByResource
-from .features import Features
+from .features import EVERY_FEATURE, Features
 from .inventory import Inventory
 from .pools import SliceDevice
 from .requests import AllocationError
@@ -33,7 +34,8 @@ class DeviceTotals:
 
     LOOKUPS = (ResourceClaim, ResourceSlice, DeviceClass)
 
-    def __init__(self) -> None:
+    def __init__(self, features: Features = EVERY_FEATURE) -> None:
+        self._features = replace(features, device_taint_rules=False)  # taints do not count
         self._classes = ClassesByResource()
         self._inventory: Inventory | None = None
         self._totals: dict[str, _Totals] = {}
@@ -50,7 +52,7 @@ class DeviceTotals:
         if device_class is None:
             return have, used
         if self._inventory is None or not self._inventory.is_of(objects):
-            self._inventory = Inventory(objects, Features(device_taint_rules=False))
+            self._inventory = Inventory(objects, self._features)
             self._totals.clear()
         self._inventory.refresh()
         totals = self._totals.get(resource)
