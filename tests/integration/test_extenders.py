@@ -78,7 +78,8 @@ def node(name: str) -> Document:
 
 def pod(name: str, **requests: str) -> Document:
     named = {name.replace("_", "."): amount for name, amount in requests.items()}
-    return documents.pod(name, requests=named)
+    container = documents.container(requests=named)
+    return {"metadata": {"name": name}, "spec": {"containers": [container]}}
 
 
 def gpu_pod(name: str) -> Document:
