@@ -9,7 +9,15 @@ from pathlib import Path
 
 import anyio
 
-from tests.docs import actor_diagram, flag_tables, operating, queue_diagram, rule_tables, verb_table
+from tests.docs import (
+    actor_diagram,
+    flag_tables,
+    operating,
+    queue_diagram,
+    reason_table,
+    rule_tables,
+    verb_table,
+)
 from tests.docs.blocks import (
     ARCHITECTURE,
     EXPLAIN,
@@ -71,6 +79,7 @@ if __name__ == "__main__":
     flag_tables.refresh()
     rule_tables.refresh()
     verb_table.refresh()
+    reason_table.refresh()
     for page in (EXPLAIN, PREEMPTION, WHATIF):
         with tempfile.TemporaryDirectory() as folder:
             write_files(page, Path(folder))

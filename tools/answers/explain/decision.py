@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from berth.actors.scheduling.decision.algorithm import Search, schedule_pod
 from berth.actors.scheduling.decision.evaluation import Evaluation
@@ -56,17 +57,22 @@ from berth.actors.scheduling.plugins.default_preemption.plugin import DefaultPre
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
 from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS
 
+from .cause import Cause
 from .contest import Contest, contest_of
 
 T = TypeVar("T")
 
 
 class NodeVerdict(msgspec.Struct, frozen=True):
-    """The answer of a plugin about a node; plugin "" and no reasons for a node that passes."""
+    """The answer of a plugin about a node; plugin "" and no reasons for a node that passes. In an
+    answer for programs, `causes` are the codes of the reasons, in their order; without reasons, one
+    of the rejection.
+    """
 
     code: str
     plugin: str
     reasons: list[str]
+    causes: list[Cause] | UnsetType = UNSET
 
 
 class SkippedPlugins(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from berth.config.types import KubeSchedulerConfiguration
 
 from ...kubernetes.objects.structs import read
 from .asks.node_asks import asks_of
+from .cause import Cause
 from .cluster_source import ClusterQuestion, Document, SourceError, question_about
 from .decider import Attempt, Explainer, decided
 from .decision import Decision, Explanation
@@ -22,18 +23,23 @@ from .empty_workloads import Podless, finds_a_node
 from .last_attempt import binding_failure
 from .on_node import OnNode, on_node
 from .pinned_pods import waiting_claims
+from .reasons.pod_causes import PodCauses
+from .reasons.reason_table import standing_causes
 from .subject import Subject
 from .tried_cluster import TriedCluster
 from .words import shown
 
 
 class PendingPod(msgspec.Struct, frozen=True):
-    """A pending pod: why the scheduler does not try it now, if it does not, and the decision."""
+    """A pending pod: why the scheduler does not try it now, if it does not, and the decision, each
+    also as causes.
+    """
 
     namespace: str
     name: str
     standing: tuple[str, ...]
     decision: str
+    causes: list[Cause]
 
 
 class WithoutPods(msgspec.Struct, frozen=True):
@@ -43,6 +49,18 @@ class WithoutPods(msgspec.Struct, frozen=True):
     asks: int
     decision: str
     placed: bool
+    causes: list[Cause] = []
+
+
+class _Sentence(msgspec.Struct, frozen=True):
+    """A decision in a sentence and as causes, whether the pod would get a node, and why it is not
+    tried now, if it is not.
+    """
+
+    text: str
+    placed: bool
+    standing: tuple[str, ...]
+    causes: list[Cause]
 
 
 class Elsewhere(msgspec.Struct, frozen=True):
@@ -86,8 +104,10 @@ def pending(
         metadata = document["metadata"]
         subject = Subject("Pod", metadata["namespace"], metadata["name"])
         question = ask(subject)
-        sentence, _, standing = _decision(tried, question)
-        pods.append(PendingPod(subject.namespace, subject.name, standing, sentence))
+        said = _decision(tried, question)
+        pods.append(
+            PendingPod(subject.namespace, subject.name, said.standing, said.text, said.causes)
+        )
     return ListedPods(
         sorted(pods, key=lambda pod: (pod.namespace, pod.name)),
         sorted(without, key=lambda of: of.workload),
@@ -124,16 +144,15 @@ def _without_pods(
         except SourceError as problem:
             yield WithoutPods(str(subject), asks, str(problem), placed=False)
             continue
-        sentence, placed, held = _decision(tried, question)
-        if held:
-            sentence, placed = sentence_of(held, sentence), bool(question.its_node)
-        yield WithoutPods(str(subject), asks, sentence, placed)
+        said = _decision(tried, question)
+        text, placed = said.text, said.placed
+        if said.standing:
+            text, placed = sentence_of(said.standing, text), bool(question.its_node)
+        yield WithoutPods(str(subject), asks, text, placed, said.causes)
 
 
-def _decision(tried: TriedCluster, question: ClusterQuestion) -> tuple[str, bool, tuple[str, ...]]:
-    """Returns the decision in a sentence, whether the pod would get a node, and why it is not tried
-    now, if it is not. A pod with a node is decided on in a cluster without itself.
-    """
+def _decision(tried: TriedCluster, question: ClusterQuestion) -> _Sentence:
+    """Returns the decision. A pod with a node is decided on in a cluster without itself."""
     cluster = None if question.pinned_to else tried.cluster
     for created in question.created if cluster else ():
         tried.put(created)
@@ -142,7 +161,9 @@ def _decision(tried: TriedCluster, question: ClusterQuestion) -> tuple[str, bool
     except SourceError as problem:
         metadata = question.pod["metadata"]
         subject = f"{metadata['namespace']}/{metadata['name']} "
-        return str(problem).removeprefix(subject), False, question.standing
+        text = str(problem).removeprefix(subject)
+        causes = standing_causes((*question.standing, text))
+        return _Sentence(text, False, question.standing, causes)
     standing = (*question.standing, *attempt.held)
     explained = decided(attempt)
     decision, there = explained.decision, on_node(attempt, explained.outcome)
@@ -150,7 +171,8 @@ def _decision(tried: TriedCluster, question: ClusterQuestion) -> tuple[str, bool
     placed = chosen and not (there and there.rejected)
     said = decision_of(attempt, explained, there, now=not standing, bound=not question.unmade)
     last = binding_failure(question.pod) if placed else ""
-    return "; it ".join(filter(None, (said, last))), placed, standing
+    causes = PodCauses(attempt, decision).of_pod((*standing, *filter(None, [last])), there)
+    return _Sentence("; it ".join(filter(None, (said, last))), placed, standing, causes)
 
 
 def decision_of(

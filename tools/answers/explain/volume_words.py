@@ -78,13 +78,16 @@ _DISKS = {"gce": "GCE disk", "aws": "EBS volume", "iscsi": "iSCSI target", "rbd"
 
 class Demand(msgspec.Struct, frozen=True):
     """A demand of a volume of the pod on the nodes. `left_out` are the nodes that do not meet it,
-    sorted, or None if no node can.
+    sorted, or None if no node can. `claim` and `driver` are names, "" if it is about no single
+    one.
     """
 
     volume: str
     state: str
     meaning: str
     left_out: tuple[str, ...] | None
+    claim: str = ""
+    driver: str = ""
 
 
 class Condition(msgspec.Struct, frozen=True):
@@ -136,11 +139,11 @@ class _PodInWords:
         except ClaimProblem:
             state, meaning = self._problem(volume, claim)
             if VolumeBinding.name in self._plugins:
-                yield Demand(shown, state, meaning, None)
+                yield Demand(shown, state, meaning, None, name)
             return
         except VolumeError as failure:
             if VolumeBinding.name in self._plugins:
-                yield Demand(shown, "cannot be decided", str(failure), None)
+                yield Demand(shown, "cannot be decided", str(failure), None, name)
             return
         if claims is None or claim is None:
             return
@@ -155,7 +158,7 @@ class _PodInWords:
         if VolumeRestrictions.name in self._plugins:
             conditions += self._exclusive(volume, name)
         for condition in conditions:
-            yield Demand(shown, state, condition.meaning, condition.left_out)
+            yield Demand(shown, state, condition.meaning, condition.left_out, name)
 
     def _state(self, claim: PersistentVolumeClaim, delayed: DelayedClaim | None) -> str:
         if delayed is None:
@@ -413,6 +416,7 @@ class _PodInWords:
                 f"the pod needs {full.number}",
                 f"attached to {', '.join(reports)}",
                 names,
+                driver=full.driver,
             )
 
     def _disk_demands(self, volume: Volume) -> Iterator[Demand]:

@@ -45,6 +45,7 @@ from ...answers.explain.decider import Explainer, answers, decided
 from ...answers.explain.decision import Decision, Explanation, Failure
 from ...answers.explain.decision_report import every_node, show
 from ...answers.explain.device_words import supply
+from ...answers.explain.explained_pod import ExplainedPods, explained_pod
 from ...answers.explain.kubelet_refusals import OS, refusals, system_of
 from ...answers.explain.last_attempt import binding_failure
 from ...answers.explain.on_node import OnNode, on_node
@@ -110,8 +111,8 @@ def explain(
     devices its claims would get on each node, the message that a user would read, and for a pending
     pod the smallest changes after which it fits. The pod is treated as if it were pending now. The
     extenders of the configuration are called, but nothing is written. With -o json or yaml, the
-    answer also has the pods that preemption would evict, but neither the volumes nor the reasons
-    why devices are short.
+    answer also has the pods that preemption would evict and a code for each reason, but neither the
+    volumes nor the reasons why devices are short.
 
     KIND/NAME is the next pod of a workload, such as deployment/web. Without a NAME, each pending
     pod of the namespace has a line.
@@ -211,14 +212,8 @@ def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, outp
     there = on_node(attempt, explained.outcome)
     warnings = _warnings(pod, explained, there)
     if output in ("json", "yaml"):
-        document = msgspec.to_builtins(decision)
-        document |= {} if there is None else {"onNode": msgspec.to_builtins(there)}
-        document |= {"warnings": warnings} if warnings else {}
-        document |= {"standing": standing} if standing else {}
-        if result is not None:
-            document["changes"] = msgspec.to_builtins(result.suggestions)
-            document |= {"changesProblem": result.problem} if result.problem else {}
-        _print(document, output)
+        answer = explained_pod(attempt, decision, standing, there, warnings, result)
+        _print(msgspec.to_builtins(answer), output)
         return
     plugins = {plugin.name for plugin in attempt.profile.plugins}
     volumes = demands(attempt.info, attempt.snapshot, plugins)
@@ -292,8 +287,8 @@ def _explain_pending(
         with _console(output, "pending pods") as console:
             show_pending(listed, namespace, console)
     else:
-        document = {"items": listed.pods, "withoutPods": listed.without_pods}
-        _print(msgspec.to_builtins(document), output)
+        answer = ExplainedPods(listed.pods, listed.without_pods)
+        _print(msgspec.to_builtins(answer), output)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from berth.actors.scheduling.kube.core import Namespace
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
@@ -36,6 +37,16 @@ class AskQuestion(msgspec.Struct, frozen=True):
     snapshot: Snapshot
     nodes: Mapping[str, NodeInfo]
     namespaces: Mapping[str, Mapping[str, str]]
+
+
+def ask_question(info: PodInfo, snapshot: Snapshot) -> AskQuestion:
+    columns = snapshot.columns
+    every = zip(
+        columns.row_of, map(columns.infos.__getitem__, columns.row_of.values()), strict=True
+    )
+    nodes = {name: info for name, info in every if info is not None}
+    namespaces = {n.metadata.name: n.metadata.labels for n in snapshot.objects.every(Namespace)}
+    return AskQuestion(info, snapshot, nodes, namespaces)
 
 
 def nodes_of(rejected: Rejected) -> list[str]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
-from berth.actors.scheduling.kube.core import Namespace
-from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.plugins.volume_binding.pod_volumes import UNBOUND_IMMEDIATE
 
 from ..decision import Decision, Failure, NodeVerdict
 from . import node_restrictions, pod_constraints, resource_shortages, volume_constraints
-from .ask import Ask, AskQuestion, Rejected, asks_by_reasons
+from .ask import Ask, AskQuestion, Rejected, ask_question, asks_by_reasons
 
 SUCCESS = "Success"
 # The verdict about the nodes that the names in matchFields leave out.
@@ -34,13 +32,7 @@ def asks_of(
             volume_constraints.unbound_asks(info, snapshot) if unbound else (), decision.prefilter
         )
     verdicts = {} if isinstance(decision, Failure) else decision.filter
-    columns = snapshot.columns
-    every = zip(
-        columns.row_of, map(columns.infos.__getitem__, columns.row_of.values()), strict=True
-    )
-    infos: dict[str, NodeInfo] = {name: info for name, info in every if info is not None}
-    namespaces = {n.metadata.name: n.metadata.labels for n in snapshot.objects.every(Namespace)}
-    question = AskQuestion(info, snapshot, infos, namespaces)
+    question = ask_question(info, snapshot)
     same: dict[int, tuple[NodeVerdict, list[str]]] = {}  # Many nodes share a verdict.
     for node, verdict in verdicts.items():
         group = same.get(id(verdict))

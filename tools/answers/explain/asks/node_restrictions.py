@@ -24,7 +24,7 @@ FACTS = ("kubernetes.io/", "topology.kubernetes.io/", "node.kubernetes.io/", "be
 _NOT_MISTYPED = ("kubernetes.io/arch", "kubernetes.io/os")
 
 
-class _Lack(msgspec.Struct, frozen=True):
+class NodeLack(msgspec.Struct, frozen=True):
     """A requirement that a node does not meet: of a label, or of the node's name."""
 
     requirement: NodeSelectorRequirement
@@ -46,40 +46,44 @@ def name_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
 
 def feature_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
     """Yields an ask for each set of features that nodes do not declare."""
-    needed = needed_features(question.info.pod)
-    lacks = (
-        (name, ", ".join(sorted(needed - set(_node(question, name).status.declared_features))))
-        for name in nodes_of(rejected)
-    )
+    lacks = ((name, ", ".join(lacking_features(question, name))) for name in nodes_of(rejected))
     for features, names in grouped(lacks).items():
         lack = f"declare the feature {features}, which the pod needs"
         yield Ask(names, f"does not {lack}", f"do not {lack}")
+
+
+def lacking_features(question: AskQuestion, name: str) -> list[str]:
+    """Returns the features that the pod needs and a node does not declare, sorted."""
+    declared = _node(question, name).status.declared_features
+    return sorted(needed_features(question.info.pod) - set(declared))
 
 
 def taint_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
     """Yields an ask for each taint that is the first that the pod does not tolerate on some
     node.
     """
-    tolerations = question.info.template.tolerations
-
-    def first_taint(name: str) -> tuple[str, str, str]:
-        taints = _node(question, name).spec.taints
-        return next(
-            (taint.key, taint.value, taint.effect)
-            for taint in taints
-            if taint.effect in HARD_EFFECTS and not tolerations.tolerate(taint)
-        )
-
-    taints = ((name, first_taint(name)) for name in nodes_of(rejected))
+    taints = ((name, first_taint(question, name)) for name in nodes_of(rejected))
     for (key, value, effect), names in grouped(taints).items():
         taint = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
         yield Ask(names, f"has the taint {taint}", f"have the taint {taint}")
 
 
+def first_taint(question: AskQuestion, name: str) -> tuple[str, str, str]:
+    """Returns the key, value and effect of the first taint of a node that the pod does not
+    tolerate.
+    """
+    tolerations = question.info.template.tolerations
+    return next(
+        (taint.key, taint.value, taint.effect)
+        for taint in _node(question, name).spec.taints
+        if taint.effect in HARD_EFFECTS and not tolerations.tolerate(taint)
+    )
+
+
 def label_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
     """Yields an ask for each requirement of node selector and node affinity that nodes fail."""
     groups = grouped(
-        (node, _first_lack(question.info.pod, _node(question, node))) for node in nodes_of(rejected)
+        (node, first_lack(question.info.pod, _node(question, node))) for node in nodes_of(rejected)
     )
     for lack, names in groups.items():
         if lack is None:
@@ -92,24 +96,24 @@ def label_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
             yield _label_ask(question, lack.requirement, names)
 
 
-def _first_lack(pod: Pod, node: Node) -> _Lack | None:
+def first_lack(pod: Pod, node: Node) -> NodeLack | None:
     """Returns the first requirement that the node fails: of the node selector, or else of the term
     that fails fewest.
     """
     labels, fields = node.metadata.labels, {HOSTNAME: node.metadata.name}
     for key, value in sorted(pod.spec.node_selector.items()):
         if labels.get(key) != value:
-            return _Lack(NodeSelectorRequirement(key=key, operator="In", values=(value,)))
+            return NodeLack(NodeSelectorRequirement(key=key, operator="In", values=(value,)))
     lacks = [_lacks(term, labels, fields) for term in _terms(pod)]
     return min(lacks, key=len)[0] if lacks and all(lacks) else None
 
 
 def _lacks(
     term: NodeSelectorTerm, labels: Mapping[str, str], fields: Mapping[str, str]
-) -> list[_Lack]:
+) -> list[NodeLack]:
     of_labels = [r for r in term.match_expressions if not requirement_matches(r, labels)]
     of_name = [r for r in term.match_fields if not requirement_matches(r, fields)]
-    return [*map(_Lack, of_labels), *(_Lack(r, True) for r in of_name)]
+    return [*map(NodeLack, of_labels), *(NodeLack(r, True) for r in of_name)]
 
 
 def _terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:

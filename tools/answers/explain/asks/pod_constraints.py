@@ -9,7 +9,6 @@ import msgspec
 from berth.actors.scheduling.kube.core import TopologySpreadConstraint
 from berth.actors.scheduling.kube.labels import Selector
 from berth.actors.scheduling.model.affinity_terms import AffinityTerm
-from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.pod_template import WILDCARD_IP
 from berth.actors.scheduling.plugins.inter_pod_affinity import (
@@ -40,7 +39,7 @@ class _Lack(msgspec.Struct, frozen=True):
 
 
 def affinity_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
-    others = _Others(question)
+    others = OtherPods(question)
     lacks = {
         node: _affinity_lack(question, others, node, reasons)
         for reasons, nodes in rejected.items()
@@ -56,7 +55,7 @@ def affinity_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
         yield Ask(nodes, f"{lack.one}{way}", f"{lack.many}{way}")
 
 
-class _Others:
+class OtherPods:
     """The pods of the cluster that count for the pod's affinity; each term looks at them once."""
 
     def __init__(self, question: AskQuestion) -> None:
@@ -102,7 +101,7 @@ class _Others:
 
 
 def _affinity_lack(
-    question: AskQuestion, others: _Others, node: str, reasons: Sequence[str]
+    question: AskQuestion, others: OtherPods, node: str, reasons: Sequence[str]
 ) -> tuple[_Lack, str]:
     """Returns what the node lacks, and a pod that is in the way, or ""."""
     terms, labels = question.info.template.affinity_terms, question.nodes[node].labels
@@ -197,21 +196,23 @@ def _exceeded_constraints(
 
 def port_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
     """Yields the asks of NodePorts: the host ports in use, each with a pod that uses it."""
-    ports = question.info.template.host_ports
-
-    def user(info: NodeInfo) -> tuple[str, str]:
-        for port in ports:
-            for pod in info.pods.values():
-                for used in pod.template.host_ports:
-                    same = (used.protocol, used.port) == (port.protocol, port.port)
-                    if same and (used.ip == port.ip or WILDCARD_IP in (used.ip, port.ip)):
-                        return f"{port.port}/{port.protocol}", pod.key
-        return "", ""
-
     by_port: dict[str, list[tuple[str, str]]] = {}
     for node in nodes_of(rejected):
-        port, pod = user(question.nodes[node])
-        by_port.setdefault(port, []).append((node, pod))
+        number, protocol, pod = port_in_use(question, node)
+        by_port.setdefault(f"{number}/{protocol}" if pod else "", []).append((node, pod))
     for port, users in by_port.items():
         lack = f"the host port {port} in use (by {users[0][1]} on {users[0][0]})"
         yield Ask(tuple(node for node, _ in users), f"has {lack}", f"have {lack}")
+
+
+def port_in_use(question: AskQuestion, node: str) -> tuple[int, str, str]:
+    """Returns the first host port of the pod that is in use on a node, with its protocol and the
+    pod that uses it; (0, "", "") if there is none.
+    """
+    for port in question.info.template.host_ports:
+        for pod in question.nodes[node].pods.values():
+            for used in pod.template.host_ports:
+                same = (used.protocol, used.port) == (port.protocol, port.port)
+                if same and (used.ip == port.ip or WILDCARD_IP in (used.ip, port.ip)):
+                    return port.port, port.protocol, pod.key
+    return 0, "", ""

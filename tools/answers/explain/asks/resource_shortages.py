@@ -42,12 +42,12 @@ def _shortage(question: AskQuestion, name: str, nodes: Sequence[str]) -> str:
         return f"{name} ({them if largest else 'no node has any'})"
     if largest < requested:
         them = "the largest of them" if len(nodes) > 1 else "it"
-        which, has = "the largest node" if most == largest else them, _amount(name, most)
-        return f"{name} ({_amount(name, requested)} requested, {which} has {has})"
+        which, has = "the largest node" if most == largest else them, quantity(name, most)
+        return f"{name} ({quantity(name, requested)} requested, {which} has {has})"
     amounts = [info.allocatable.get(name, 0) - info.requested.get(name, 0) for info in infos]
     free = dict(zip(nodes, amounts, strict=True))
     closest = max(free, key=free.__getitem__)
-    short = f"closest: {closest}, {_amount(name, requested - free[closest])} short"
+    short = f"closest: {closest}, {quantity(name, requested - free[closest])} short"
     return f"{name} ({short}{_held(question, name, closest)})"
 
 
@@ -58,8 +58,9 @@ def _held(question: AskQuestion, name: str, node: str) -> str:
     most = max(held, key=held.__getitem__, default="")
     if not held.get(most):
         return ""
-    return f", where a deferred resize of {most} holds {_amount(name, held[most])}"
+    return f", where a deferred resize of {most} holds {quantity(name, held[most])}"
 
 
-def _amount(name: str, number: int) -> str:
+def quantity(name: str, number: int) -> str:
+    """Returns a number of a resource as a quantity."""
     return amount(number * (10**6 if name == "cpu" else 10**9))

@@ -59,7 +59,20 @@ def test_the_decision_as_json(cluster: Path) -> None:
         "code": "UnschedulableAndUnresolvable",
         "plugin": "NodeResourcesFit",
         "reasons": ["Insufficient cpu"],
+        "causes": [
+            {
+                "code": "InsufficientResource",
+                "message": "Insufficient cpu",
+                "plugin": "NodeResourcesFit",
+                "resource": "cpu",
+                "requested": "2",
+                "allocatable": "1",
+                "free": "1",
+                "shortage": "1",
+            }
+        ],
     }
+    assert decision["codes"] == {"InsufficientResource": 1, "NodeUnschedulable": 1}
     assert decision["filter"]["closed"]["plugin"] == "NodeUnschedulable"
     assert decision["total"] == {
         "large": sum(scores["large"] for scores in decision["score"].values())

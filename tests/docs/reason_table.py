@@ -1,0 +1,56 @@
+"""The table of reasons in the documentation, and the JSON Schema of the answers that have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from berth.tools.answers.explain.explained_pod import ExplainedPod, ExplainedPods, FailedAttempt
+from berth.tools.answers.explain.reasons.reason_table import REASONS, ReasonRow
+from tests.docs.blocks import ROOT
+
+PAGE, SCHEMA = ROOT / "docs/reasons.md", ROOT / "docs/reasons-schema.json"
+FIRST = "| code | given by | fields | meaning | text |\n| --- | --- | --- | --- | --- |\n"
+ANSWERS = {
+    "explain": ExplainedPod,
+    "explain (failed)": FailedAttempt,
+    "explain (all pods)": ExplainedPods,
+}
+
+
+def table() -> str:
+    return f"{FIRST}{''.join(map(_line, REASONS))}\n"
+
+
+def _line(row: ReasonRow) -> str:
+    fields = ", ".join(f"`{_camel(field)}`" for field in row.fields)
+    texts = "; ".join(f"`{text}`" for text in row.texts).replace("|", "\\|")
+    return f"| `{row.code}` | {', '.join(row.plugins)} | {fields} | {row.meaning} | {texts} |\n"
+
+
+def _camel(field: str) -> str:
+    first, *others = field.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def schema() -> dict[str, Any]:
+    """Returns the JSON Schema of the answers, by command."""
+    references, components = msgspec.json.schema_components(
+        ANSWERS.values(), ref_template="#/$defs/{name}"
+    )
+    for component in components.values():
+        if "description" in component:
+            component["description"] = " ".join(component["description"].split())
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "answers of berth with codes of reasons",
+        "properties": dict(zip(ANSWERS, references, strict=True)),
+        "$defs": components,
+    }
+
+
+def refresh() -> None:
+    before, _, rest = PAGE.read_text().partition(FIRST)
+    PAGE.write_text(f"{before}{table()}{rest.partition(chr(10) * 2)[2]}")
+    SCHEMA.write_text(f"{msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode()}\n")

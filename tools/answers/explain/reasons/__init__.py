@@ -1,0 +1,1 @@
+"""The reasons of answers for programs: a code each, with its fields."""

@@ -1,0 +1,185 @@
+"""The fields of causes that the text of a reason does not have: they are read from the pod and the
+cluster of the decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from msgspec.structs import replace
+
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.actors.scheduling.model.snapshot import Snapshot
+from berth.actors.scheduling.plugins.pod_topology_spread import HARD
+
+from ..asks.ask import AskQuestion, ask_question
+from ..asks.node_restrictions import first_lack, first_taint, lacking_features
+from ..asks.pod_constraints import OtherPods, port_in_use
+from ..asks.resource_shortages import PODS, quantity
+from ..cause import Cause, CauseConstraint, CauseRequirement, CauseTaint
+from ..device_words import DeviceSupply
+from ..volume_words import Demand, demands
+
+Fields = dict[str, Any]
+NO_DEVICES = DeviceSupply()
+
+
+class CauseDetails:
+    """The details of a pod's causes. `devices` are what its claims would get."""
+
+    def __init__(
+        self, info: PodInfo, snapshot: Snapshot, devices: DeviceSupply = NO_DEVICES
+    ) -> None:
+        self._info, self._snapshot, self._devices = info, snapshot, devices
+        self._demands: dict[str, list[Demand]] = {}
+
+    def of_pod(self, cause: Cause) -> Cause:
+        """Returns a cause that keeps the pod from all nodes, with all that is known of it."""
+        if cause.code != "ClaimUnbound":
+            return cause
+        unbound = [of.claim for of in self._of(cause.plugin) if of.left_out is None]
+        return replace(cause, claims=tuple(dict.fromkeys(filter(None, unbound))))
+
+    def on_node(self, node: str, cause: Cause) -> Cause:
+        """Returns the cause for which a node was rejected, with all that is known of it."""
+        details = _DETAILS.get(cause.code)
+        fields = details(self, node, cause) if details and node in self._question.nodes else {}
+        return replace(cause, **fields) if fields else cause
+
+    @staticmethod
+    def differ(code: str) -> bool:
+        """True if causes of this code have fields that differ from node to node."""
+        return code in _DETAILS
+
+    @cached_property
+    def _question(self) -> AskQuestion:
+        return ask_question(self._info, self._snapshot)
+
+    @cached_property
+    def _others(self) -> OtherPods:
+        return OtherPods(self._question)
+
+    def _of(self, plugin: str) -> list[Demand]:
+        if plugin not in self._demands:
+            self._demands[plugin] = demands(self._info, self._snapshot, {plugin})
+        return self._demands[plugin]
+
+    def resource(self, node: str, cause: Cause) -> Fields:
+        """Returns the amounts of a resource."""
+        name, info = cause.resource, self._question.nodes[node]
+        requested = self._info.template.spec_requests.get(name, 0)
+        allocatable = info.allocatable.get(name, 0)
+        free = allocatable - info.requested.get(name, 0)
+        return {
+            "requested": quantity(name, requested),
+            "allocatable": quantity(name, allocatable),
+            "free": quantity(name, free),
+            "shortage": quantity(name, requested - free),
+        }
+
+    def most_pods(self, node: str, _: Cause) -> Fields:
+        """Returns how many pods a node may have."""
+        return {"allocatable": str(self._question.nodes[node].allocatable.get(PODS, 0))}
+
+    def taint(self, node: str, _: Cause) -> Fields:
+        """Returns the first taint that is not tolerated."""
+        return {"taint": CauseTaint(*first_taint(self._question, node))}
+
+    def requirement(self, node: str, cause: Cause) -> Fields:
+        """Returns the first requirement that a node does not meet."""
+        if cause.plugins not in ((), ("NodeAffinity",)):
+            return {}
+        of_node = self._question.nodes[node].node
+        lack = None if of_node is None else first_lack(self._info.pod, of_node)
+        if lack is None:
+            return {}
+        of = lack.requirement
+        return {"requirement": CauseRequirement(of.key, of.operator, tuple(of.values))}
+
+    def node_name(self, _: str, cause: Cause) -> Fields:
+        """Returns the node that the pod names."""
+        return {"node": self._info.pod.spec.node_name}
+
+    def features(self, node: str, _: Cause) -> Fields:
+        """Returns the features that a node lacks."""
+        return {"features": tuple(lacking_features(self._question, node))}
+
+    def port(self, node: str, _: Cause) -> Fields:
+        """Returns the host port that is in use."""
+        port, protocol, pod = port_in_use(self._question, node)
+        return {"port": port, "protocol": protocol, "pod": pod}
+
+    def affinity(self, node: str, _: Cause) -> Fields:
+        """Returns the topology without a pod for the affinity."""
+        labels = self._question.nodes[node].labels
+        for term in self._info.template.affinity_terms.required:
+            if labels.get(term.topology_key) not in (self._others.selected(term).keys() - {None}):
+                return {"label": term.topology_key}
+        return {}
+
+    def anti_affinity(self, node: str, _: Cause) -> Fields:
+        """Returns the topology and the pod that are kept away from."""
+        labels = self._question.nodes[node].labels
+        for term in self._info.template.affinity_terms.required_anti:
+            pod = self._others.selected(term).get(labels.get(term.topology_key), "")
+            if pod and term.topology_key in labels:
+                return {"label": term.topology_key, "pod": pod}
+        return {}
+
+    def existing_pod(self, node: str, _: Cause) -> Fields:
+        """Returns the pod whose anti-affinity is in the way."""
+        return {"pod": self._others.refusing(self._question.nodes[node].labels)}
+
+    def spread(self, node: str, cause: Cause) -> Fields:
+        """Returns the constraints, and the label that a node lacks."""
+        every = self._info.pod.spec.topology_spread_constraints
+        hard = [each for each in every if each.when_unsatisfiable == HARD]
+        labels = self._question.nodes[node].labels
+        missing = [each.topology_key for each in hard if each.topology_key not in labels]
+        fields: Fields = {
+            "constraints": tuple(CauseConstraint(of.topology_key, of.max_skew) for of in hard)
+        }
+        if cause.code == "TopologyLabelMissing" and missing:
+            fields["label"] = missing[0]
+        return fields
+
+    def volume(self, node: str, cause: Cause) -> Fields:
+        """Returns the claim or the driver of a volume."""
+        for demand in self._of(cause.plugin):
+            if demand.left_out is None or node in demand.left_out:
+                return {"claim": demand.claim, "driver": demand.driver}
+        return {}
+
+    def device(self, node: str, _: Cause) -> Fields:
+        """Returns the claim and the request that lack devices."""
+        for short in self._devices.short:
+            if short.nodes is None or node in short.nodes:
+                return {"claim": short.claim, "request": short.request}
+        return {}
+
+
+_DETAILS: Mapping[str, Callable[[CauseDetails, str, Cause], Fields]] = {
+    "InsufficientResource": CauseDetails.resource,
+    "TooManyPods": CauseDetails.most_pods,
+    "UntoleratedTaint": CauseDetails.taint,
+    "NodeSelectorMismatch": CauseDetails.requirement,
+    "NodeLeftOut": CauseDetails.requirement,
+    "NodeNameMismatch": CauseDetails.node_name,
+    "PortTaken": CauseDetails.port,
+    "PodAffinityUnmet": CauseDetails.affinity,
+    "AntiAffinityViolated": CauseDetails.anti_affinity,
+    "ExistingAntiAffinityViolated": CauseDetails.existing_pod,
+    "TopologyLabelMissing": CauseDetails.spread,
+    "TopologySpreadViolated": CauseDetails.spread,
+    "NodeFeatureMissing": CauseDetails.features,
+    "ClaimInUse": CauseDetails.volume,
+    "VolumeZoneConflict": CauseDetails.volume,
+    "TooManyVolumes": CauseDetails.volume,
+    "VolumeNodeAffinityConflict": CauseDetails.volume,
+    "NoVolumeToBind": CauseDetails.volume,
+    "InsufficientStorage": CauseDetails.volume,
+    "DeviceShortage": CauseDetails.device,
+    "DeviceClaimElsewhere": CauseDetails.device,
+}
