@@ -39,10 +39,11 @@ def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @_with_options
 def mcp(**options: Any) -> None:
-    """Give assistants explain, whatif, why and doctor, over the Model Context Protocol.
+    """Answer the questions of assistants.
 
-    An assistant's program starts it and speaks to it over standard input and output. The options
-    say which cluster and which scheduler the tools ask; the tools write nothing.
+    It gives them explain, whatif, why and doctor as tools of the Model Context Protocol. An
+    assistant's program starts it and speaks to it over standard input and output. The options say
+    which cluster and which scheduler the tools ask; the tools write nothing.
 
     \b
     berth mcp --kubeconfig ~/.kube/config --leader
