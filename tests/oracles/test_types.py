@@ -15,7 +15,14 @@ from berth.tools.kubernetes.api.types.schema import TYPES, Shape
 pytestmark = pytest.mark.full("asks another program")
 
 GONE = "v1alpha2"  # of resource.k8s.io, which 1.36 has not any more
-ELSEWHERE = {"FieldSelectorRequirement": "meta/v1"}
+# The rules are in resource.k8s.io/v1 since 1.37, with the fields that they have in 1.36's v1beta2.
+ELSEWHERE = {
+    "FieldSelectorRequirement": "meta/v1",
+    **dict.fromkeys(
+        ("DeviceTaintRule", "DeviceTaintRuleSpec", "DeviceTaintRuleStatus", "DeviceTaintSelector"),
+        "resource/v1beta2",
+    ),
+}
 SCALARS = {
     "string": ("str",),
     "bytes": ("str",),
