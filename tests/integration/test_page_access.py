@@ -16,7 +16,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from berth.tools.answers.whatif.conclusion import Kept, Pending, Result, Returned, WithoutPods
-from berth.tools.answers.whatif.fullness import Fullness, NodeChange
+from berth.tools.answers.whatif.node_usage import Fullness, NodeChange
 from berth.tools.answers.whatif.placement import Deleted, Evicted, Lost, Placed
 from berth.tools.answers.whatif.question import Answered
 from berth.tools.answers.whatif.verbs import OFFERED

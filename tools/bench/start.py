@@ -18,7 +18,7 @@ import click
 import msgspec
 
 from ..cluster.apiserver.app import serve
-from ..cluster.apiserver.news import next_write
+from ..cluster.apiserver.next_write import next_write
 from ..cluster.apiserver.this_machine import this_machine
 from ..kubernetes.api.store import Store
 from ..kubernetes.api.types.api_documents import Document

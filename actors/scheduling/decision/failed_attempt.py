@@ -10,9 +10,9 @@ from ..framework.status import Code, Status
 from ..framework.verdicts import Diagnosis
 from ..model.cluster_objects import UnlistedError
 from ..model.derived import derived_once
-from ..model.lent import lent, sealed
 from ..model.pod_info import PodInfo
 from ..model.pod_template import PodTemplate
+from ..model.read_only_arrays import frozen, read_only
 from ..model.snapshot import Snapshot
 from ..model.vectors import Ints
 from .evaluation import Evaluation
@@ -52,13 +52,13 @@ class Attempt(FailedAttempt):
         columns, diagnosis = self.snapshot.columns, self._evaluation.diagnosis
         if diagnosis is None:
             code = self._evaluation.prefilter.status.code
-            return sealed(np.full(len(columns.order), code, dtype=np.int8))
+            return frozen(np.full(len(columns.order), code, dtype=np.int8))
         rows = diagnosis.view.rows
         if rows is columns.order:
-            return lent(diagnosis.codes)
+            return read_only(diagnosis.codes)
         by_row = np.full(columns.size, _UNRESOLVABLE)
         by_row[rows] = diagnosis.codes
-        return sealed(by_row[columns.order])
+        return frozen(by_row[columns.order])
 
     @property
     def row_by_row(self) -> bool:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ..kube.meta import HasMetadata
 from ..model.derived import derived_once
-from ..model.lent import sealed
 from ..model.pod_info import PodInfo
 from ..model.pod_template import PodTemplate
+from ..model.read_only_arrays import frozen
 from ..model.snapshot import Snapshot
 from ..model.vectors import Bools, Ints
 from .cycle_state import CycleState
@@ -125,7 +125,7 @@ class FailedAttempt(ABC):
     @derived_once
     def helped(self) -> Bools:
         """bool[nodes], in the node tree's order: True where evictions may make room for the pod."""
-        return sealed(np.asarray(self.codes == _UNSCHEDULABLE))
+        return frozen(np.asarray(self.codes == _UNSCHEDULABLE))
 
     @property
     def potential(self) -> Ints:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from ..kube.quantity import MAX_INT64, clamp_amount
-from .lent import lent
+from .read_only_arrays import read_only
 from .vectors import Ints, grown
 
 CPU, MEMORY, EPHEMERAL_STORAGE = "cpu", "memory", "ephemeral-storage"
@@ -43,15 +43,15 @@ class Amounts:
         self.huge = False
         always = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
         self._columns: dict[str, Ints] = {name: np.zeros(rows, dtype=np.int64) for name in always}
-        self._lent = {name: lent(column) for name, column in self._columns.items()}
+        self._lent = {name: read_only(column) for name, column in self._columns.items()}
         self._few: dict[str, dict[int, int]] = {}
-        self._nothing: Ints = lent(np.zeros(rows, dtype=np.int64))
+        self._nothing: Ints = read_only(np.zeros(rows, dtype=np.int64))
 
     def __call__(self, resource: str) -> Ints:
         """Returns a read-only column, int64[rows]; it is a copy if few rows have the resource."""
         if resource in self._lent:
             return self._lent[resource]
-        return lent(self._spread(resource)) if resource in self._few else self._nothing
+        return read_only(self._spread(resource)) if resource in self._few else self._nothing
 
     def __contains__(self, resource: object) -> bool:
         """False if no row has the resource."""
@@ -80,13 +80,13 @@ class Amounts:
 
     def grow(self, rows: int) -> None:
         self._rows = rows
-        self._nothing = lent(grown(self._nothing, rows))
+        self._nothing = read_only(grown(self._nothing, rows))
         for name, column in self._columns.items():
             self._put_column(name, grown(column, rows))
 
     def _put_column(self, resource: str, column: Ints) -> None:
         self._columns[resource] = column
-        self._lent[resource] = lent(column)
+        self._lent[resource] = read_only(column)
 
     def _spread(self, resource: str) -> Ints:
         """Returns a new column of a resource that few rows have."""

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from .lent import lent
+from .read_only_arrays import read_only
 from .vectors import Ints, grown
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class ClassColumn(Generic[T]):
 
     def _lend(self) -> None:
         """Makes the codes and classes readable, once they are new."""
-        self.codes: Ints = lent(self._codes)
+        self.codes: Ints = read_only(self._codes)
         self.classes: Mapping[T, int] = MappingProxyType(self._classes)
 
     def set(self, row: int, value: T | None) -> None:

@@ -20,11 +20,11 @@ from .amounts import Amounts, needs_column
 from .change_log import ChangeLog
 from .class_column import ClassColumn
 from .label_column import LabelColumn
-from .lent import LentList, lent
 from .node_info import NodeInfo
 from .pod_counts import PodCounts
 from .pod_info import PodInfo
 from .pod_template import HostPort, Values
+from .read_only_arrays import ReadOnlyList, read_only
 from .stale_node import StaleNode
 from .vectors import Bools, Ints, grown
 
@@ -69,8 +69,8 @@ class PresenceColumn:
     def present(self) -> Bools:
         """bool[rows], read-only."""
         if self._many is not None:
-            return lent(self._many)
-        return lent(self._spread())
+            return read_only(self._many)
+        return read_only(self._spread())
 
     def _spread(self) -> Bools:
         marks = np.zeros(self._size, dtype=np.bool_)
@@ -115,13 +115,13 @@ class NodeColumns:
     def __init__(self) -> None:
         rows = FIRST_ROWS
         self.size = 0  # rows in use, dead ones included
-        self.order: Ints = lent(np.zeros(0, dtype=np.int64))
-        self.position: Ints = lent(np.zeros(0, dtype=np.int64))
+        self.order: Ints = read_only(np.zeros(0, dtype=np.int64))
+        self.position: Ints = read_only(np.zeros(0, dtype=np.int64))
         self._row_of: dict[str, int] = {}
         self.row_of: Mapping[str, int] = MappingProxyType(self._row_of)
-        self._names: LentList[str] = LentList()
-        self._nodes: LentList[Node | None] = LentList()
-        self._infos: LentList[NodeInfo | None] = LentList()
+        self._names: ReadOnlyList[str] = ReadOnlyList()
+        self._nodes: ReadOnlyList[Node | None] = ReadOnlyList()
+        self._infos: ReadOnlyList[NodeInfo | None] = ReadOnlyList()
         self.names: Sequence[str] = self._names
         self.nodes: Sequence[Node | None] = self._nodes
         self.infos: Sequence[NodeInfo | None] = self._infos
@@ -154,10 +154,10 @@ class NodeColumns:
 
     def _lend(self) -> None:
         """Makes the arrays of the rows readable, once they are new."""
-        self.pods: Ints = lent(self._pods)
-        self.nonzero: Ints = lent(self._nonzero)
-        self.unschedulable: Bools = lent(self._unschedulable)
-        self.stale: Bools = lent(self._stale)
+        self.pods: Ints = read_only(self._pods)
+        self.nonzero: Ints = read_only(self._nonzero)
+        self.unschedulable: Bools = read_only(self._unschedulable)
+        self.stale: Bools = read_only(self._stale)
 
     # -------------------------------------------------------------------------------------- reading
 
@@ -309,10 +309,10 @@ class NodeColumns:
         result.
         """
         rows = map(self._row_of.get, names)
-        self.order = lent(np.array([row for row in rows if row is not None], dtype=np.int64))
+        self.order = read_only(np.array([row for row in rows if row is not None], dtype=np.int64))
         position = np.full(self.size, -1, dtype=np.int64)
         position[self.order] = np.arange(len(self.order))
-        self.position = lent(position)
+        self.position = read_only(position)
 
     def _new_row(self, name: str) -> int:
         if self._free:

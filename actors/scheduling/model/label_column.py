@@ -9,7 +9,7 @@ import numpy as np
 
 from ..kube.node_selector import integer
 from .class_column import ClassColumn
-from .lent import lent
+from .read_only_arrays import read_only
 from .vectors import Bools, Ints
 
 NO_NUMBERS: tuple[Ints, Bools] = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_))
@@ -47,8 +47,8 @@ class LabelColumn(ClassColumn[str]):
             numbers = np.array([number or 0 for number in integers], dtype=np.int64)
             valid = np.array([number is not None for number in integers], dtype=np.bool_)
             self._numbers = (
-                lent(np.append(self._numbers[0], numbers)),
-                lent(np.append(self._numbers[1], valid)),
+                read_only(np.append(self._numbers[0], numbers)),
+                read_only(np.append(self._numbers[1], valid)),
             )
         return self._numbers
 

@@ -23,10 +23,10 @@ from .affinity_terms import NO_LABELS, AffinityTerm, TermWeights, with_weight_on
 from .counted_index import ANYWHERE, CountedIndex, Place, places_of
 from .derived import derived_once
 from .label_column import LabelColumn
-from .lent import lent
 from .many_terms import NO_CARRIED_TERMS, CarriedTerms, ManyTerms
 from .pod_info import PodInfo
 from .pod_template import Disk, GroupKey, PodTemplate, Values
+from .read_only_arrays import read_only
 from .term_lookup import Part
 from .vectors import Bools, Ints, grown
 
@@ -141,8 +141,8 @@ class DomainCounts:
         sums = np.bincount(label.codes + 1, weights=counts, minlength=len(label.values) + 1)
         self._sums: Ints = np.append(sums[1:], 0).astype(np.int64)
         self._populated: Bools = self._sums > 0
-        self.sums: Ints = lent(self._sums)
-        self.populated: Bools = lent(self._populated)
+        self.sums: Ints = read_only(self._sums)
+        self.populated: Bools = read_only(self._populated)
         self.total = int(self._sums.sum())
 
     def add(self, row: int, number: int) -> None:
@@ -164,7 +164,7 @@ class Column:
 
     def __init__(self, rows: int) -> None:
         self._by_row: Ints = np.zeros(rows, dtype=np.int64)
-        self.by_row: Ints = lent(self._by_row)
+        self.by_row: Ints = read_only(self._by_row)
         self.total = 0
         self.last_used = 0
         self._domains: list[DomainCounts] = []
@@ -177,7 +177,7 @@ class Column:
 
     def grow(self, rows: int) -> None:
         self._by_row = grown(self._by_row, rows)
-        self.by_row = lent(self._by_row)
+        self.by_row = read_only(self._by_row)
 
     def by_domain(self, label: LabelColumn) -> DomainCounts:
         """Returns the sums by domain, which is a value of the label."""

@@ -58,7 +58,7 @@ from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
 from berth.actors.scheduling.plugins.dynamic_resources.state import CLAIMS
 
 from .cause import Cause
-from .contest import Contest, contest_of
+from .preemption_ranking import PreemptionRanking, preemption_ranking
 
 T = TypeVar("T")
 
@@ -149,7 +149,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
     decision: Decision | Failure
     outcome: Outcome
-    contest: Contest | None = None
+    ranking: PreemptionRanking | None = None
 
 
 class First:
@@ -311,29 +311,30 @@ def _unfit(
             decision, message=message, preemption_message=result.status.message
         )
         return Explanation(refused, unfit)
-    contest = yield from _contest(plain, evaluation, result.nomination, result.status.plugin, rng)
-    preempting = msgspec.structs.replace(decision, message=message, preemption=_preemption(contest))
-    return Explanation(preempting, unfit, contest)
+    chosen_by = result.status.plugin
+    ranking = yield from _preemption_ranking(plain, evaluation, result.nomination, chosen_by, rng)
+    preempting = msgspec.structs.replace(decision, message=message, preemption=_preemption(ranking))
+    return Explanation(preempting, unfit, ranking)
 
 
-def _contest(
+def _preemption_ranking(
     plain: Plain, evaluation: Evaluation, nomination: Nomination, chosen_by: str, rng: Rng
-) -> Steps[Contest]:
+) -> Steps[PreemptionRanking]:
     plugin = next((p for p in plain.profile.plugins if p.name == chosen_by), None)
     if isinstance(plugin, DefaultPreemption):
         attempt = Attempt(plain.profile, plain.info, plain.snapshot, evaluation, rng)
-        return (yield from contest_of(attempt, plugin, nomination))
-    return Contest(chosen_by, (Candidate(nomination.node, Victims(nomination.victims)),))
+        return (yield from preemption_ranking(attempt, plugin, nomination))
+    return PreemptionRanking(chosen_by, (Candidate(nomination.node, Victims(nomination.victims)),))
 
 
-def _preemption(contest: Contest) -> Preemption:
+def _preemption(ranking: PreemptionRanking) -> Preemption:
     costs = {
         candidate.node: Cost(
             sorted(pod.key for pod in candidate.victims.pods), candidate.victims.pdb_violations
         )
-        for candidate in contest.candidates
+        for candidate in ranking.candidates
     }
-    alternatives = [candidate.node for candidate in contest.candidates[: contest.ties]]
+    alternatives = [candidate.node for candidate in ranking.candidates[: ranking.ties]]
     return Preemption(alternatives[0], costs[alternatives[0]].victims, alternatives, costs)
 
 

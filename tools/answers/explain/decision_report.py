@@ -11,10 +11,10 @@ from rich.table import Table
 from berth.actors.scheduling.plugins.default_preemption.victims import Candidate
 
 from .asks.ask import Ask
-from .contest import Contest
 from .decision import Decision, Explanation, Failure, NodeVerdict
 from .device_words import DeviceSupply, RequestDevices, RequestProblem
 from .on_node import OnNode, words_of
+from .preemption_ranking import PreemptionRanking
 from .volume_words import Demand
 from .words import MOST_NAMES, listed, shown, some
 
@@ -39,7 +39,7 @@ def conclusion(
     chosen, if the decision has not the last word. Unless `now`, something else has to happen first.
     Unless `bound`, the pod would not be bound to the node.
     """
-    decision, contest = explained.decision, explained.contest
+    decision, ranking = explained.decision, explained.ranking
     if isinstance(decision, Failure):
         return "stays pending", f", as the attempt fails: {decision.error}"
     if decision.hosts:
@@ -52,8 +52,8 @@ def conclusion(
             return words_of(on_node, several, now=now)
         return f"{'goes' if now else 'would go'} to {listed(decision.hosts)}", several
     stays = "stays pending" if now else "would stay pending"
-    if contest is not None:
-        stays += f" until {contest.candidates[0].node} has room"
+    if ranking is not None:
+        stays += f" until {ranking.candidates[0].node} has room"
     if decision.prefilter is not None:
         by = decision.prefilter.plugin or "the PreFilter plugins together"
         reasons = [ask.sentence for ask in asks] or decision.prefilter.reasons
@@ -73,10 +73,10 @@ def sentence_of(standing: Sequence[str], decision: str) -> str:
     return "; ".join((*standing, f"if it were tried now, it {decision}"))
 
 
-def _nomination(contest: Contest) -> str:
+def _nomination(ranking: PreemptionRanking) -> str:
     """Returns the result of preemption: a sentence without its subject."""
-    best = contest.candidates[0]
-    tie = [candidate.node for candidate in contest.candidates[: contest.ties]]
+    best = ranking.candidates[0]
+    tie = [candidate.node for candidate in ranking.candidates[: ranking.ties]]
     several = (
         f" (or on another of {listed(tie)}, which cost the same, by chance)" if len(tie) > 1 else ""
     )
@@ -86,7 +86,7 @@ def _nomination(contest: Contest) -> str:
         if not number
         else f"{number} {'pod is' if number == 1 else 'pods are'} evicted first"
     )
-    return f"is nominated to {best.node} by {contest.chosen_by}: {victims}{several}"
+    return f"is nominated to {best.node} by {ranking.chosen_by}: {victims}{several}"
 
 
 def show(
@@ -111,7 +111,7 @@ def show(
     lack, each with what `helps`. The demands of the pod's volumes, the devices that the nodes would
     give to its claims, and Kubernetes' own message follow.
     """
-    decision, contest = explained.decision, explained.contest
+    decision, ranking = explained.decision, explained.ranking
     pod = shown(name)
     for sentence in standing:
         then = " If it were tried now:" if sentence is standing[-1] else ""
@@ -131,9 +131,9 @@ def show(
     if asks and decision.prefilter is None:
         console.print(_ask_table(asks, helps))
     _show_demands(volumes, devices, decision.total, console)
-    if contest is not None:
-        console.print(_candidates(contest))
-        console.print(f"[green]{pod}[/green] {shown(_nomination(contest))}")
+    if ranking is not None:
+        console.print(_candidates(ranking))
+        console.print(f"[green]{pod}[/green] {shown(_nomination(ranking))}")
     if decision.message:
         console.print(f"Kubernetes' message: {shown(decision.message)}")
 
@@ -149,7 +149,7 @@ def _show_demands(
         console.print(_shortage_table(devices.short))
 
 
-def _candidates(contest: Contest) -> Table:
+def _candidates(ranking: PreemptionRanking) -> Table:
     """Returns a row for each node where preemption would help, cheapest first, and its drawback."""
     table = Table(title="nodes where preemption would help, and its victims", title_justify="left")
     for column in (
@@ -159,21 +159,21 @@ def _candidates(contest: Contest) -> Table:
         "why not this one",
     ):
         table.add_column(column, overflow="fold")
-    for i, candidate in enumerate(contest.candidates[:MOST_CANDIDATES]):
+    for i, candidate in enumerate(ranking.candidates[:MOST_CANDIDATES]):
         why_not = (
             ("chosen" if not i else "costs the same; chance decides")
-            if i < contest.ties
-            else contest.why_not(candidate)
+            if i < ranking.ties
+            else ranking.why_not(candidate)
         )
-        _add_candidate(table, contest, candidate, why_not, "green" if i < contest.ties else None)
-    more = len(contest.candidates) - MOST_CANDIDATES
+        _add_candidate(table, ranking, candidate, why_not, "green" if i < ranking.ties else None)
+    more = len(ranking.candidates) - MOST_CANDIDATES
     if more > 0:
         table.add_row(f"and {more} more", "", "", "they cost as much, or more")
-    for candidate in contest.left_out[:MOST_NAMES]:
-        _add_candidate(table, contest, candidate, "an extender left it out", "dim")
-    if len(contest.left_out) > MOST_NAMES:
+    for candidate in ranking.left_out[:MOST_NAMES]:
+        _add_candidate(table, ranking, candidate, "an extender left it out", "dim")
+    if len(ranking.left_out) > MOST_NAMES:
         table.add_row(
-            f"and {len(contest.left_out) - MOST_NAMES} more",
+            f"and {len(ranking.left_out) - MOST_NAMES} more",
             "",
             "",
             "left out by an extender",
@@ -183,7 +183,7 @@ def _candidates(contest: Contest) -> Table:
 
 
 def _add_candidate(
-    table: Table, contest: Contest, candidate: Candidate, why_not: str, style: str | None
+    table: Table, ranking: PreemptionRanking, candidate: Candidate, why_not: str, style: str | None
 ) -> None:
     victims = [
         f"{victim.key} ({victim.priority}, {victim.pod.status.start_time or 'not yet'})"
@@ -192,7 +192,7 @@ def _add_candidate(
     table.add_row(
         shown(candidate.node),
         shown(*victims),
-        shown(*contest.budgets.get(candidate.node, ())),
+        shown(*ranking.budgets.get(candidate.node, ())),
         shown(why_not),
         style=style,
     )

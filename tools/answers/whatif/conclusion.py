@@ -9,7 +9,7 @@ import msgspec
 
 from ..explain.pending_pods import without_pods
 from ..explain.words import listed
-from .fullness import NodeChange
+from .node_usage import NodeChange
 from .placement import Deleted, Evicted, Lost, Placed, Refused
 
 WAITING = "waiting in Permit"  # of the pods that have a node

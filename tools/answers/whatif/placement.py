@@ -26,8 +26,8 @@ from ..explain.cluster_source import SourceError
 from ..explain.on_node import reserved
 from ..explain.pod_claims import lacks_claims
 from . import claim_changes, memory
-from .fullness import NodeChange, unchanged
 from .hopeless_pods import RejectedPods
+from .node_usage import NodeChange, unchanged
 from .tried_documents import RUNNING, Document, Documents, Settled, is_pending
 
 MOST_PREEMPTIONS = 8  # of a pod in a step

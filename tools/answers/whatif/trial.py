@@ -34,7 +34,7 @@ from .conclusion import (
     concluded,
     harm,
 )
-from .fullness import changed
+from .node_usage import changed
 from .placement import Placing
 from .steps import StepError
 from .tried_budgets import budgets_against_eviction

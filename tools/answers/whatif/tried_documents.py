@@ -24,7 +24,7 @@ from ..explain.pinned_pods import unmade
 from ..explain.plugin_handle import HeldObjects
 from ..explain.tried_cluster import AskedPod, TriedCluster
 from ..feed.story import question_about_pod
-from .fullness import NodeChange
+from .node_usage import NodeChange
 
 Document = dict[str, Any]
 RUNNING: Document = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}

@@ -26,7 +26,7 @@ from ...kubernetes.api.writes.evictions import stays_in_drain
 from ..explain.changes.another_node import node_like
 from ..explain.cluster_source import SourceError
 from ..explain.subject import Subject
-from ..feed.offers import OfferedVerb
+from ..feed.page_actions import OfferedVerb
 from ..manifests.manifest_files import paths_of
 from ..manifests.manifests import (
     STRICT,

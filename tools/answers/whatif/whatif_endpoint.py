@@ -31,7 +31,7 @@ from berth.actors.server.site import Page
 from berth.actors.wiring.view import View
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..feed.offers import Verbs, Weights
+from ..feed.page_actions import Verbs, Weights
 from .answer_process import AnswerProcess, Objects
 from .question import Answered, RefusedError
 

@@ -11,7 +11,7 @@ import anyio
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.writes.admission import NAMESPACES
 from ...kubernetes.api.writes.registry import Api
-from .news import next_write
+from .next_write import next_write
 
 GRACE_SECONDS = 5.0
 

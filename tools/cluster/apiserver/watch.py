@@ -15,7 +15,7 @@ from ...kubernetes.api.types.api_documents import Document, RefusedError, Stored
 from ...kubernetes.api.types.conversion import served_raw
 from ...kubernetes.api.types.resources import Kind
 from .http import Stream
-from .news import next_write
+from .next_write import next_write
 
 BOOKMARK_SECONDS = 30.0
 LONGEST_SECONDS = 3600

@@ -35,7 +35,7 @@ from ...kubernetes.api.store import Store, StoreEvent
 from ...kubernetes.api.types.api_documents import RefusedError, StoredObject
 from ...kubernetes.api.types.conversion import served_form
 from ..apiserver.app import Server
-from ..apiserver.news import next_write
+from ..apiserver.next_write import next_write
 from .cluster_access import LEASES, NODES, Heartbeat, Renewed, heartbeat_patch
 
 T = TypeVar("T")

@@ -26,7 +26,7 @@ from ...answers.terminal.feature_gates import feature_gates_option, gates_from
 from ...answers.terminal.options import config_option, exit_with, output_option, top_option
 from ...answers.terminal.sheet import Sheet
 from ...answers.whatif.conclusion import WAITING, Result
-from ...answers.whatif.fullness import Fullness, NodeChange
+from ...answers.whatif.node_usage import Fullness, NodeChange
 from ...answers.whatif.start_cluster import cluster_of
 from ...answers.whatif.steps import StepError, from_file, sentence_of
 from ...answers.whatif.trial import result_of

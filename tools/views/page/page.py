@@ -25,7 +25,7 @@ from berth.actors.server.site import Page
 
 from ...answers.feed.feed import Feed, TooManyViewersError
 from ...answers.feed.feed_source import Source
-from ...answers.feed.offers import BUTTONS, Offers
+from ...answers.feed.page_actions import BUTTONS, PageActions
 from ...answers.whatif.whatif_endpoint import WhatIfs
 from .page_files import FILES, HEADERS, INDEX
 
@@ -58,7 +58,7 @@ class ClusterPage:
         self._asks = asks
         self._does = does
         changes = any((acts, asks, does))
-        self._offers = Offers(
+        self._actions = PageActions(
             token_urlsafe() if changes else "",
             acts is not None,
             asks is not None,
@@ -71,7 +71,7 @@ class ClusterPage:
     async def show(self, request: Request) -> Answer:
         """Raises NoAnswerError."""
         path = request.path.split("/")[1:]
-        if request.method == "POST" and self._offers.token:
+        if request.method == "POST" and self._actions.token:
             return await self._change(request, path)
         if request.method not in ("GET", "HEAD"):
             return NOT_ALLOWED
@@ -85,7 +85,7 @@ class ClusterPage:
                     self._events(), content_type=EVENTS, headers=_headers, is_endless=True
                 )
             case ["ui", "offers"]:
-                return _json(self._offers)
+                return _json(self._actions)
             case ["ui", "pods", namespace, *parts]:  # The path is decoded: a name may hold a slash.
                 name = "/".join(parts)
                 decides = await request.may(*DECISION)
@@ -99,7 +99,7 @@ class ClusterPage:
 
     async def _change(self, request: Request, path: Sequence[str]) -> Answer:
         token = request.headers.get(PROOF_HEADER, "")
-        if not compare_digest(token.encode(), self._offers.token.encode()):
+        if not compare_digest(token.encode(), self._actions.token.encode()):
             return text(f"{PROOF_HEADER}: reload the page, which has another token", 403)
         match path:
             case ["ui", "nodes", node, verb] if self._acts is not None and verb in BUTTONS:

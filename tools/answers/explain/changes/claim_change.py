@@ -10,9 +10,9 @@ from berth.actors.scheduling.kube.quantity import value
 from berth.actors.scheduling.kube.storage import CSIStorageCapacity
 
 from .change import ProposedChange, Who
-from .departures import worded_pods
 from .edit import Action, Document, Edit, deletion_of, patch_of, put
 from .kind_of_change import Way
+from .leaving_pods import worded_pods
 from .volume_change import NO_PROVISIONER, ON_A_NODE, claims_of, provisioned
 from .world import World
 

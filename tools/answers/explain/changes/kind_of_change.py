@@ -1,4 +1,4 @@
-"""A kind of change."""
+"""A kind of change: how it finds the changes to try, for a pending pod."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .world import World
 
 
 class Way(msgspec.Struct, frozen=True):
-    """A kind of change.
+    """A kind of change, as the search tries it.
 
     `openings` yields edits that do at least as much as any of the `changes`: if the pod fits after
     none of them, no change is looked for. A kind with None is only combined with others, as the

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from berth.actors.scheduling.framework.post_filter import Nomination
 
 from .change import ProposedChange, Who
-from .departures import worded_pods
 from .edit import Document, Edit, deletion_of, patch_of, put
+from .leaving_pods import worded_pods
 from .world import World
 
 SYSTEM = "system-"

@@ -17,13 +17,13 @@ from . import (
     affinity_change,
     another_node,
     claim_change,
-    departures,
     device_release,
     device_requests,
     device_selectors,
     features,
     gates,
     labels,
+    leaving_pods,
     lower_requests,
     node_name,
     node_selector,
@@ -49,7 +49,7 @@ MOST_SECONDS = 5.0  # for plugins and devices of which a decision takes long
 SECONDS_FOR_NODES = 2.0
 WAYS: tuple[Way, ...] = (
     gates.WAY,
-    departures.WAY,
+    leaving_pods.WAY,
     resize_change.WAY,
     node_selector.WAY,
     affinity_change.WAY,

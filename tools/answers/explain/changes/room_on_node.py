@@ -14,11 +14,11 @@ from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets, 
 from ....kubernetes.kubelet.pressure.eviction_ranking import is_critical
 from ..words import listed
 from . import priority
+from .anti_affinity import repelling_pods
 from .change import ProposedChange, Who
-from .departures import worded_pods
 from .edit import deletion_of
 from .kind_of_change import Way
-from .repulsion import repelling
+from .leaving_pods import worded_pods
 from .world import World
 
 MOST_LOOKED = 200
@@ -124,7 +124,7 @@ def _candidates(world: World, budgets: Budgets) -> list[tuple[str, list[PodInfo]
     """Returns the nodes where the fewest pods would have to leave, among those that lack least.
     Nodes whose budgets do not allow it are last.
     """
-    pod, domains = world.info, repelling(world)
+    pod, domains = world.info, repelling_pods(world)
     short = []
     for name in world.helped_by_room():
         info = world.node_info(name)

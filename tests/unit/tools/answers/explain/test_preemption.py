@@ -27,8 +27,8 @@ from berth.plugin import (
     PostFilterPlugin,
     Victims,
 )
-from berth.tools.answers.explain.contest import Contest
 from berth.tools.answers.explain.decision import Decision, decide
+from berth.tools.answers.explain.preemption_ranking import PreemptionRanking
 from berth.tools.views.commands.explain import explain
 from tests.kit.documents import Document, node, thing
 from tests.kit.handle import NoApi
@@ -206,7 +206,7 @@ def victims(*priorities: int) -> Victims:
 )
 def test_the_last_criteria(best: tuple[int, ...], other: tuple[int, ...], why_not: str) -> None:
     least, more = Candidate("a", victims(*best)), Candidate("b", victims(*other))
-    assert Contest("DefaultPreemption", (least, more)).why_not(more) == why_not
+    assert PreemptionRanking("DefaultPreemption", (least, more)).why_not(more) == why_not
 
 
 class _Promising(Plugin):

@@ -24,7 +24,7 @@ class OfferedVerb(msgspec.Struct, frozen=True):
 Verbs = Sequence[OfferedVerb]
 
 
-class Offers(msgspec.Struct, frozen=True):
+class PageActions(msgspec.Struct, frozen=True):
     """The things that a page offers. `token` goes with each POST.
 
     With `acts` nodes can be changed, with `asks` what-ifs can be asked, with `does` their steps can

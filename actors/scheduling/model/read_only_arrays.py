@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 T = TypeVar("T")
 
 
-def lent(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """Returns a view of the array that cannot be written to."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
-def sealed(array: NDArray[Any]) -> NDArray[Any]:
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """Returns the array, which nobody can write to from now on."""
     array.flags.writeable = False
     return array
 
 
-class LentList(list[T]):
+class ReadOnlyList(list[T]):
     """A list whose own methods do not change it. Its owner changes it by those of `list`."""
 
     __slots__ = ()

@@ -25,7 +25,7 @@ from berth.actors.scheduling.plugins.default_preemption.victims import (
 )
 
 
-class Contest(msgspec.Struct, frozen=True):
+class PreemptionRanking(msgspec.Struct, frozen=True):
     """The nodes where preemption would help, the cheapest first; the first `ties` of them cost the
     same.
 
@@ -64,9 +64,9 @@ class Contest(msgspec.Struct, frozen=True):
                 return f"priorities that add up to {sums[0]}, not {sums[1]}"
 
 
-def contest_of(
+def preemption_ranking(
     attempt: FailedAttempt, plugin: DefaultPreemption, nomination: Nomination
-) -> Steps[Contest]:
+) -> Steps[PreemptionRanking]:
     """Returns every candidate that might have been nominated. Extenders are asked once more, about
     all of them.
     """
@@ -87,7 +87,7 @@ def contest_of(
     nodes = {candidate.node for candidate in left}
     limits = Budgets(snapshot.objects.every(PodDisruptionBudget))
     every = [*left, *(considered[node] for node in sorted(considered.keys() - nodes))]
-    return Contest(
+    return PreemptionRanking(
         plugin.name,
         tuple(left),
         len(cheapest(left)),

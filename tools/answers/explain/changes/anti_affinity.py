@@ -12,7 +12,7 @@ from .world import World
 Domain = tuple[str, str]  # a topology key and its value
 
 
-def repelling(world: World) -> dict[Domain, list[PodInfo]]:
+def repelling_pods(world: World) -> dict[Domain, list[PodInfo]]:
     """Returns the pods that keep the pod out of each domain, in the order of their nodes."""
     mine = world.info
     own = mine.template.affinity_terms.required_anti
