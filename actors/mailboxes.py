@@ -24,6 +24,6 @@ class Mailboxes(msgspec.Struct, frozen=True):
     recorder: Mailbox[RecorderMessage] = msgspec.field(default_factory=lambda: Mailbox("recorder"))
 
     def close(self) -> None:
-        """Closes them all, once nobody sends to an actor any more."""
+        """Closes all mailboxes, once nobody sends to an actor any more."""
         for mailbox in (self.queue, self.cache, self.binding, self.preemption, self.recorder):
             mailbox.close()

@@ -1,4 +1,4 @@
-"""What is recorded of the attempts of a pod, for people and programs to read."""
+"""The recorded attempts of a pod, in a form for people and programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs the details of a decision: how many nodes each plugin rejected, and all scores."""
+"""The log of decisions: how many nodes each plugin rejected, and all scores."""
 
 from __future__ import annotations
 

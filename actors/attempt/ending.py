@@ -1,5 +1,5 @@
-"""The attempts as they are observed: by the log, the instruments and the flight recorder; and their
-ends, of which the queue and the recorder are told.
+"""The observation of attempts, by the log, the instruments and the flight recorder; and their ends,
+which are sent to the queue and the recorder.
 
 The scheduling cycle, the binding cycle and the preemption all note here what becomes of an attempt.
 The lines of the steps before the end need verbosity STEPS. The lines of the ends have
@@ -51,7 +51,7 @@ class Attempts:
         self._level = self._log.level()
 
     def begun(self, queued: QueuedPod, started: float) -> Record:
-        """Notes that the queue has handed the pod out, and returns the record of the attempt."""
+        """Records that the queue has handed out the pod. Returns the record of the attempt."""
         info = queued.info
         profile = info.pod.spec.scheduler_name
         if self._level.verbosity >= BEGUN:
@@ -75,17 +75,17 @@ class Attempts:
 
     @property
     def tells_steps(self) -> bool:
-        """True if the steps of an attempt are logged."""
+        """True if the log shows the steps of an attempt."""
         return self._level.verbosity >= STEPS
 
     def step(self, queued: QueuedPod, event: str, **fields: object) -> None:
-        """Logs a step of an attempt, if steps are."""
+        """Logs a step of an attempt, if the log shows steps."""
         if self.tells_steps:
             attempt = queued.attempts
             self._log.at(STEPS, event, pod=queued.info.key, **fields, attempt=attempt)
 
     def nominated(self, queued: QueuedPod, node: str, victims: int) -> None:
-        """Notes that pods on the node are to make room for the pod."""
+        """Records that pods on the node are to make room for the pod."""
         self._log.at(
             ENDED,
             "the target node for the preemption is determined",
@@ -96,7 +96,7 @@ class Attempts:
         )
 
     def scheduled(self, placement: Placement) -> None:
-        """Notes that the pod is bound to the node."""
+        """Records that the pod is bound to the node."""
         queued, node, now = placement.pod, placement.node, self._clock.now()
         info, seconds = queued.info, now - placement.started
         self.instruments.attempt_ended(info.pod.spec.scheduler_name, SCHEDULED, seconds)
@@ -123,8 +123,8 @@ class Attempts:
         *,
         bound_elsewhere: bool = False,
     ) -> None:
-        """Sends the pod back to the queue and the reason to its user, unless somebody else bound it
-        meanwhile. `node` is the chosen node, if the attempt came that far.
+        """Returns the pod to the queue and the reason to its user, unless another scheduler bound
+        it meanwhile. `node` is the chosen node, if the attempt came that far.
         """
         result = ERROR if failure.is_error else UNSCHEDULABLE
         profile, seconds = queued.info.pod.spec.scheduler_name, self._clock.now() - started
@@ -140,7 +140,7 @@ class Attempts:
                 self._recorder.tell(order)
 
     def failed_later(self, info: PodInfo, attempt: int, node: str, message: str) -> None:
-        """Notes that an attempt of this number failed on the chosen node after the decision."""
+        """Records that an attempt of this number failed on the chosen node after the decision."""
         if self._flights is not None:
             self._flights.failed(info, attempt, node, message)
 

@@ -22,7 +22,9 @@ CUT = " ..."
 
 
 class Stage(enum.Enum):
-    """The extension points at which an attempt can fail. GATE: the pod may not have an attempt."""
+    """The extension points at which an attempt can fail. GATE means that the pod may not have an
+    attempt.
+    """
 
     GATE = "PreEnqueue"
     DECISION = "PreFilter to Score, PostFilter included"
@@ -31,7 +33,8 @@ class Stage(enum.Enum):
 
 
 def no_node(unfit: Unfit, hold: int = 0, problem: str = "") -> Failure:
-    """Returns the consequences if no node fits. Only PostFilter can keep a nomination, or make one.
+    """Returns the consequences of an attempt for which no node fits. Only PostFilter can keep a
+    nomination, or make one.
 
     `hold` is the number of the preemption that follows from a nomination. If the preemption has
     ended already, `problem` says why it failed: then nothing is nominated.
@@ -48,7 +51,9 @@ def no_node(unfit: Unfit, hold: int = 0, problem: str = "") -> Failure:
 
 
 def failed(stage: Stage, status: Status) -> Failure:
-    """Returns the consequences if a plugin or an extender failed or rejected at this stage."""
+    """Returns the consequences of an attempt that a plugin or an extender failed or rejected at
+    this stage.
+    """
     reason = "Unschedulable" if status.rejected else "SchedulerError"
     message = _writable(status.message)
     match stage:
@@ -70,7 +75,7 @@ def failed(stage: Stage, status: Status) -> Failure:
 
 
 def _writable(text: str) -> str:
-    """Returns a plugin's text in a form that the API server takes.
+    """Returns the text of a plugin in a form that the API server accepts.
 
     Half of a surrogate pair, which Python makes of a file name that is not UTF-8, cannot be
     encoded. A very long text is refused, or arrives too slowly.

@@ -56,7 +56,7 @@ class FlightFile:
         threading.Thread(target=self._run, name="flight recorder", daemon=True).start()
 
     def put(self, attempt: KeptAttempt) -> None:
-        """Hands an attempt to the thread."""
+        """Passes an attempt to the writing thread."""
         with self._changed:
             if self._waiting and self._size + attempt.size > MOST_BYTES:
                 self.dropped += 1

@@ -43,7 +43,7 @@ MOST_UNNAMED = 1 << 14  # attempts whose best nodes are named at once, in about 
 
 
 class Names(msgspec.Struct, eq=False):
-    """The names of the nodes by row, which many verdicts share."""
+    """The names of the nodes by row, which many attempts share."""
 
     by_row: list[str]
 
@@ -203,7 +203,7 @@ class FlightRecorder(DecisionObserver):
         self._rejected = (info, all_of_it, snapshot)
 
     def add(self, queued: QueuedPod, outcome: Outcome, started: float, decided: float) -> None:
-        """Keeps an attempt; must be called before the snapshot is given back."""
+        """Records an attempt. Call it before the snapshot is given back."""
         info = queued.info
         metadata = info.pod.metadata
         key, uid, version = info.key, metadata.uid, metadata.resource_version

@@ -28,7 +28,7 @@ def failed_scheduling(pod: Pod, message: str) -> RecordEvent:
 
 
 def activated_in_vain(pod: Pod, by: str, times: int) -> RecordEvent:
-    """Returns the event of a pod that plugins activate again and again without progress."""
+    """Returns the event of a pod that plugins keep activating without progress."""
     note = (
         f"Activated {times} times in a row by {by}, and no attempt placed it: "
         "from now on it backs off like other pods"

@@ -1,4 +1,5 @@
-"""Binding: takes a pod from its chosen node to a bound pod, or undoes it; many at a time.
+"""Binding: takes a placed pod from its wait on Permit to a bound pod, or undoes the placement; many
+at a time.
 
 The state has a method for each step of the binding cycle, because the binding cycle is a task that
 continues after each wait. Plugins call the same object through `handle.waiting` (allow, reject,

@@ -69,8 +69,8 @@ class BindingActor(Actor[BindingMessage]):
         *,
         nominates: bool = True,
     ) -> None:
-        """Makes the actor. Without `nominates`, the node is not announced before PreBind, and no
-        PreBind plugin is asked first whether it has anything to do.
+        """Makes the actor. With `nominates`, the node is announced before PreBind, and PreBind
+        plugins are first asked whether they have anything to do.
         """
         super().__init__(mailboxes.binding)
         self._queue = mailboxes.queue
@@ -166,8 +166,8 @@ class BindingActor(Actor[BindingMessage]):
     async def _readied(
         self, profile: Profile, placement: Placement, flight: Status, *, announced: bool
     ) -> Failure | None:
-        """Waits on Permit, runs PreBind, and returns the failure, if there is one. `flight` is the
-        answer of PreBindPreFlight; if `announced`, the node is announced first.
+        """Waits on Permit and runs PreBind. Returns the failure, if there is one. `flight` is the
+        answer of PreBindPreFlight; with `announced`, the node is announced first.
         """
         info, node = placement.pod.info, placement.node
         if not flight.ok and flight.code is not Code.SKIP:
@@ -194,8 +194,8 @@ class BindingActor(Actor[BindingMessage]):
         return None
 
     def _announces(self, placement: Placement, flight: Status) -> bool:
-        """True if the node is announced before a wait on Permit or in PreBind: the wait may be
-        long, and a cluster autoscaler must leave the node alone.
+        """True if the node is announced before Permit and PreBind. These may take long, and a
+        cluster autoscaler must leave the node alone.
         """
         if not self._nominates or not (flight.ok or placement.waits):
             return False
@@ -205,7 +205,7 @@ class BindingActor(Actor[BindingMessage]):
         self._attempts.step(placement.pod, event, node=placement.node, **fields)
 
     async def _written(self, profile: Profile, placement: Placement) -> Status:
-        """Binds, by an extender or by plugins, and returns the status."""
+        """Binds the pod, by an extender or by plugins, and returns the status."""
         info, node = placement.pod.info, placement.node
         namespace = info.pod.metadata.namespace
         if self._writes.began(namespace):
@@ -225,8 +225,8 @@ class BindingActor(Actor[BindingMessage]):
                 self._stopped = None
 
     async def _permitted(self, uid: str) -> Status:
-        """Waits until every Permit plugin has allowed the pod, one has rejected it, or a time is
-        over.
+        """Waits until every Permit plugin has allowed the pod, one has rejected it, or its time has
+        run out.
         """
         decided, began = anyio.Event(), self._clock.now()
         self._pods.wake_by(uid, decided.set)
@@ -280,8 +280,8 @@ class BindingActor(Actor[BindingMessage]):
     async def _undo(
         self, profile: Profile, placement: Placement, failure: Failure, where: str | None
     ) -> None:
-        """Releases the room and the reservations of the pod, and has it tried again. `where` is the
-        node that somebody else gave the pod; "" if it has none, None if that is not known.
+        """Releases the reservations and the room of the pod, and returns it to the queue. `where`
+        is the node that another scheduler gave it; "" for none, None if unknown.
         """
         info, node = placement.pod.info, placement.node
         self._release(profile, placement, where)

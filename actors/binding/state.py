@@ -66,7 +66,9 @@ class PodsInBinding:
         return None if pod is None else _shown(pod)
 
     def allow(self, uid: str, plugin: str) -> bool:
-        """Notes that a plugin allows the pod to go on. True if no other plugin makes it wait."""
+        """Records that a plugin allows the pod to proceed. True if no other plugin makes it
+        wait.
+        """
         pod = self._undecided_pod(uid)
         if pod is None or pod.deadlines.pop(plugin, None) is None or pod.deadlines:
             return False
@@ -74,7 +76,7 @@ class PodsInBinding:
         return True
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
-        """Rejects the pod for `plugin`; false if it does not wait any more."""
+        """Rejects the pod on behalf of `plugin`. False if it no longer waits."""
         pod = self._undecided_pod(uid)
         if pod is None:
             return False
@@ -82,8 +84,8 @@ class PodsInBinding:
         return True
 
     def preempt(self, uid: str, plugin: str, reason: str) -> bool:
-        """Stops a pod that waits or is in PreBind, so that it is tried again. False if there is no
-        such pod, or if it is too late.
+        """Stops a pod that waits or is in PreBind, and returns it to the queue. False if there is
+        no such pod, or it is too late.
         """
         pod = self._waiting.get(uid)
         if pod is not None:
@@ -102,7 +104,7 @@ class PodsInBinding:
     # ---------------------------------------------------------------------------- the binding cycle
 
     def wait(self, info: PodInfo, node: str, waits: Mapping[str, float], now: float) -> None:
-        """Makes a pod wait for each plugin in `waits` for its seconds, 15 minutes at most."""
+        """Makes a pod wait for each plugin in `waits`, for its seconds, but at most 15 minutes."""
         assert waits
         seconds = {plugin: min(wait, MOST_WAIT_SECONDS) for plugin, wait in waits.items()}
         deadlines = {plugin: now + wait for plugin, wait in seconds.items()}
@@ -133,19 +135,21 @@ class PodsInBinding:
         return True
 
     def take(self, uid: str) -> Status | None:
-        """Returns the verdict, if there is one, and removes the pod from the waiting pods."""
+        """Removes the pod from the waiting pods and returns its verdict; None if there is none
+        yet.
+        """
         pod = self._waiting[uid]
         if pod.verdict is not None:
             del self._waiting[uid]
         return pod.verdict
 
     def start_pre_bind(self, uid: str, cancel: Callable[[], None]) -> None:
-        """Notes that PreBind begins; `cancel` is called if the pod is preempted."""
+        """Records the start of PreBind. `cancel` is called if the pod is preempted."""
         self._pre_binding[uid] = _PodInPreBind(cancel)
 
     def finish_pre_bind(self, uid: str) -> Status:
-        """Notes that PreBind is over, and the pod can no longer be stopped. Returns the status that
-        stopped the pod, or success.
+        """Records the end of PreBind, after which the pod cannot be stopped. Returns the status
+        that stopped it before, or success.
         """
         return self._pre_binding.pop(uid).verdict or SUCCESS
 

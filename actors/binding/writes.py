@@ -1,4 +1,4 @@
-"""The bindings that are being written: how many, and of which namespaces.
+"""The bindings that are being written: their number, in all and by namespace.
 
 They wait for the client's rate limit, where the namespaces take turns, and for the API server. A
 namespace with MOST_OF_NAMESPACE of them is paused until a quarter has ended; with MOST of all, the
@@ -22,7 +22,7 @@ class Writes:
         return self._number >= MOST
 
     def began(self, namespace: str) -> bool:
-        """Counts a binding. Returns True if the namespace has to pause from now on."""
+        """Counts a binding. Returns True if its namespace has to pause."""
         self._number += 1
         number = self._by_namespace.get(namespace, 0) + 1
         self._by_namespace[namespace] = number
@@ -32,7 +32,7 @@ class Writes:
         return True
 
     def ended(self, namespace: str) -> bool:
-        """Notes that a binding has ended. Returns True if the namespace may go on from now on."""
+        """Uncounts a binding. Returns True if its namespace may continue."""
         self._number -= 1
         number = self._by_namespace.pop(namespace) - 1
         if number:

@@ -36,8 +36,8 @@ SECONDS = 5.0  # between two looks at whether the snapshot holds what is gone
 
 
 class CacheActor(Actor[CacheMessage]):
-    """The actor of the cache. When an assumed pod vanishes, it informs the binding actor and the
-    queue, because only the cache knows that the pod was assumed.
+    """The actor of the cache. When an assumed pod vanishes, it tells the binding actor and the
+    queue, as only the cache knows that the pod was assumed.
     """
 
     def __init__(self, mailboxes: Mailboxes, state: CacheState) -> None:
@@ -72,7 +72,7 @@ class CacheActor(Actor[CacheMessage]):
                 self._follow(effect)
 
     def _is_postponed(self, order: TakeSnapshot) -> bool:
-        """True if the order is answered later: after another order, or once the snapshot is nearly
+        """True if the order is answered later: after another order, or when the snapshot is nearly
         up to date.
         """
         if self._postponed is not None:
@@ -86,7 +86,7 @@ class CacheActor(Actor[CacheMessage]):
         return True
 
     async def _let_go(self) -> None:
-        """Brings the snapshot up to date in slices when it is not lent."""
+        """Updates the snapshot in slices while it is not lent, so that it holds no deleted pods."""
         while True:
             await anyio.sleep(SECONDS)
             while self._state.behind and not self._lent and self._postponed is None:
@@ -94,8 +94,8 @@ class CacheActor(Actor[CacheMessage]):
                 await anyio.lowlevel.checkpoint()
 
     async def _catch_up(self, order: TakeSnapshot) -> None:
-        """Brings the snapshot nearly up to date, then handles the order again. Returns early if its
-        sender no longer waits for the snapshot.
+        """Brings the snapshot nearly up to date, then handles the order again. Returns early if
+        nobody waits for the snapshot any more.
         """
         for _ in range(self._state.behind // SLICE):
             self._state.catch_up(SLICE)

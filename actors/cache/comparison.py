@@ -65,7 +65,9 @@ def pod_differences(
 def _not_the_same(
     expected: Mapping[str, T | None], cached: Mapping[str, T]
 ) -> Iterator[tuple[str, T | None]]:
-    """Yields the expected objects but those that are cached themselves, which nearly all are."""
+    """Yields the expected objects that are not the cached objects themselves, which nearly all
+    are.
+    """
     different = map(is_not, map(cached.get, expected), expected.values())
     return compress(expected.items(), different)
 

@@ -1,5 +1,5 @@
-"""The cache debugger: compares the cache and the queue with the API server all the time, and logs
-everything on a signal.
+"""The cache debugger: compares the cache and the queue with the API server regularly, and logs
+their contents on a signal.
 
 Mirrors kube-scheduler's CacheDebugger, which compares on SIGUSR2 alone and heals nothing. Nodes and
 pods are compared with the cache, pending pods with the queue, in slices, so that no other task
@@ -180,7 +180,8 @@ def _unbound(keys: Sequence[str], pods: Sequence[Pod | None]) -> list[str]:
 async def _slices(
     followed: Mapping[str, object], here: Iterable[tuple[str, ...]]
 ) -> AsyncIterator[tuple[str, ...]]:
-    """Yields the keys that the informers hold, then those that are only here; a key may come twice.
+    """Yields the keys that the informers hold, then those that only the cache or the queue has. A
+    key may come twice.
 
     Each slice starts in a new turn of the event loop, because an idle actor answers in the turn of
     the asker, without any waiting.

@@ -76,7 +76,7 @@ class OrderRefused(msgspec.Struct, frozen=True):
 
 
 class Lend(msgspec.Struct, frozen=True):
-    """The answer to an order for the snapshot, which is up to date."""
+    """The answer to an order for the snapshot: the snapshot, up to date."""
 
     order: TakeSnapshot
     snapshot: Snapshot
@@ -207,7 +207,7 @@ class CacheState:
         return ()
 
     def _put(self, pod: Pod) -> tuple[Effect, ...]:
-        """Counts a pod on the node that it has at the API server, and nowhere else."""
+        """Counts a pod on the node that it has at the API server, and on no other."""
         name, node = key(pod), pod.spec.node_name
         here = self._infos.get(node)
         before = None if here is None else here.pods.get(name)
@@ -292,7 +292,7 @@ class CacheState:
         return self._snapshot
 
     def _bring_up_to_date(self) -> tuple[SnapshotRepaired, ...]:
-        """Brings the snapshot up to date, and rebuilds it if it does not match the nodes then."""
+        """Updates the snapshot. Rebuilds it if it does not match the nodes afterwards."""
         self._update_snapshot()
         columns, nodes = self._snapshot.columns, len(self._tree)
         if len(columns.order) == len(columns.row_of) == nodes:
@@ -317,8 +317,8 @@ class CacheState:
         return len(self._dirty)
 
     def catch_up(self, most: int) -> None:
-        """Updates the snapshot for up to `most` of the changed nodes. Only TakeSnapshot completes
-        it.
+        """Updates the snapshot for at most `most` of the changed nodes. Only TakeSnapshot completes
+        the update.
 
         The actor calls this over several turns when much has changed.
         """

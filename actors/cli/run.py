@@ -47,8 +47,8 @@ log = get_logger(__name__)
 
 
 class RunError(click.ClickException):
-    """The reason why the process ends. It is shown after the log; if nobody reads that, the process
-    does not wait.
+    """The reason why the process ends. It is shown after the log, for which the process does not
+    wait if nobody reads it.
     """
 
     def show(self, _file: IO[Any] | None = None) -> None:
@@ -171,6 +171,8 @@ def _schedule(flags: Flags, options: Options) -> None:
 
 
 def _refuse_other_version(version: str) -> None:
-    """Accepts `--version=v1.36.2-name`, another name of the same version, without effect."""
+    """Raises click.UsageError for a `--version=` of another version. A suffix, as in v1.36.2-name,
+    has no effect.
+    """
     if version.partition("-")[0].partition("+")[0] != KUBERNETES:
         raise click.UsageError(f"--version: expected {KUBERNETES} with any suffix, got {version!r}")

@@ -67,7 +67,7 @@ class Access(Protocol):
 
     @property
     def server(self) -> str:
-        """The API server's URL, for the log."""
+        """The URL of the API server, for the log."""
         ...
 
     @property
@@ -78,7 +78,7 @@ class Access(Protocol):
 
     @property
     def plugins(self) -> Calls:
-        """For the requests of plugins, except for bindings."""
+        """The calls for requests of plugins, except bindings."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What a list and a watch send: pages, and lines with an object or a bookmark each."""
+"""The answers to lists and watches: pages, and lines with an object or a bookmark each."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class _OnlyVersion(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Version(msgspec.Struct, frozen=True, gc=False):
-    """The part of an object or a bookmark that shows how far the watch has come. Mock servers give
-    objects no version.
+    """The part of an object or bookmark that says how far the watch has come. Objects of mock
+    servers have no version.
     """
 
     metadata: _OnlyVersion

@@ -1,4 +1,4 @@
-"""Reads the bodies of answers in part: no server can fill the memory of the process."""
+"""Reads the bodies of answers in part, so that no server can fill the memory of the process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import aiohttp
 
 
 class TooLongError(Exception):
-    """A server sends more than anybody reads."""
+    """The answer is longer than the limit."""
 
 
 async def read_whole(response: aiohttp.ClientResponse, most: int) -> bytes:
@@ -20,7 +20,7 @@ async def read_whole(response: aiohttp.ClientResponse, most: int) -> bytes:
 
 
 async def read_lines(response: aiohttp.ClientResponse, most: int) -> AsyncGenerator[list[bytes]]:
-    """Yields the lines of a body, in lists of all lines that arrived at the same time.
+    """Yields the lines of a body, in lists of the lines that arrived at the same time.
 
     The list is empty if only a part of a line arrived. Raises TooLongError if a line has more than
     `most` bytes, or has no end after so many.

@@ -48,7 +48,7 @@ class Credentials(Protocol):
         ...
 
     async def renewed(self, refused: Proof) -> Proof | None:
-        """Returns another proof after a 401 for `refused`, or None if there is no other.
+        """Returns a new proof after a 401 for `refused`; None if there is no other.
 
         Raises KubeconfigError.
         """

@@ -134,7 +134,7 @@ def _show_own_certificate(user: Entry[User], tls: ssl.SSLContext) -> None:
 
 
 def _pem(entry: Entry[Cluster] | Entry[User], name: str) -> tuple[str, bytes]:
-    """Returns the PEM in a field, and the path of the field that it comes from.
+    """Returns the PEM of a field, and the path of the field that has it.
 
     The field with data counts before the one with a file. The PEM is empty if neither is set.
     """

@@ -106,7 +106,7 @@ class Entry(msgspec.Struct, Generic[T], frozen=True):
     value: T
 
     def at(self, field: str) -> str:
-        """Returns the path of a field for error messages."""
+        """Returns the path of a field, for error messages."""
         return f"{self.file}: {self.field}[{self.name}].{field}"
 
     def beside(self, path: str) -> Path:
@@ -235,7 +235,7 @@ def _read(file: Path) -> _Config:
 
 
 def _where_only(problem: Exception) -> str:
-    """Describes a problem and its place without quoting the line, which may hold a secret."""
+    """Returns a problem and its place, without a quotation of the line, which may hold a secret."""
     if isinstance(problem, yaml.MarkedYAMLError) and problem.problem_mark is not None:
         return f"{problem.problem} at line {problem.problem_mark.line + 1}"
     return reason(problem)[:200]

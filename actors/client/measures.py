@@ -108,7 +108,7 @@ class HostMeasures:
             self.add_up()
 
     def add_up(self) -> None:
-        """Adds the notes to the families. Any thread may call it."""
+        """Adds the notes to the families. May be called in any thread."""
         with self._adding:
             waits, notes = self._waits[:], self._notes[:]
             del self._waits[: len(waits)]

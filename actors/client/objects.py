@@ -29,7 +29,7 @@ _IS_PLAIN = re.compile("[a-z0-9.-]+").fullmatch  # Nearly all names are, and quo
 
 
 class ApiObjects:
-    """Implements the handle's ApiHandle. `client` binds, again after a transient failure if
+    """The handle's ApiHandle for plugins. `client` binds, also again after a transient failure if
     `retries_binding`. `others` makes all other requests, which may wait long for admission
     webhooks.
     """

@@ -23,8 +23,7 @@ _counted_for: ContextVar[str] = ContextVar("counted_for", default="")
 
 @contextmanager
 def counted_for(namespace: str) -> Iterator[None]:
-    """Makes the requests of the block wait in the line of this name, usually the name of a
-    namespace.
+    """Makes the requests of the block wait in the line of this namespace.
 
     The objects of the requests do not matter: the deletion of a victim is work for its preemptor.
     """
@@ -37,7 +36,7 @@ def counted_for(namespace: str) -> Iterator[None]:
 
 @dataclass(eq=False, slots=True)
 class Waiter:
-    """A request that waits. Once it is woken, it may be sent, or it becomes the timekeeper."""
+    """A request that waits. When it is woken, it may be sent, or it becomes the timekeeper."""
 
     may_go: bool = False
     woken: anyio.Event = field(default_factory=anyio.Event)
@@ -96,15 +95,15 @@ class RateLimit:
         return self._token_at - now
 
     def _let_next_go(self) -> None:
-        """Lets the first waiter of the next namespace go."""
+        """Lets the first waiter of the next namespace proceed."""
         waiter = self._waiting.take()
         assert waiter is not None, "the timekeeper itself waits"
         waiter.may_go = True
         waiter.woken.set()
 
     def _hand_over(self, bucket: TokenBucket) -> None:
-        """Makes the waiter that goes next the timekeeper. A token for which nobody waits any more
-        is given back: kept, it would come on top of those that a later burst may take.
+        """Makes the next waiter the timekeeper. Without a waiter, the token is given back, so that
+        a later burst does not get it on top of its own.
         """
         self._timekeeper = self._waiting.peek()
         if self._timekeeper is not None:

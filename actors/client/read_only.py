@@ -1,4 +1,4 @@
-"""The client of the commands that answer questions: it cannot write.
+"""The client of commands that answer questions. It cannot write.
 
 `explain`, `whatif`, `why`, `doctor`, `top` and `shadow` promise to change nothing. Their client
 keeps the promise for them, below every command and plugin.

@@ -1,4 +1,4 @@
-"""Decides about the request that follows the end of a list or a watch, and its delay. Pure.
+"""Decides on the request after the end of a list or watch, and on the delay before it. Pure.
 
 After 410 Gone, or an expired resourceVersion, a new list is needed. If the server is overloaded or
 unreachable, the same resourceVersion is tried again later. The backoff doubles from 0.8 s to 30 s,
@@ -50,21 +50,23 @@ LISTED_AGAIN = (RequestEnd.GONE, RequestEnd.UNSUPPORTED, RequestEnd.REFUSED)
 
 
 class Next(msgspec.Struct, frozen=True):
-    """The next step: a watch or a new list (`relist`), and the seconds to wait before it."""
+    """The next request: a watch, or a list if `relist`, and the seconds to wait before it."""
 
     relist: bool
     delay: float
 
 
 class Streaming:
-    """Whether the server streams lists. The reflectors of all kinds share what one has found."""
+    """Whether the server streams lists, as one reflector has found out for all."""
 
     def __init__(self, *, works: bool) -> None:
         self.works = works
 
 
 class ReflectorState:
-    """`resource_version` is where the next watch begins; "" if a list comes first."""
+    """The state of a reflector. `resource_version` is where the next watch begins; "" if a list
+    comes first.
+    """
 
     def __init__(self, rng: Rng, streaming: Streaming) -> None:
         self._rng = rng
@@ -87,8 +89,8 @@ class ReflectorState:
         *,
         while_streaming: bool = False,
     ) -> Next:
-        """Returns the next step; `retry_after` is the least delay that the server allows, in
-        seconds. The request ended `while_streaming` a list if that list has no end.
+        """Returns the next request. `retry_after` is the least delay that the server asks for, in
+        seconds. `while_streaming` tells that the request ended before the end of a streamed list.
         """
         self._lists_plainly = while_streaming and how not in STREAMED_AGAIN
         if self._lists_plainly:

@@ -54,7 +54,9 @@ class ReplyReader:
         self._body = bytearray()  # of the chunks so far
 
     def feed(self, data: bytes) -> Reply | None:
-        """Returns the answer if it is complete, otherwise None. Raises ReplyError."""
+        """Adds bytes, and returns the answer once it is complete, otherwise None. Raises
+        ReplyError.
+        """
         if self._data:
             data = self._data + data
         if len(self._body) + len(data) > MAX_BYTES:
@@ -82,7 +84,7 @@ class ReplyReader:
         return self._reply(head, data[at : at + head.length], more=len(data) > at + head.length)
 
     def close(self) -> Reply | None:
-        """Notes the end of the connection. Returns the answer if this completes it, else None."""
+        """Records the end of the connection. Returns the answer if that completes it."""
         head = self._head
         if head is None or head.chunked or head.length is not None:
             return None

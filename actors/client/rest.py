@@ -407,7 +407,7 @@ class Client:
 
 
 async def refusal_body(response: aiohttp.ClientResponse) -> bytes:
-    """Reads as much of the body of a refusal as a Status may have bytes."""
+    """Reads the body of a refusal, at most as many bytes as a Status may have."""
     return await read_up_to(response, MAX_REFUSAL)
 
 
@@ -429,13 +429,13 @@ def _seconds(retry_after: str | None) -> float | None:
 
 
 def _wait_before_retry(reply: Reply) -> float | None:
-    """Returns the seconds after which the server wants the request again; None for never."""
+    """Returns the seconds after which the server wants the request repeated; None for never."""
     busy = reply.status == 429 or reply.status >= 500
     return _seconds(reply.retry_after) if busy else None
 
 
 def in_words(failure: Exception) -> str:
-    """Describes a failed connection in a few words; the caller adds the server's address."""
+    """Returns a few words for a failed connection. The caller adds the server's address."""
     if isinstance(failure, aiohttp.ClientConnectorError) and not isinstance(
         failure, aiohttp.ClientSSLError
     ):

@@ -1,4 +1,4 @@
-"""Sends a request again if its failure may be over in a moment.
+"""Repeats a request whose failure may be transient.
 
 Mirrors kube-scheduler's PatchPodStatus and, since 1.37, its binding call, with their back-off and
 the errors after which they try again.
@@ -20,7 +20,7 @@ TRANSIENT_REASONS = ("Conflict", "InternalError", "ServiceUnavailable")
 
 
 async def with_retries(request: Callable[[], Awaitable[T]], clock: Clock, rng: Rng) -> T:
-    """Returns the answer to a request, which is sent at most four times within 0.4 seconds.
+    """Returns the answer to a request, which is sent up to four times within 0.4 seconds.
 
     Raises the failure of the last one, or the first that is not transient.
     """

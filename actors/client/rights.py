@@ -1,4 +1,4 @@
-"""The rights that the API server refuses to this process: gathered, and named in one line.
+"""The rights that the API server refuses to this process, reported in one line.
 
 There are three sources: a SelfSubjectRulesReview at the start, which compares the granted rights
 with the needed ones; the informers, which say which kinds they may not list; and refused requests.
@@ -89,7 +89,7 @@ class _Rule(msgspec.Struct, frozen=True, rename="camel"):
     resource_names: tuple[str, ...] = ()
 
     def grants(self, right: Right) -> bool:
-        """True if the rule grants the right, for its name or, if it has none, for some names."""
+        """True if the rule grants the right, for all names or for that of the right."""
         if right.name and self.resource_names and right.name not in self.resource_names:
             return False
         subresource = right.resource.partition("/")[2]
@@ -264,7 +264,7 @@ def _within(namespaces: Sequence[str]) -> str:
 
 
 class NotedAccess:
-    """An Access around another one, which notes the refusals of its requests."""
+    """An Access that records the refusals of another one."""
 
     def __init__(self, access: Access, refusals: Refusals) -> None:
         self.server, self.tenure = access.server, access.tenure
@@ -308,7 +308,7 @@ class _NotedCalls:
         return await self._noted("PATCH", path, self._calls.patch(path, body, answer, kind))
 
     async def _noted(self, method: str, path: str, request: Awaitable[T]) -> T:
-        """Sends a request, and notes whether it is refused."""
+        """Sends a request, and records whether it is refused."""
         try:
             answered = await request
         except ApiError as failure:

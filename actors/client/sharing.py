@@ -1,4 +1,5 @@
-"""Shares the equal parts of pods: pods of one template hold their common parts once.
+"""Shares equal parts of pods in memory, such as the spec that the pods of a template have in
+common.
 
 The pods of a cluster come from few templates, and most of the memory of a pod is its spec and its
 labels: unshared, 150,000 pods take a gigabyte. Objects are frozen, so sharing has no other effect.
@@ -73,7 +74,9 @@ class Sharing:
         )
 
     def _condition(self, condition: PodCondition) -> PodCondition:
-        """Shares the texts with all pods, and the time with the pod's other conditions."""
+        """Returns a condition that shares its texts with those of all pods, and its time with the
+        pod's other conditions.
+        """
         since = condition.last_transition_time
         return msgspec.structs.replace(
             condition,

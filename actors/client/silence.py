@@ -42,7 +42,7 @@ class SilenceGuard:
             self._timer.cancel()
 
     def note_activity(self) -> None:
-        """Notes that something arrived."""
+        """Records that something arrived."""
         self._active_at = self._clock.now()
 
     def _check(self) -> None:

@@ -1,4 +1,4 @@
-"""Tenure: the time during which this process may write, which ends when its lease runs out.
+"""Tenure: the time in which this process may write. It ends with the lease.
 
 A write may wait long before it is sent: for the rate limit, a connection, a TLS handshake, or a
 delay that the server requested. Meanwhile the lease may run out. The process may also be stopped
@@ -44,7 +44,7 @@ class Tenure:
         return self._now() < self._until
 
     def over_for(self) -> float:
-        """Returns the seconds since the end that was last set for a tenure.
+        """Returns the seconds since the latest end that was set for the tenure.
 
         It makes no difference whether the tenure was given up before that end. Returns 0 while the
         tenure lasts, and if there was none.

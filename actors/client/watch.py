@@ -302,7 +302,9 @@ class Reflector(Generic[T]):
             pages.append(failure)
 
     async def _take(self, line: bytes, streamed: StreamedList[T], held: Mapping[str, T]) -> bool:
-        """Adds a line to a streamed list; True if it ends the list. Raises _InterruptedError."""
+        """Adds a line to a streamed list. True if the line ends the list. Raises
+        _InterruptedError.
+        """
         if streamed.lines % SLICE == 0:
             await anyio.lowlevel.checkpoint()
         streamed.lines += 1

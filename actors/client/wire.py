@@ -39,7 +39,7 @@ class NotPermittedError(Exception):
 
 
 class _Wire(asyncio.Protocol):
-    """One connection."""
+    """A connection that carries one request at a time."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
         self.tls = tls
@@ -237,7 +237,9 @@ class Wires:
             await asyncio.wait([wire.closed for wire in idle])
 
     def _fixed(self, headers: Headers) -> str:
-        """Returns the header lines; they are cached, as most requests have the same headers."""
+        """Returns the header lines. They are cached, because most requests have the same
+        headers.
+        """
         lines = self._heads.get(headers)
         if lines is None:
             if len(self._heads) == MAX_HEADS:

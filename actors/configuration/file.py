@@ -65,7 +65,9 @@ class ConfigurationFile:
         return None if path.exists() and not path.is_file() else self.read()
 
     def parse(self, raw: bytes) -> KubeSchedulerConfiguration:
-        """Returns the configuration in a content. Raises ConfigError with every problem."""
+        """Returns the configuration that the content of a file states. Raises ConfigError with
+        every problem.
+        """
         self.parsed = raw
         return self._finish(_parsed(raw, self.path, self._gates))
 
@@ -135,7 +137,7 @@ def _document(raw: bytes, path: str) -> Mapping[str, Any]:
 
 
 def _within(config_map: Mapping[str, Any]) -> str:
-    """Returns where in a ConfigMap the configuration is, if it is there."""
+    """Returns the path in a ConfigMap at which the configuration stands, if it does."""
     data = config_map.get("data")
     texts = data.items() if isinstance(data, Mapping) else ()
     names = [name for name, text in texts if isinstance(text, str) and KIND in text]

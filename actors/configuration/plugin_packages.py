@@ -52,8 +52,8 @@ def every_plugin() -> Mapping[str, type[Plugin]]:
 
 
 def changed_since(started: float) -> list[str]:
-    """Returns a line for each plugin of a package that a restart would change: its module is newer
-    than the process, which `started` at this Unix time, or its package is.
+    """Returns a line for each plugin of a package that a restart would change: its module or its
+    package is newer than the process.
     """
     lines = [
         f"plugin {name}: its package was installed since the start: restart berth to use it"

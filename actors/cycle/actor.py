@@ -68,8 +68,8 @@ class CycleActor:
             await asyncio.sleep(0)  # Lets watches and bindings run between two pods.
 
     async def _attempt(self, queued: QueuedPod) -> None:
-        """Decides on a pod with the snapshot that the cache lends, and hands it to the binding
-        actor or back to the queue.
+        """Decides on a pod by the snapshot that the cache lends, and passes it to the binding actor
+        or back to the queue.
         """
         info = queued.info
         if info.pod.metadata.deletion_timestamp is not None:
@@ -122,7 +122,7 @@ class CycleActor:
     async def _place(
         self, profile: Profile, queued: QueuedPod, choice: Choice, started: float
     ) -> Status:
-        """Runs Permit for an assumed pod, and hands it to the binding actor. If Permit fails,
+        """Runs Permit for an assumed pod, and passes it to the binding actor. If Permit fails,
         undoes the assumption and returns the status.
         """
         info, node, state = queued.info, choice.node, choice.state
@@ -148,8 +148,8 @@ class CycleActor:
     async def _make_room(
         self, queued: QueuedPod, unfit: Unfit
     ) -> tuple[Failure, Sequence[PreemptionMessage]]:
-        """Returns the failure of a pod that fits nowhere, and the orders to send once the queue
-        has the pod again. Without `preempts_aside`, waits for the preemption.
+        """Returns the failure of a pod that fits nowhere, and the orders to send after the queue
+        has the pod back. Without `preempts_aside`, waits for the preemption.
         """
         info, nomination, answer = queued.info, unfit.nomination, unfit.post_filtered
         orders: list[PreemptionMessage] = []

@@ -54,7 +54,9 @@ class Doctor:
             await self._clock.sleep(pause)
 
     async def _examine(self, pod: ParkedPod) -> float:
-        """Tells the queue whether the pod would fit; returns how many seconds the decision took."""
+        """Reports to the queue whether the pod would fit. Returns the seconds that the decision
+        took.
+        """
         profile = self._profiles.get(pod.info.pod.spec.scheduler_name)
         if profile is None or self._extenders.decide_on(pod.info.pod):
             self._queue.tell(Examined(pod, ""))  # Extenders are asked in attempts only.

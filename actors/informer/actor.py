@@ -106,7 +106,7 @@ class InformerActor(Generic[T]):
         )
 
     def problem(self) -> str:
-        """Returns why the API server does not list the kind; "" if it does."""
+        """Returns why the API server does not list the kind; "" if it lists it."""
         return self._problem
 
     def unlisted(self) -> str:
@@ -153,8 +153,8 @@ class InformerActor(Generic[T]):
         self._is_listed, self._problem, self._latest = True, "", None
 
     def _deliver(self, effects: list[Effect[T]]) -> None:
-        """Follows the effects in the turn of the store's change, which is never ahead of the
-        mailboxes.
+        """Sends the effects in the same turn as the store's change, so that the store is never
+        ahead of the mailboxes.
         """
         for effect in effects:
             match effect:
@@ -178,7 +178,7 @@ class InformerActor(Generic[T]):
 
 
 def _order_of(item: HasMetadata) -> tuple[int, str]:
-    """Returns the order of resource versions, which are numbers without leading zeros."""
+    """Returns a sort key for resource versions, which are numbers without leading zeros."""
     version = item.metadata.resource_version
     return len(version), version
 

@@ -1,4 +1,4 @@
-"""Listers: the objects that the informers know, for plugins, outside of decisions.
+"""Listers: the objects that the informers hold, for plugins, outside of decisions.
 
 Plugins read them directly and not by a message, as kube-scheduler's plugins read the listers of its
 informers. Objects that a plugin assumes go to the cache, which owns the objects that decisions
@@ -33,7 +33,7 @@ class InformerView(Protocol):
 
 
 class Listers:
-    """Implements the handle's Objects."""
+    """The handle's Objects for plugins."""
 
     def __init__(self, mailboxes: Mailboxes, clock: Clock) -> None:
         self._cache = mailboxes.cache
@@ -76,7 +76,7 @@ class Listers:
         return result
 
     async def _change_of(self, keys: Sequence[ObjectKey], until: float) -> None:
-        """Returns when one of the objects changes, or at this time."""
+        """Returns at the next change of one of the objects, or at this time."""
         changed = anyio.Event()
         places = {(kind, f"{space}/{name}" if space else name) for kind, space, name in keys}
         for place in places:

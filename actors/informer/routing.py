@@ -1,4 +1,4 @@
-"""Where a change goes: a pending pod to the queue, an assigned pod or a node to the cache, and
+"""The routes of changes: a pending pod to the queue, an assigned pod or a node to the cache, and
 every change to the queue as cluster events. Pure.
 """
 
@@ -48,7 +48,7 @@ def is_pending(pod: Pod) -> bool:
 
 
 def route_pod(change: Change[Pod], schedulers: Set[str]) -> Routed:
-    """Routes a pod by where it was and where it is: gone, without a node, or on a node.
+    """Routes a pod by its places before and after: gone, without a node, or on a node.
 
     `schedulers` are the names that we answer to. A finished pod counts as gone.
     """
@@ -91,7 +91,7 @@ def _pending_updated(old: Pod, new: Pod, schedulers: Set[str]) -> Routed:
 
 
 def _nomination_gone(old: Pod, new: Pod | None, schedulers: Set[str]) -> list[QueueMessage]:
-    """Returns the event of a nomination's end: it helps pods that made room for it."""
+    """Returns the event at the end of a nomination, which helps the pods that left room for it."""
     node = old.status.nominated_node_name
     if not node or (new is not None and new.status.nominated_node_name == node):
         return []

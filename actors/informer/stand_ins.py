@@ -1,4 +1,4 @@
-"""Stand-ins: objects that count in place of an object that cannot be read. Pure.
+"""Stand-ins: objects that count in place of objects that cannot be read. Pure.
 
 A stand-in is the object as it was last read, together with anything that is certain about its
 present state. For an object that was never read it is the readable part, if that can do no harm.
@@ -20,14 +20,14 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 def last_or_part(last: T | None, part: T) -> T:
-    """Returns the last readable state of the object, otherwise its readable part, for plugins to
-    look up.
+    """Returns the last readable state of the object; without one, its readable part. Plugins look
+    it up.
     """
     return last if last is not None else _unversioned(part)
 
 
 def node_without_new_pods(last: Node | None, _rest: Node) -> Node | None:
-    """Returns the last readable state of the node, without room for new pods. None if it was never
+    """Returns the last readable state of the node, which takes no new pods; None if it was never
     read.
     """
     if last is None:

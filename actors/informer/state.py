@@ -27,7 +27,7 @@ StandIn = Callable[[T | None, T], T | None]
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """`old` is None for a new object, `new` is None for an object that is gone."""
+    """A change of an object. `old` is None for a new object, `new` is None for a deleted one."""
 
     old: T | None
     new: T | None
@@ -50,7 +50,7 @@ class BecameUnreadable(msgspec.Struct, Generic[T], frozen=True):
 
 
 class NotUnreadable(msgspec.Struct, Generic[T], frozen=True):
-    """An object can be read again, or is gone."""
+    """An object that could not be read can be read again, or is gone."""
 
     item: UnreadableItem[T]
 
@@ -69,7 +69,7 @@ class InformerState(Generic[T]):
     def listed(
         self, items: Iterable[T], unread: Iterable[tuple[T, str]] = ()
     ) -> Iterator[list[Effect[T]]]:
-        """Takes a list: yields the effects of each object in it, then of each missing object.
+        """Stores a list: yields the effects of each object in it, then of each missing object.
 
         An object is in the store once its effects are yielded, not before, so that other tasks may
         run in between. `unread` has the readable part of each object that cannot be read, and the
@@ -88,8 +88,8 @@ class InformerState(Generic[T]):
             yield self._end_of_unreadable(name)
 
     def changed(self, new: T) -> list[Effect[T]]:
-        """Takes the state of an object. If it has the name of a stored object and another uid, the
-        stored object is gone.
+        """Stores a new state of an object. If a stored object has the same name and another uid,
+        that one is gone.
         """
         name = key(new)
         old = self._objects.get(name)
@@ -107,7 +107,7 @@ class InformerState(Generic[T]):
         return [*effects, Change(old, new)]
 
     def unread(self, part: T, problem: str) -> list[Effect[T]]:
-        """Takes a state of an object that cannot be read; `part` is its readable part."""
+        """Stores a state of an object that cannot be read; `part` is its readable part."""
         name, uid = self._name_of(part), part.metadata.uid
         before, current = self._unreadable.get(name), self._objects.get(name)
         last = current if before is None else before.last
@@ -131,7 +131,7 @@ class InformerState(Generic[T]):
         return effects + self._put(name, current, instead)
 
     def deleted(self, last: T) -> list[Effect[T]]:
-        """Takes the deletion of an object, which may be readable only in part."""
+        """Removes a deleted object, which may be readable only in part."""
         name = self._name_of(last)
         effects: list[Effect[T]] = self._end_of_unreadable(name) if self._unreadable else []
         old = self._objects.pop(name, None)
@@ -139,7 +139,7 @@ class InformerState(Generic[T]):
         return effects if old is None else [*effects, Change(old, None)]
 
     def objects(self) -> Mapping[str, T]:
-        """Returns all objects by key, as a read-only view: the next change shows in it."""
+        """Returns a read-only view of all objects by key, in which later changes show."""
         return self._view
 
     def unreadable(self) -> Mapping[str, UnreadableItem[T]]:
@@ -161,8 +161,8 @@ class InformerState(Generic[T]):
         return [] if item is None else [NotUnreadable(item)]
 
     def _end_of_nameless(self, uid: str, name: str) -> list[Effect[T]]:
-        """Removes an object without a readable name that turns out to be this one: an unreadable
-        object with the same uid and another key.
+        """Removes an object that was stored without a readable name, and that this one turns out to
+        be: the unreadable object with the same uid and another key.
         """
         effects: list[Effect[T]] = []
         for item in [
@@ -173,8 +173,8 @@ class InformerState(Generic[T]):
         return effects
 
     def _name_of(self, part: T) -> str:
-        """Returns the key of an object that may be readable only in part. If a part of the name may
-        be missing, returns the key of the object with the same uid.
+        """Returns the key of an object that may be readable only in part. If part of its name may
+        be missing, returns the key of the stored object with the same uid.
         """
         name, uid = key(part), part.metadata.uid
         complete = part.metadata.name and part.metadata.namespace

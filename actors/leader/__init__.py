@@ -1,4 +1,4 @@
-"""Leader election: holds the lease, and runs the gated part of the scheduler while it does.
+"""Leader election: holds the lease, and runs the parts of the scheduler that need it.
 
 `next_step(lease, now, wall)` of its state returns the next step of the election: write the lease,
 or wait.

@@ -1,4 +1,4 @@
-"""The leader actor: holds the lease, and runs the gated part of the scheduler while it does.
+"""The leader actor: holds the lease, and runs the parts of the scheduler that need it.
 
 The election has a thread with an event loop and a client of its own. It tells this actor two
 things: that the lease is acquired, and that it is lost.
@@ -34,7 +34,7 @@ log = get_logger(__name__)
 
 
 def terms_of(election: LeaderElectionConfiguration, rng: Random, profiles: Iterable[str]) -> Terms:
-    """Makes the terms of a candidate with an identity of its own."""
+    """Returns the terms of a new candidate, which has an identity of its own."""
     return Terms(
         f"{socket.gethostname()}_{UUID(int=rng.getrandbits(128), version=4)}",
         election.resource_namespace,
@@ -107,7 +107,7 @@ class LeaderActor:
         raise LeaseLostError(f"lease {lock} was lost")
 
     async def _elect(self) -> None:
-        """Runs the election in its thread; the two events are set in this one."""
+        """Runs the election in its own thread. The two events are set in this thread."""
         loop = asyncio.get_running_loop()
 
         async def elect(calls: Calls) -> None:
@@ -151,9 +151,9 @@ class LeaderActor:
 
 @asynccontextmanager
 async def _running_beside(work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Runs `work` beside a block, and cancels it when the block has ended, also if the block was
-    cancelled; then waits for the end of its clean-up. If one of them raises an exception, the other
-    is cancelled, and the first exception is raised.
+    """Runs `work` beside the block, and cancels it at the end of the block, however that comes
+    about; then waits for the end of its clean-up. If either raises an exception, the other is
+    cancelled and the first exception is raised.
     """
     scope = anyio.CancelScope(shield=True)
 

@@ -128,7 +128,7 @@ class Election:
         return not failure and self._state.leading
 
     async def _attempt(self) -> str:
-        """Writes the lease if it is ours or free. Returns the error; "" for none.
+        """Writes the lease if it is ours or free. Returns the error, or "".
 
         A leader writes it as if nobody else had done so, and reads it only if that fails.
         """
@@ -215,8 +215,8 @@ class Election:
 
 
 def _advice(terms: Terms) -> str:
-    """Returns what to do if the holder of the lease schedules other pods than this candidate, which
-    is likely of one without the default profile; "" for others.
+    """Returns what to do if the holder of the lease schedules other pods than this candidate does;
+    "" if it does not. It probably does if the candidate has no default profile.
     """
     if not terms.profiles or DEFAULT_SCHEDULER in terms.profiles:
         return ""

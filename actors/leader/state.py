@@ -45,7 +45,7 @@ class Terms(msgspec.Struct, frozen=True):
 
     @property
     def tenure(self) -> float:
-        """For how many seconds the candidate leads after a renewal."""
+        """The seconds for which the candidate leads after a renewal."""
         return tenure_seconds(self.lease_duration, self.renew_deadline, self.retry_period)
 
 
@@ -84,8 +84,8 @@ class LeaderState:
 
     @property
     def leads_until(self) -> float:
-        """When the lease is lost unless it is renewed; minus infinity for a candidate that does not
-        lead.
+        """When the lease is lost unless it is renewed; minus infinity for another than the
+        leader.
         """
         return float("-inf") if self._renewed_at is None else self._renewed_at + self._terms.tenure
 
@@ -136,7 +136,7 @@ class LeaderState:
         )
 
     def written(self, lease: Lease, sent_at: float) -> None:
-        """Notes that our write succeeded. The lease counts from when it was sent."""
+        """Records that our write succeeded. The lease counts from the time at which it was sent."""
         self._seen, self._seen_at = lease.spec, sent_at
         self._renewed_at, self._written = sent_at, lease
 

@@ -1,4 +1,4 @@
-"""A difference from the API server, as the queue and the cache report and heal it."""
+"""Differences of the queue and the cache from the API server, which are reported and healed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Difference(msgspec.Struct, frozen=True, order=True):
-    """A difference from the API server: `what` is missed, redundant or stale.
+    """A difference from the API server. `what` is missed, redundant or stale.
 
     `kind` is Node or Pod for the cache, PendingPod for the queue.
     """
@@ -17,6 +17,6 @@ class Difference(msgspec.Struct, frozen=True, order=True):
 
 
 class Healed(msgspec.Struct, frozen=True):
-    """A difference was removed; for the log."""
+    """A difference was removed. For the log."""
 
     difference: Difference

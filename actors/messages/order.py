@@ -1,4 +1,4 @@
-"""An order that wants an answer, and the answer."""
+"""Orders that want an answer, and the answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Order(msgspec.Struct, Generic[T], frozen=True):
     reply: ReplyTo[T]
 
     def answer(self, value: T) -> Answer[T]:
-        """Returns the effect by which a state answers."""
+        """Returns the effect with which a state answers the order."""
         return Answer(self, value)
 
 

@@ -148,7 +148,7 @@ class AttemptFailed(msgspec.Struct, frozen=True):
 
 
 class PreemptionEnded(msgspec.Struct, frozen=True):
-    """All victims of a preemption were asked to go; `failed` if the API server refused one.
+    """The API server was asked to evict all victims of a preemption; `failed` if it refused one.
 
     It ends the hold with this number, not a later hold of the same preemptor.
     """
@@ -179,7 +179,7 @@ class Displace(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The attempt for the pod of this uid no longer needs the events that happen from now on."""
+    """The attempt at the pod of this uid no longer needs later events."""
 
     uid: str
 
@@ -293,7 +293,7 @@ class NextParked(Order[ParkedPod | None], frozen=True):
 
 
 class Examined(msgspec.Struct, frozen=True):
-    """A parked pod was examined. It would fit on this node now; "" if it fits on none."""
+    """A parked pod was examined. It would now fit on this node; "" if it fits on none."""
 
     pod: ParkedPod
     node: str

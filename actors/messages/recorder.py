@@ -16,7 +16,7 @@ class EventType(enum.StrEnum):
 
 
 class RecordEvent(msgspec.Struct, frozen=True):
-    """Write an event about an object. The event is dropped if it would hold up other work.
+    """Write an event about an object, unless it would hold up other work.
 
     `related` is another object that takes part, such as the preemptor of a victim. An event with
     `action` "" is written in the form of core/v1.

@@ -54,9 +54,9 @@ BACKOFF = Backoff(0.5, 10.0, 0.5)
 
 
 class _Preemption(msgspec.Struct):
-    """A preemption under way: `left` victims are to be evicted before the last one. `problem` is
-    why one of them could not be; None so far. It began at `since`, in monotonic seconds. If the
-    cycle waits for it, `reply` takes its problem.
+    """A preemption under way. `left` victims are to be evicted before the last one. `problem` says
+    why one could not be; None so far. It began at `since`, in monotonic seconds. If the cycle waits
+    for it, `reply` gets its problem.
     """
 
     order: Preempt
@@ -137,7 +137,9 @@ class PreemptionActor(Actor[PreemptionMessage]):
         self._wake()
 
     async def _is_awaited(self, preemption: _Preemption) -> bool:
-        """True if the cycle waits for the preemption, or the preemptor for this very one."""
+        """True if the cycle waits for the preemption, or its preemptor waits for this and no later
+        one.
+        """
         info, hold = preemption.order.preemptor, preemption.order.hold
         return preemption.reply is not None or await ask(
             self._queue, lambda reply: IsHeld(reply, info.key, info.uid, hold)
@@ -150,8 +152,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
             await self._finish(preemption)
 
     async def _finish(self, preemption: _Preemption) -> None:
-        """Evicts the last victim if all others were evicted: there is room for the preemptor only
-        if all of them go.
+        """Evicts the last victim if all others were evicted, because the preemptor needs the room
+        of all.
         """
         await self._evict(preemption, preemption.victims[-1])
         success = preemption.problem is None
@@ -173,8 +175,8 @@ class PreemptionActor(Actor[PreemptionMessage]):
             self._queue.tell(Displace(info, order.node))
 
     async def _evict(self, preemption: _Preemption, victim: PodInfo) -> None:
-        """Evicts a victim, unless another could not be evicted. Notes the problem if the preemptor
-        no longer waits, or if the API server refuses. The victim may be gone already.
+        """Evicts a victim, unless another one could not be evicted. Records the problem if the
+        preemptor no longer waits, or the API server refuses. The victim may already be gone.
         """
         if preemption.problem is not None:
             return

@@ -1,1 +1,1 @@
-"""The operating system's process: signals, watchdog, collector, version."""
+"""The process in its operating system: signals, watchdog, collector, version."""

@@ -1,4 +1,4 @@
-"""Settings of the garbage collector that keep its pauses short and still free all garbage.
+"""Settings of the garbage collector: short pauses, and all garbage freed.
 
 The objects that the scheduler keeps (of the cluster, pods, nodes) form no cycles and are freed by
 their reference counts; cycles come from tasks and exceptions. By default CPython visits all kept
@@ -51,14 +51,14 @@ def _is_much() -> bool:
 
 
 def _trim() -> None:
-    """Gives free memory back to the system, if the C library is glibc."""
+    """Returns free memory to the system, if the C library is glibc."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 class _SetAside:
-    """Runs after each full collection; `times` counts how often it set objects aside."""
+    """A callback after each full collection; `times` counts how often it set objects aside."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -82,7 +82,7 @@ def tune_collector() -> None:
 
 
 async def collecting(work: Callable[[], Awaitable[None]]) -> None:
-    """Runs `work` to its end, with a collection now and then, and raises its exception."""
+    """Runs `work` to its end, with regular collections, and raises its exception."""
     with ungrouped():
         await race(_measure_rounds, work)
 
@@ -99,7 +99,7 @@ class Rounds:
         self._aside = _set_aside.times
 
     def tick(self, now: float, used: float) -> None:
-        """Runs the collection that is due. Call it every SECONDS."""
+        """Runs the collection that is due, if one is. Call it every SECONDS."""
         idle = used - self._used < IDLE_SHARE * (now - self._now)
         self._now, self._used = now, used
         self._ticks += 1

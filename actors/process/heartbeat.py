@@ -1,4 +1,5 @@
-"""The heartbeat of an event loop: tells every thread for how long the loop has been blocked.
+"""The heartbeat of an event loop, by which every thread can tell for how long the loop has been
+blocked.
 
 One task writes the time a few times a second, and a question compares it with the current time. So
 the heartbeat slows no other work, takes no lock, and can be asked while a call blocks the loop. If

@@ -1,4 +1,4 @@
-"""The limit of open files: a process raises it at its start, as programs in Go do."""
+"""The limit of open files, which a process raises at its start, as Go programs do."""
 
 from __future__ import annotations
 

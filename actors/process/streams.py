@@ -11,7 +11,7 @@ STREAMS = ("stdin", "r"), ("stdout", "w"), ("stderr", "w")
 
 
 def open_missing_streams() -> None:
-    """Opens the null device in place of each standard stream that the process was started without.
+    """Opens the null device in place of each standard stream that the process lacks.
 
     The first sockets would take their numbers, and the event loop aborts as it closes one of these.
     """
@@ -41,7 +41,7 @@ class _Output(io.FileIO):
 
 
 def tell_output_apart() -> None:
-    """Makes standard output raise OutputError. If it was replaced already, it is left alone."""
+    """Makes standard output raise OutputError. Output that was replaced before is left alone."""
     before = sys.stdout
     if before is not sys.__stdout__ or not isinstance(before, io.TextIOWrapper):
         return
@@ -56,7 +56,7 @@ def tell_output_apart() -> None:
 
 
 def discard_output() -> None:
-    """Sends standard output to the null device, with what is still to be written at the exit."""
+    """Sends standard output, and what is still buffered for it, to the null device."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

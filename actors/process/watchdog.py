@@ -1,4 +1,4 @@
-"""The watchdog: a thread that logs and acts while the event loop is blocked.
+"""The watchdog: a thread that reports a blocked event loop, and ends the process if it must end.
 
 A plugin that does not return blocks everything: no pod is scheduled, and no signal is handled. The
 thread logs the plugin's name, once each time, and how long it took. If a signal has asked the
@@ -101,7 +101,7 @@ class Watchdog:
         signal.setitimer(signal.ITIMER_REAL, limit + FLUSH_SECONDS)
 
     def acted_upon(self) -> None:
-        """Notes that the loop has begun to end the process."""
+        """Records that the loop has begun to end the process."""
         faulthandler.cancel_dump_traceback_later()
         signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -112,7 +112,7 @@ class Watchdog:
             self.look()
 
     def _read_signals(self, inbox: socket.socket) -> None:
-        """Reads the numbers of the signals that arrived, and passes them on to the loop, which
+        """Reads the numbers of the signals that have arrived, and passes them to the loop, which
         needs them too.
         """
         numbers = inbox.recv(4096)
@@ -124,7 +124,7 @@ class Watchdog:
                 os.write(self._wake_loop, numbers)
 
     def look(self) -> None:
-        """Logs that the loop is blocked, or no longer is; ends the process if it has to end."""
+        """Reports that the loop is blocked, or no longer is. Ends the process if it has to end."""
         still, now = self.heartbeat.still_for(), self._now()
         waited = 0.0 if self._asked_at is None else now - self._asked_at
         if min(still, waited) > GRACE_SECONDS or waited > END_SECONDS:

@@ -1,4 +1,4 @@
-"""The activations of pods by plugins, as far as they skip the backoff.
+"""The activations of pods by plugins, and whether they skip the backoff.
 
 A plugin that schedules a group of pods together activates the others when one of them has a node.
 An activated pod does not back off, as in kube-scheduler. There, pods that reject and activate each
@@ -24,7 +24,7 @@ REPORT_SECONDS = 60.0
 
 
 class Activations:
-    """`refused` counts the activations that did not skip the backoff, by who asked for them;
+    """The activations of pods. `refused` counts by plugin those that did not skip the backoff;
     `unreported` are the pods to report, by key.
     """
 
@@ -51,13 +51,13 @@ class Activations:
 
     @staticmethod
     def forget_if_quiet(entry: Entry, now: float) -> None:
-        """Begins the count anew once nobody has activated the pod for long."""
+        """Starts the count anew if nobody has activated the pod for a long time."""
         if now - entry.activated_at > QUIET_SECONDS:
             entry.activations, entry.restless = 0, False
 
     @staticmethod
     def restless_by(entry: Entry) -> str:
-        """Returns who activates a pod in vain; "" if nobody does."""
+        """Returns the plugins that activate a pod without progress; "" if none does."""
         return _by(entry) if entry.restless else ""
 
     def report(self, entries: Mapping[str, Entry]) -> Iterator[PodRestless | RecordEvent]:

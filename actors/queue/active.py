@@ -51,7 +51,7 @@ class ActivePods:
         self._pods.put(key, slot, entry)
 
     def peek(self) -> Entry | None:
-        """Returns the next pod; None if there is none whose namespace is not paused."""
+        """Returns the next pod whose namespace is not paused; None if there is none."""
         top = self._pods.peek()
         if not self._own:
             return None if top is None else top[1]
@@ -101,9 +101,7 @@ class ActivePods:
         self._own.setdefault(namespace, KeyedHeap())
 
     def put_back(self, namespace: str) -> None:
-        """Gives a namespace its place among the others again, once its share is no longer
-        used up.
-        """
+        """Ends the wait of a namespace behind the others, when its share is no longer used up."""
         self.behind.discard(namespace)
         self._drop_empty(namespace)
 

@@ -1,4 +1,4 @@
-"""The backoff queue: pods that wait out their penalty, ordered by the end of the penalty.
+"""The backoff queue: pods that wait after a failed attempt, ordered by the end of their wait.
 
 Time is cut into windows of a second. Pods whose backoff ends in the same window are in QueueSort's
 order. So the best pod still comes first when the active queue is empty and the scheduler takes a
@@ -42,7 +42,7 @@ class Backoff:
         self._deferred: KeyedHeap[Entry] = KeyedHeap()
 
     def use(self, initial: float, longest: float) -> None:
-        """Uses other penalties from now on, and sorts the pods anew."""
+        """Uses other penalties from now on. Sorts the pods anew."""
         self._initial, self._longest = initial, longest
         for entry in list(self):
             self.put(entry)
@@ -91,7 +91,7 @@ class Backoff:
                 return
 
     def first(self) -> Entry | None:
-        """Returns the pod to take when no pod is active.
+        """Returns the pod to take when no pod is active; None if there is none.
 
         It is neither a pod that backs off after an error, nor a large pod that waits for its turn.
         """
@@ -99,8 +99,8 @@ class Backoff:
         return None if top is None else top[1]
 
     def over(self, now: float) -> Iterator[Entry]:
-        """Yields the pods whose backoff is over, in order. The caller has to remove each before it
-        asks for the next.
+        """Yields the pods whose backoff is over, in order. The caller removes each before it asks
+        for the next.
         """
         for heap, most in (
             (self._rejected, inf),

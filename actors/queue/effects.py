@@ -14,7 +14,7 @@ from ..messages.recorder import RecordEvent, SetNominatedNode, SetUnschedulable
 
 
 class HandOut(msgspec.Struct, frozen=True):
-    """An answer to this order: the pod, which is in flight from now on."""
+    """An answer to this order: a pod, which is in flight from now on."""
 
     order: NextPod
     pod: QueuedPod

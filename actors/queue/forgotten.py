@@ -1,4 +1,4 @@
-"""The forgotten pods: they are parked although they would fit, so a hint missed an event.
+"""The forgotten pods: parked although they would fit, because a hint missed an event.
 
 The doctor asks which parked pod to examine, and tells whether it would fit. A pod is forgotten if
 it would fit twice on the same node, some time apart, and neither the pod nor its attempts changed
@@ -32,8 +32,8 @@ def waits_for_event(place: Place, *, held: bool) -> bool:
 
 
 def forgotten_on(before: Collection[str], now: Collection[str]) -> str:
-    """Returns a node of two examinations of a pod, between which the scheduler did not touch it; ""
-    if it is not forgotten, as they name no node in common.
+    """Returns a node that two examinations of an untouched pod have in common; "" if there is none,
+    and the pod is not forgotten.
     """
     return min(set(before).intersection(now), default="")
 
@@ -75,7 +75,7 @@ class Forgotten:
         return None
 
     def examined(self, answer: Examined, now: float) -> Sequence[Effect]:
-        """Notes whether a pod would fit. Tells if it is forgotten, once."""
+        """Records whether a pod would fit. Returns a report, once, if the pod is forgotten."""
         pod, key = answer.pod, answer.pod.info.key
         before, noted = self._suspects.pop(key, None), self._forgotten.pop(key, None)
         if not answer.node or not self._stays(pod):
@@ -115,9 +115,8 @@ def _is_same_attempt(before: ParkedPod, after: ParkedPod) -> bool:
 
 
 def _is_due(entry: Entry, now: float) -> bool:
-    """True if only an event wakes the pod, and an examination tells whether one should have. It
-    does not tell this of a pod that was rejected on its chosen node. Pods that take long are left
-    out.
+    """True if only an event wakes the pod, and an examination can tell whether one should have. It
+    cannot for a pod that was rejected on its chosen node. Pods that take long are left out.
     """
     pod = entry.info.pod
     return (

@@ -1,4 +1,4 @@
-"""The reports to users about pods that PreEnqueue plugins gate.
+"""Reports to users about the pods that PreEnqueue plugins gate.
 
 A plugin that fails gates the pod like one that rejects it. Both are told by a condition and an
 event; kube-scheduler tells neither. Of scheduling gates the API server tells by the same condition,
@@ -31,7 +31,7 @@ class GateReports:
         self.unreported: dict[str, Entry] = {}
 
     def note(self, entry: Entry, status: Status, now: float) -> None:
-        """Notes the answer of PreEnqueue for the pod.
+        """Records the answer of PreEnqueue for the pod.
 
         An answer that differs from the last one waits for REPORT_SECONDS: the report changes the
         pod, which makes the queue ask again, and an answer may differ each time.

@@ -1,4 +1,5 @@
-"""The events that plugins registered for, and whether an event makes a pod worth another attempt.
+"""The registrations of plugins for events, and the judgement whether an event makes a pod worth
+another attempt.
 
 Plugins register once, so the plugins that an event concerns are looked up once for each kind of
 event. The hint functions are called for each pod. Mirrors kube-scheduler's queueing hint map and
@@ -39,11 +40,11 @@ class Worth(msgspec.Struct, frozen=True):
 
 
 class HintTimes(Protocol):
-    """A recorder of the time that each hint function needs for its answer."""
+    """A recorder of the time that each hint function takes."""
 
     @property
     def now(self) -> Callable[[], float]:
-        """Monotonic seconds."""
+        """Returns monotonic seconds."""
         ...
 
     def hinting_of(self, plugin: str, event: str, hint: str) -> Callable[[float], None]:
@@ -52,7 +53,7 @@ class HintTimes(Protocol):
 
 
 class NoHintTimes:
-    """HintTimes that record nothing."""
+    """A recorder of hint times that records nothing."""
 
     def now(self) -> float:
         return 0.0
@@ -81,7 +82,7 @@ class HintTable:
         self.use(hints)
 
     def use(self, hints: Mapping[str, Mapping[str, Sequence[Registration]]]) -> None:
-        """Replaces the plugins and their events."""
+        """Replaces the registrations by those of other plugins."""
         self._table: dict[Rejector, Sequence[Registration]] = {
             (scheduler, plugin): _with_taints(registrations)
             for scheduler, plugins in hints.items()
@@ -99,7 +100,7 @@ class HintTable:
         return rejector in self._table
 
     def concerned(self, event: ClusterEvent) -> Mapping[Rejector, tuple[Registration, ...]]:
-        """Returns the plugins that registered for the event, with their registrations."""
+        """Returns the plugins that registered for the event, with these registrations."""
         if event is self._event:
             return self._of_event
         registered = self._concerned.get(event)
@@ -135,7 +136,7 @@ class HintTable:
         return keys
 
     def begin(self) -> None:
-        """Notes that a change came, about which many pods may be judged until `end`."""
+        """Records that a change has come. Many pods may be judged for it until `end`."""
         self._since = self._now()
 
     def end(self) -> None:
@@ -179,8 +180,8 @@ class HintTable:
     def _helps(
         self, plugin: str, registration: Registration, entry: Entry, change: ClusterChanged
     ) -> bool:
-        """True if the hint function accepts the event, and if it is not called, because the hints
-        about the namespace's pods, or those of this change, have taken too long: then the pod is
+        """True if the hint function accepts the event. Also True, without a call, if the hints
+        about the namespace's pods or about this change have taken too long: the pod is then
         deferred.
         """
         since, pod = self._now(), entry.info.pod

@@ -1,5 +1,5 @@
-"""The pods that are handed out, and the events since then, so that no wake-up is lost between a
-decision and the parking of the pod.
+"""The pods in flight, and the events since they were handed out, so that no event is lost between a
+decision and the parking of its pod.
 
 There is one list of events for all pods; each pod remembers where it began. Events that no pod in
 flight needs are dropped. A pod whose attempt is Done needs no more events, but stays here until it
@@ -44,7 +44,7 @@ class InFlight:
         return self._entries.get(uid)
 
     def take_off(self, entry: Entry) -> None:
-        """Adds a pod that is handed out; the events from now on are kept for it."""
+        """Adds a pod that is handed out. Later events are kept for it."""
         uid = entry.info.uid
         self._entries[uid] = entry
         self._since[uid] = self._dropped + len(self._events)
@@ -55,7 +55,7 @@ class InFlight:
             self._events.append(change)
 
     def updated(self, pod: Pod) -> None:
-        """Keeps a newer version of a pod."""
+        """Stores a newer version of a pod."""
         self._latest[pod.metadata.uid] = pod
 
     def done(self, uid: str) -> None:
@@ -70,8 +70,8 @@ class InFlight:
             self._dropped = needed
 
     def land(self, uid: str) -> tuple[Entry, Pod | None, Sequence[ClusterChanged] | None] | None:
-        """Removes a pod. Returns it with its newer version, if there is one, and the events since
-        it was handed out; None if the pod is not here.
+        """Removes a pod. Returns it in its latest version, with the events since it was handed out;
+        None if it is not in flight.
 
         The events are None if the pod was Done, because they were not kept.
         """

@@ -20,7 +20,7 @@ from .entry import Entry
 
 
 def nominate(entry: Entry, node: str) -> Sequence[Nominate | Unnominate]:
-    """Makes the cache count the pod on a node from now on; "" for none."""
+    """Makes the cache count the pod on a node; "" ends that."""
     before, entry.nominated_node = entry.nominated_node, node
     if node:
         return (Nominate(entry.info, node),)
@@ -36,7 +36,7 @@ def nomination_after(entry: Entry, old: Pod, new: Pod) -> str:
 
 
 def end_of_nomination(entry: Entry) -> ClusterChanged:
-    """Returns the event at the end of a nomination. It frees the room as the deletion of the pod
+    """Returns the event at the end of a nomination, which frees room as a deletion of the pod
     would.
 
     The event helps the pod itself, and pods of at most its priority, which had to leave it the

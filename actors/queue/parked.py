@@ -1,5 +1,5 @@
-"""The parked pods, indexed by the plugins that they wait for: the cost of an event depends on the
-pods whose plugins registered for it, not on all parked pods.
+"""The parked pods, indexed by the plugins that they wait for. The cost of an event grows only with
+the pods whose plugins registered for it.
 
 Used twice: for unschedulable pods, which any plugin that rejected them may wake, and for gated
 pods, which are judged only on an event that the gating plugin registered for. Mirrors
@@ -35,7 +35,7 @@ class ParkedPods:
         return iter(self._oldest)
 
     def put(self, entry: Entry, plugins: Iterable[str], since: float) -> None:
-        """Parks a pod, or parks it anew. Events of `plugins` may wake it; `since` is when it was
+        """Parks a pod, or parks it anew. Events for `plugins` may wake it. `since` is when it was
         parked.
         """
         key, scheduler = entry.key, entry.scheduler
@@ -110,7 +110,7 @@ class ParkedPods:
         return pods
 
     def longer_than(self, seconds: float, now: float) -> Iterator[Entry]:
-        """Yields the pods that have been parked for longer than this, the oldest first.
+        """Yields the pods that have been parked for more than this many seconds, the oldest first.
 
         The caller has to remove each pod, or park it anew, before it asks for the next.
         """

@@ -1,5 +1,4 @@
-"""The four queues and the pods in flight: the place of every pending pod, and each move between the
-places.
+"""The four queues and the pods in flight, and each move of a pod between them.
 
 The places and the moves are a table (places.py), and `move` is the only function that changes a
 pod's place. Each place has a module for its data: ActivePods, Backoff, Parked (once for the
@@ -100,8 +99,8 @@ class Queues:
     # -------------------------------------------------------------------------------------- moves
 
     def requeue(self, entry: Entry, trigger: Trigger, worth: Worth, now: float) -> Sequence[Effect]:
-        """Moves a pod to gated if a PreEnqueue plugin rejects it or it is held, to backoff while
-        its penalty lasts, otherwise to active.
+        """Moves a pod to gated if a PreEnqueue plugin or a hold keeps it, to backoff while its
+        penalty lasts, otherwise to active.
         """
         event, cause = (ATTEMPT_FAILED, worth.event) if trigger is FAILED else (worth.event, "")
         waits = not worth.immediately and self.backoff.holds(entry, now)
@@ -118,7 +117,7 @@ class Queues:
         return self._to_active(entry, trigger, step)
 
     def defer(self, entry: Entry, until: float, now: float) -> PodMoved:
-        """Moves a large pod that would be the next one to backoff, until it may have its turn."""
+        """Moves a large pod, which would be next, to backoff until its turn."""
         entry.deferred_until = until
         return self.arrive(entry, DEFERRED, StoryStep(now, BACKOFF, LARGE_POD))
 
@@ -143,13 +142,13 @@ class Queues:
             self.gate_reports.note(entry, status, now)
 
     def arrive(self, entry: Entry, trigger: Trigger, step: StoryStep) -> PodMoved:
-        """Moves a pod to the queue of this step of its story."""
+        """Moves a pod to the queue that this step of its story names."""
         self.move(entry, trigger, step.queue, step.at)
         self.stories.add(entry.key, step)
         return PodMoved(entry.key, step)
 
     def move(self, entry: Entry, trigger: Trigger, to: Place, now: float) -> None:
-        """Changes the place of a pod. A pod in flight must have landed before."""
+        """Changes the place of a pod. A pod in flight has to be removed from there before."""
         key, place = entry.key, entry.place
         assert (place, trigger, to) in TRANSITIONS, f"{key}: {place} to {to}, {trigger}"
         queue = self._by_place.get(place)
@@ -183,7 +182,7 @@ class Queues:
         return (*nominated, self.arrive(entry, trigger, step))
 
     def _gate(self, entry: Entry, trigger: Trigger, step: StoryStep) -> Sequence[Effect]:
-        """Moves a pod to gated, or notes the plugin that gates it from now on."""
+        """Moves a pod to gated. If it is there, records the plugin that now gates it."""
         plugin = step.plugin
         if entry.place is GATED and entry.gated_by == plugin:
             return ()
@@ -197,7 +196,7 @@ class Queues:
     # ----------------------------------------------------------------------------- other profiles
 
     def use(self, new: ProfileRules) -> None:
-        """Sorts and indexes every pod anew, by the functions of other profiles."""
+        """Sorts and indexes all pods anew, by the functions of other profiles."""
         changes = {name: getattr(new, name) for name in ProfileRules.__struct_fields__}
         self.rules = msgspec.structs.replace(self.rules, **changes)
         self.hints.use(new.hints)

@@ -1,4 +1,4 @@
-"""The scheduling queue: every pending pod is in exactly one place, and wakes when something happens
+"""The scheduling queue. Every pending pod is in exactly one place, and wakes when something happens
 that may help it.
 
 This module takes the messages, and follows a pod from its arrival over its attempts to its end.
@@ -211,7 +211,7 @@ class QueueState:
     # ----------------------------------------------------------------------------------- attempts
 
     def _hand_out(self, now: float) -> Sequence[Effect]:
-        """Hands pods out, as long as the cycle waits for one and there is one."""
+        """Hands out pods while the cycle waits for one and one is ready."""
         queues = self._queues
         for namespace in tuple(queues.active.behind):
             if not queues.turns.used_up(namespace, now):
@@ -282,8 +282,8 @@ class QueueState:
         return entry is not None and entry.info.uid == order.uid and entry.hold == order.hold
 
     def _displace(self, info: PodInfo, node: str, now: float) -> Sequence[Effect]:
-        """Takes the pod's nomination away. That wakes the pod, and the pods that had left the node
-        to it.
+        """Removes the pod's nomination. Wakes the pod, and the pods that had left the node to
+        it.
         """
         entry = self._in_flight.get(info.uid) or self._entries.get(info.key)
         if entry is None or entry.info.uid != info.uid or entry.nominated_node != node:

@@ -1,4 +1,4 @@
-"""The latest moves of each pod, with the event and the plugin behind each, and the number of all
+"""The latest moves of each pod, with the event and the plugin behind each; and the counts of all
 moves.
 
 The memory is bounded: the latest moves of the pods that moved last. A pod that is gone is
@@ -38,7 +38,7 @@ class Stories:
         self._stories.move_to_end(key)
 
     def of(self, key: str) -> tuple[StoryStep, ...]:
-        """Returns the latest moves of a pod, the oldest first; empty if none is remembered."""
+        """Returns the latest moves of a pod, the oldest first; none if they are forgotten."""
         return tuple(self._stories.get(key, ()))
 
     def incoming(self) -> Mapping[tuple[str, str], int]:

@@ -23,16 +23,14 @@ MOST_NAMESPACES = 1024
 
 
 class Shares:
-    """The time that the namespaces have taken."""
+    """The time that each namespace has used."""
 
     def __init__(self) -> None:
         # By namespace: until when it has used its share up.
         self._used_until: dict[str, float] = {}
 
     def waits_until(self, namespace: str, now: float) -> float:
-        """Returns the time at which the namespace may take more; `now` or earlier if that is at
-        once.
-        """
+        """Returns when the namespace may use more time; `now` or earlier for at once."""
         return self._used_until.get(namespace, now) - SAVED / SHARE
 
     def charge(self, namespace: str, seconds: float, now: float) -> bool:
@@ -50,7 +48,7 @@ class Shares:
 
 
 class Turns:
-    """The turns of the namespaces: with all pods, and with large ones."""
+    """The shares of the namespaces: in all attempts, and in attempts at large pods."""
 
     def __init__(self) -> None:
         self._all = Shares()
@@ -58,7 +56,7 @@ class Turns:
         self._attempt: tuple[Entry, float] | None = None  # and when it began
 
     def waits_until(self, entry: Entry, now: float) -> float:
-        """Returns the time at which the pod may be tried; `now` or earlier if that is at once."""
+        """Returns when the pod may be tried; `now` or earlier for at once."""
         if not entry.info.template.is_large:
             return now
         return self._large.waits_until(entry.namespace, now)
@@ -68,12 +66,12 @@ class Turns:
         return self._all.waits_until(namespace, now) > now
 
     def began(self, entry: Entry, now: float) -> None:
-        """Notes that a pod was handed out."""
+        """Records that a pod was handed out."""
         self._attempt = entry, now
 
     def ended(self, now: float) -> str:
-        """Notes that the cycle is ready for the next pod. Returns the namespace of the last one if
-        its share is used up now, otherwise "".
+        """Records that the cycle is ready for the next pod. Returns the namespace of the last pod
+        if its share is now used up, otherwise "".
         """
         if self._attempt is None:
             return ""

@@ -47,8 +47,8 @@ class Waking:
     # ------------------------------------------------------------------------------------- events
 
     def changed(self, change: ClusterChanged, now: float) -> Sequence[Effect]:
-        """Wakes the parked pods that an event may help. The pods in flight are judged for the event
-        when they are back.
+        """Wakes the parked pods that an event may help. Pods in flight are judged for it when they
+        return.
         """
         self._in_flight.remember(change)
         if not self._queues.unschedulable and not self._queues.gated:
@@ -118,7 +118,7 @@ class Waking:
     # ------------------------------------------------------------------------------------- orders
 
     def activate(self, order: Activate, now: float) -> Sequence[Effect]:
-        """Moves pods to active, on the order of a plugin."""
+        """Moves pods to active, as a plugin asked."""
         effects: list[Effect] = []
         for key in order.keys:
             entry = self._queues.entries.get(key)
@@ -139,14 +139,14 @@ class Waking:
         return effects
 
     def _skips(self, entry: Entry, now: float) -> bool:
-        """True if an activation of the pod may skip what is left of its backoff."""
+        """True if an activation of the pod may skip the rest of its backoff."""
         return not self._queues.backoff.holds(entry, now) or self._queues.activations.skips(
             entry, now
         )
 
     def end_hold(self, ended: PreemptionEnded, now: float) -> Sequence[Effect]:
-        """Ends a hold: an event that came while the pod was held wakes it now. After a failed
-        preemption the pod is tried again at once, as no event may come.
+        """Ends a hold. An event that came during the hold wakes the pod now; after a failed
+        preemption it is tried again at once, as there may be no event.
         """
         entry = self._queues.entries.get(ended.key)
         if entry is None or entry.info.uid != ended.uid or entry.hold != ended.hold:
@@ -159,7 +159,7 @@ class Waking:
         return ()
 
     def _force(self, entry: Entry, trigger: Trigger, now: float) -> Sequence[Effect]:
-        """Moves a pod to active, whatever is left of its backoff."""
+        """Moves a pod to active, whatever remains of its backoff."""
         if entry.place is BACKOFF:
             return self._queues.leave_backoff(entry, trigger, FORCED, now)
         if entry.place is ACTIVE:
@@ -167,8 +167,8 @@ class Waking:
         return self._queues.requeue(entry, trigger, FORCED, now)
 
     def try_anew(self, schedulers: Set[str], now: float) -> Sequence[Effect]:
-        """Makes the new profiles of these scheduler names admit their pods, and tries the parked
-        ones again.
+        """Lets the new profiles of these schedulers admit their pods, and tries the parked ones
+        again.
         """
         effects: list[Effect] = []
         for entry in list(self._queues.entries.values()):
@@ -194,5 +194,5 @@ def _note_activation(entry: Entry, order: Activate) -> None:
 
 
 def _awaits_room(entry: Entry) -> bool:
-    """True if an event has woken the pod, which now awaits the end of its preemption."""
+    """True if an event has woken the pod while it is held until the end of its preemption."""
     return entry.place is GATED and entry.gated_by == PREEMPTION

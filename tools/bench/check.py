@@ -73,7 +73,7 @@ class RecordedCluster(msgspec.Struct, frozen=True):
 
 
 class KeptDecision(msgspec.Struct, frozen=True):
-    """A decision and its whole input; the search for nodes began at `start`."""
+    """A decision and its whole input. The search for nodes began at `start`."""
 
     profile: str
     pod: Pod
@@ -284,7 +284,7 @@ def _difference_of_unfit(unfit: Unfit, expected: Unfit) -> str:
 
 
 def _nomination(unfit: Unfit) -> str:
-    """Returns the pod's nomination after the attempt."""
+    """Returns the nomination that the pod has after the attempt."""
     result, nomination = unfit.post_filtered, unfit.nomination
     if nomination is not None:
         victims, displaced = _names(nomination.victims), _names(nomination.displaced)

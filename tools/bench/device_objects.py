@@ -268,7 +268,7 @@ def _result(devices: Sequence[tuple[str, SliceDevice]], node: Node) -> Allocatio
 
 
 def _where(slices: Sequence[ResourceSlice], node: Node) -> NodeSelector | None:
-    """Returns the node selector that all slices have, or one for this node if the slices differ."""
+    """Returns the node selector that all slices share; if they differ, one for this node."""
     first = slices[0].spec.node_selector
     if all(each.spec.node_name is None and each.spec.node_selector == first for each in slices):
         return first

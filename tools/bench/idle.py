@@ -44,7 +44,9 @@ _ALIVE = (LEASES, NODES)  # the kinds that are written even if nothing changes
 
 
 class IdleFigures(msgspec.Struct, frozen=True):
-    """`cores` is the CPU time of the process divided by the time, once nothing changes."""
+    """The load of a cluster in which nothing changes. `cores` is the CPU time of the process,
+    divided by the elapsed time.
+    """
 
     nodes: int
     pods: int
@@ -56,7 +58,7 @@ class IdleFigures(msgspec.Struct, frozen=True):
 
 
 class _Writes:
-    """The writes so far, by kind, and the time of the last one that changed something."""
+    """The number of writes by kind, and the time of the last write that changed something."""
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(_ALIVE, 0)
@@ -115,7 +117,7 @@ async def measure(nodes: int, pods: int, seconds: float) -> IdleFigures:
 
 
 async def _bind(access: EmbeddedAccess, nodes: int) -> None:
-    """Binds pods to all nodes in turn, as a scheduler without a choice."""
+    """Binds pods to the nodes in turn, as a scheduler without a choice would."""
     names = cycle(f"node-{number}" for number in range(1, nodes + 1))
     async for change in access.follow(PODS.path(), Pod, "fieldSelector=spec.nodeName=").changes():
         if isinstance(change, ObjectChanged) and not change.object.spec.node_name:

@@ -86,7 +86,7 @@ class _Shelf(Generic[Kept]):
 
 
 class _Subscription(Generic[Kept]):
-    """The changes of a kind for one reader, who takes them at any time.
+    """The changes of a kind for one reader, who collects them at any time.
 
     If `unfinished`, the reader sees a pod that finishes as deleted.
     """
@@ -357,7 +357,7 @@ class InProcess:
         return self._write(kind, msgspec.structs.replace(before, status=status))
 
     def _same(self, kind: Kind, namespace: str, name: str, body: object) -> Any:
-        """Returns the object, unless the body names another version of it."""
+        """Returns the object. Raises ApiError if the body names another version of it."""
         before = self._existing(kind, namespace, name)
         expected = body.get("metadata", {}) if isinstance(body, dict) else {}
         for field, have in (
@@ -411,7 +411,9 @@ class InProcess:
             raise error(str(refused)) from None
 
     def _update_elsewhere(self, kind: Kind, namespace: str, name: str, document: Document) -> None:
-        """Changes the fields of an object that the scheduler does not follow. Its metadata stay."""
+        """Changes the fields of an object that the scheduler does not follow, but not its
+        metadata.
+        """
         try:
             before = self._rest.store.get(kind, namespace, name)
             after = defaulted(kind, {**before, **document, "metadata": before["metadata"]})

@@ -37,7 +37,7 @@ class Throughput(msgspec.Struct, frozen=True):
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """Milliseconds."""
+    """Percentiles of a latency, in milliseconds."""
 
     mean: float
     p50: float
@@ -340,7 +340,7 @@ class TimedInstruments(Instruments):
 
 
 class NoMeter:
-    """The meter of a scheduler that is not berth."""
+    """A meter that measures nothing, for a scheduler that is not berth."""
 
     async def start(self) -> None:
         pass

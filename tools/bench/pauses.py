@@ -1,4 +1,4 @@
-"""Measures what delays a scheduler: pauses of the garbage collector, and a late event loop.
+"""Measures the delays of a scheduler: pauses of the garbage collector, and a late event loop.
 
 A meter in the scheduler's process. The first window is open from the beginning, so that the start
 of the scheduler is measured as well. A pause lasts from the start of a collection to the end of all
@@ -41,7 +41,7 @@ class PauseMeter:
             gc.callbacks.remove(self._note)
 
     async def tick(self) -> None:
-        """Sleeps again and again, and records how late each wake-up was."""
+        """Sleeps for short times, and records how late each wake-up is."""
         while True:
             due = time.perf_counter() + TICK_SECONDS
             await anyio.sleep(TICK_SECONDS)

@@ -60,9 +60,7 @@ class Waiting:
 
 
 async def ticks(interval: float) -> AsyncGenerator[None]:
-    """Yields once per interval, the first time after one interval; skips the times that are already
-    past.
-    """
+    """Yields once per interval, after its end. Skips times that are already past."""
     due = time.monotonic() + interval
     while True:
         wait = due - time.monotonic()

@@ -1,5 +1,5 @@
-"""The parts that the programs beside `berth bench` share: their option `-o`, tables and JSON, the
-timing of operations, and small objects to time them with.
+"""The common parts of the programs beside `berth bench`: the option `-o`, tables and JSON, timing,
+and small objects to time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ nodes_option = click.option("--nodes", default=5_000, type=click.IntRange(1), sh
 
 
 class NoReply:
-    """A reply that nobody waits for."""
+    """A reply that nobody reads."""
 
     def set(self, value: object) -> None:
         raise AssertionError(value)
@@ -72,7 +72,7 @@ def _cell(value: object, form: str) -> str:
 
 
 def microseconds(work: Callable[[int], object], times: int = OPERATIONS) -> float:
-    """Returns the microseconds per call of `work`, whose argument is the number of the call."""
+    """Returns the microseconds per call of `work`, which gets the number of the call."""
     with no_collector():
         start = perf_counter()
         for number in range(times):

@@ -1,4 +1,4 @@
-"""Results as tables."""
+"""The results of workloads as tables."""
 
 from __future__ import annotations
 

@@ -141,7 +141,9 @@ async def _connection(settings: Settings) -> AsyncIterator[Connection]:
 async def _meter(
     run: WorkloadRun, settings: Settings, connection: Connection
 ) -> AsyncIterator[Worker | NoMeter]:
-    """Yields berth's scheduler, which measures itself; or a meter that measures nothing."""
+    """Yields the meter of berth's scheduler, or a meter that measures nothing for another
+    scheduler.
+    """
     if not settings.scheduler:
         yield NoMeter()
         return

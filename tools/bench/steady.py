@@ -46,7 +46,9 @@ STALL_SECONDS = 120.0
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """The pauses of the start, the run or the new list; `peak_rss_bytes` is the peak until then."""
+    """The pauses during the start, the run or the relist; `peak_rss_bytes` is the peak until its
+    end.
+    """
 
     name: str
     seconds: float
@@ -73,7 +75,9 @@ class SteadyFigures(msgspec.Struct, frozen=True):
 
 
 class Life:
-    """Everything that happens to the cluster after the start, and when."""
+    """The changes of the cluster after the start: pods that come and go, and heartbeats, each at
+    its time.
+    """
 
     def __init__(self, store: Store, pods: int, turns: int) -> None:
         self._api = Api(store)
@@ -90,7 +94,9 @@ class Life:
         self.bound = 0
 
     async def run(self) -> None:
-        """Lets the cluster live. Raises TimeoutError if a new pod is still not bound at the end."""
+        """Changes the cluster for a while. Raises TimeoutError if a new pod is still not bound at
+        the end.
+        """
         for turn in range(self._turns):
             began = time.monotonic()
             self._create(self._burst if turn == self._turns // 2 else self._trickle)

@@ -64,7 +64,7 @@ class Window:
 
 
 def _reached(run: WorkloadRun, rate: Throughput) -> bool:
-    """True if the threshold is reached, or if it is for another metric than throughput."""
+    """True if the threshold is reached, or is for another metric than throughput."""
     if (
         not run.threshold
         or run.metric.name != "SchedulingThroughput"

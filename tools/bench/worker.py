@@ -126,7 +126,7 @@ class WorkloadFinished(msgspec.Struct, frozen=True, tag=True):
 
 
 class NotRun(msgspec.Struct, frozen=True, tag=True):
-    """The answer if the workload did not finish; `reason` says why."""
+    """The answer for a workload that did not finish; `reason` says why."""
 
     reason: str
     unsupported: bool
@@ -252,7 +252,7 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
 
 
 def _sampled(rng: Random, watch: Stopwatch, number: int) -> tuple[SampledDecisions | None, Meter]:
-    """Returns what keeps `number` decisions (None for 0), and the meter to use with it."""
+    """Returns the keeper of `number` decisions (None for 0), and the meter to use with it."""
     if not number:
         return None, watch
     decisions = SampledDecisions(rng, number)
@@ -284,7 +284,7 @@ def _write_answer(answer: Answer) -> None:
 
 
 class _Reporter:
-    """A reporter of progress that does not report too often."""
+    """A reporter of progress that limits its own frequency."""
 
     def __init__(self) -> None:
         self._reported_at = 0.0

@@ -270,7 +270,9 @@ def _device_manifests(path: Path | None) -> list[Manifest]:
 
 
 async def _demo(settings: DemoSettings) -> Summary:
-    """Raises SchedulerEndedError, ManifestError, or what else `_run` raises."""
+    """Runs the demo of these options. Raises SchedulerEndedError, ManifestError, and what `_run`
+    raises.
+    """
     try:
         return await _run(settings)
     except BaseExceptionGroup as group:
@@ -358,7 +360,7 @@ async def _run(settings: DemoSettings) -> Summary:
 
 
 def _print_nothing(_: str) -> None:
-    """Tells nothing: the live view shows it."""
+    """Prints nothing, because the live view shows it."""
 
 
 async def _look(group: TaskGroup, page_url: str, notes: Sequence[str]) -> None:
@@ -371,8 +373,8 @@ async def _look(group: TaskGroup, page_url: str, notes: Sequence[str]) -> None:
 
 
 async def _stop_on_signal(group: TaskGroup, keep: bool, *, task_status: TaskStatus[None]) -> None:
-    """Ends the demo at a signal. With `keep`, a later Ctrl-C does not tear what is printed at the
-    end.
+    """Ends the demo at a signal. With `keep`, a second Ctrl-C does not interrupt the final
+    output.
     """
     try:
         await cancel_at_signal(group.cancel_scope, task_status=task_status)

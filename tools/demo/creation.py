@@ -1,5 +1,5 @@
-"""What a demo creates before its cluster starts: nodes, the objects of manifests, and what these
-cannot do without.
+"""Creates what a demo needs before its cluster starts: nodes, the objects of manifests, and the
+objects that these require.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def needs_class(document: Any) -> bool:
 
 
 async def _apply(access: EmbeddedAccess, kind: Kind, document: Document) -> None:
-    """Creates an object and, if necessary, its namespace. One that every cluster has is changed, as
-    `kubectl apply` does.
+    """Creates an object and, if necessary, its namespace. An object of every cluster is updated
+    instead, as by `kubectl apply`.
     """
     metadata = document["metadata"]
     namespace = metadata.get("namespace") or "default"

@@ -1,4 +1,4 @@
-"""What a demo still waits for: pods that have not started, and workloads that lack pods.
+"""What a demo waits for: pods that have not started, and workloads that lack pods.
 
 A wait moves if something is due that can end it: a kubelet acts on a pod at a known time, or a job
 creates a pod anew after a while. Once the cluster is still and no wait moves, none will end.
@@ -21,7 +21,9 @@ IsDue = Callable[[str], bool]  # whether the kubelet of a pod acts on it, by the
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Something that has not happened yet: a sentence. It `moves` if something is due for it."""
+    """An event that has not happened yet, as a sentence. It `moves` if something that can end it is
+    due.
+    """
 
     text: str
     moves: bool
@@ -37,7 +39,7 @@ class Expectations:
         self._short: dict[str, tuple[str, Document]] = {}  # workloads that lack pods, by uid
 
     def put(self, kind: str, document: Document) -> None:
-        """Takes a new version of an object."""
+        """Stores a new version of an object."""
         uid = document["metadata"]["uid"]
         match kind:
             case "Pod":
@@ -66,7 +68,9 @@ class Expectations:
         return bool(self._short)
 
     def without_volume(self, undecided: Iterable[str]) -> int:
-        """Returns how many of these pods are not bound, as nothing makes the volume of a claim."""
+        """Returns how many of these pods cannot be bound, because nothing makes a volume for a
+        claim.
+        """
         pods = (self._pods[uid] for uid in undecided)
         return sum(
             not pod["spec"].get("nodeName") and bool(self._claim_without_volume(pod))
@@ -94,7 +98,7 @@ class Expectations:
         return late[0] if late else self._lacking(pod) or f"does not start on {node}"
 
     def _claim_without_volume(self, pod: Document) -> str:
-        """Returns which claim has a node chosen and will have no volume there, or ""."""
+        """Returns the claim with a selected node on which it gets no volume, or ""."""
         for name, claim in self._claims_of(pod):
             chosen = "" if claim is None else node_without_volume(claim)
             if chosen:
@@ -105,7 +109,7 @@ class Expectations:
         return ""
 
     def _lacking(self, pod: Document) -> str:
-        """Returns which claim keeps a pod from starting, or "" if each is bound."""
+        """Returns the claim that keeps a pod from starting; "" if all are bound."""
         for name, claim in self._claims_of(pod):
             if claim is None:
                 return f"waits for its claim {name}, which does not exist"

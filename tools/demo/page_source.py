@@ -1,4 +1,6 @@
-"""The page's source in a toy cluster: the store of the process, and the scheduler beside it."""
+"""The source of the page in a toy cluster: the store in this process, and the scheduler in
+another.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a demo shows of its cluster: the pods and where they are. Each change costs the same.
+"""The pods of a demo's cluster and their nodes, as the demo shows them. The cost of a change does
+not grow with the cluster.
 
 Objects go in one by one, as a watch tells of them.
 """
@@ -36,8 +37,8 @@ _POD = Reader(Pod)
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A pod; `sentence` says why it is pending in the words of `berth explain`, `message` why it is
-    pending or failed in Kubernetes'.
+    """A pod. `sentence` says in the words of `berth explain` why it is pending, `message` in those
+    of Kubernetes why it is pending or failed.
     """
 
     namespace: str
@@ -144,7 +145,7 @@ class Placements:
         return chain((self._rows[uid] for uid in others), placed)
 
     def rate(self, now: float) -> float:
-        """Returns how many pods a second were placed lately."""
+        """Returns how many pods per second were placed lately."""
         while len(self._history) > 1 and self._history[0][0] < now - RATE_SECONDS:
             self._history.popleft()
         self._history.append((now, self.placed))
@@ -152,7 +153,7 @@ class Placements:
         return (self.placed - before) / (now - since) if now > since else 0.0
 
     def put(self, kind: str, document: Document, now: float) -> None:
-        """Takes a new version of an object."""
+        """Stores a new version of an object."""
         metadata = document["metadata"]
         match kind:
             case "Node":
@@ -280,7 +281,7 @@ class Placements:
 
 
 def _mark(uids: dict[str, None], uid: str, *, has: bool) -> None:
-    """Adds a uid, which stays where it is if it is there, or removes it."""
+    """Adds a uid, or removes it. A uid that is already there keeps its position."""
     if has:
         uids.setdefault(uid)
     else:
@@ -336,7 +337,9 @@ def _key(metadata: Document) -> str:
 
 
 def _lacking(pod: Pod, claims: set[str]) -> str:
-    """Returns the first claim that the pod lacks, as the scheduler's log words it; "" if none."""
+    """Returns the first claim that the pod lacks, in the words of the scheduler's log; "" if
+    none.
+    """
     for entry in device_claims(pod):
         if entry.claim == "":
             return f'pod "{key(pod)}": ResourceClaim not created yet'

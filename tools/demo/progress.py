@@ -1,4 +1,4 @@
-"""Follows the cluster of a demo until nothing more will happen, and shows it on a terminal."""
+"""Follows the cluster of a demo until its end, and shows it on a terminal."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MOST_TOLD = 3
 
 
 class Watching:
-    """The view of a cluster; its time begins when it is made."""
+    """The live view of a cluster. Its time begins when it is made."""
 
     def __init__(self, access: EmbeddedAccess, clock: Clock, schedulers: Collection[str]) -> None:
         self._access = access
@@ -125,7 +125,7 @@ class Watching:
                 tell(self.waiting())
 
     def _is_over(self) -> bool:
-        """True if no pod is to come, as far as objects say so."""
+        """True if no more pods are to come, as far as the objects tell."""
         if self._placements.is_decided and not self._expectations.are_short:
             return True
         is_still = self._now() - self._moved >= STILL_SECONDS
@@ -145,7 +145,7 @@ class Watching:
         return f"waiting after {self._now():.0f} s: {what}{more}"
 
     async def show(self) -> None:
-        """Shows the cluster on standard error until cancelled, and then clears it away."""
+        """Shows the cluster on standard error until cancelled, and then clears the screen."""
         console = Console(stderr=True)
         with Live(console=console, transient=True, auto_refresh=False) as live:
             while True:

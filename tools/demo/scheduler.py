@@ -1,4 +1,4 @@
-"""The scheduler of a demo, as the demo sees it: a process that it starts, asks and ends."""
+"""The demo's side of its scheduler: it starts the process, questions it and ends it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Scheduler:
     @classmethod
     @asynccontextmanager
     async def started(cls) -> AsyncIterator[Scheduler]:
-        """Makes the process, and ends it with the block."""
+        """Starts the process for the block."""
         command = [sys.executable, "-P", "-m", "berth.tools.demo.scheduler_process"]
         # In a session of its own: Ctrl-C is for the demo.
         async with await anyio.open_process(command, start_new_session=True) as process:

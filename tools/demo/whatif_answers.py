@@ -1,4 +1,4 @@
-"""What-ifs about a toy cluster: asked of its objects, and their steps taken for real."""
+"""Answers what-ifs about a toy cluster, and takes their steps for real."""
 
 from __future__ import annotations
 
@@ -56,9 +56,7 @@ class ListedCluster:
 
 
 class RealSteps:
-    """The answers to requests to take steps. Steps are taken one after another, up to the first
-    that is refused.
-    """
+    """The steps that are taken for real, one after another, up to the first refusal."""
 
     def __init__(self, access: Calls) -> None:
         self._access = access

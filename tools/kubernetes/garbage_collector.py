@@ -158,7 +158,7 @@ def _blocks(dependent: HasMetadata, owner: HasMetadata) -> bool:
 
 
 def _policy(obj: HasMetadata) -> str:
-    """Returns the propagation that the object's own finalizers ask for."""
+    """Returns the propagation policy that the object's finalizers ask for."""
     finalizers = obj.metadata.finalizers
     if ORPHAN in finalizers:
         return "Orphan"
@@ -175,7 +175,7 @@ def _disowned(obj: HasMetadata, uids: set[str]) -> Write:
 
 
 def _unblocking(obj: HasMetadata) -> Write:
-    """Lets no owner wait for the object any longer, so that owners in a cycle can go."""
+    """Releases the owners that wait for the object, so that owners in a cycle can be deleted."""
     references = [
         {**reference, "blockOwnerDeletion": False}
         for reference in documents_of(obj.metadata.owner_references)

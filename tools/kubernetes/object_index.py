@@ -100,9 +100,7 @@ class ObjectIndex:
         self.refusals: dict[tuple[str, str, str], str] = {}
 
     def renew(self, leases: Mapping[tuple[str, str], StoredObject]) -> None:
-        """Takes renewed leases, by namespace and name. A lease is read only when somebody asks for
-        it.
-        """
+        """Stores renewed leases, given by namespace and name. A lease is read only on demand."""
         self._renewed.update(leases)
 
     def _read_renewed(self) -> None:
@@ -149,11 +147,11 @@ class ObjectIndex:
         return len(self._dependents.get(uid, ()))
 
     def by(self, kind: type[T], field: str, value: str) -> list[T]:
-        """Returns the objects of a kind whose field, an indexed one, has this value."""
+        """Returns the objects of a kind with this value in an indexed field."""
         return cast("list[T]", self._objects_at(self._indexed[kind, field].get(value, ())))
 
     def count(self, kind: type[T], field: str, value: str) -> int:
-        """Returns the number of objects that `by` returns, in constant time."""
+        """Returns the number of the objects that `by` returns, in constant time."""
         return len(self._indexed[kind, field].get(value, ()))
 
     def pods_on(self, node: str) -> list[Pod]:
@@ -164,11 +162,11 @@ class ObjectIndex:
         return uid in self._gone
 
     def is_listed(self, kind: type[HasMetadata]) -> bool:
-        """True once all objects of the kind have been stored that existed at one moment."""
+        """True once all objects of the kind that existed at one moment have been stored."""
         return kind in self._listed
 
     def is_absent(self, kind: str, namespace: str, name: str, uid: str) -> bool:
-        """True if the server has been found to have no object of this kind, name and uid."""
+        """True if the server was asked, and has no object of this kind, name and uid."""
         return (kind, namespace, name, uid) in self._absent
 
     def note_absent(self, kind: str, namespace: str, name: str, uid: str) -> None:
@@ -185,8 +183,7 @@ class ObjectIndex:
         return [objects[kind][namespace][name] for kind, namespace, name in places]
 
     def put(self, obj: HasMetadata, *, readable: bool = True) -> ObjectChange | None:
-        """Stores an object. Returns None if the stored object is as new, or if the object has been
-        deleted.
+        """Stores an object. Returns None if it is no newer than the stored one, or was deleted.
 
         If not `readable`, `obj` is the readable part of an object that cannot be read.
         """

@@ -1,4 +1,4 @@
-"""The kinds of values that flags have: how Go's pflag reads them from text, and prints them.
+"""The types of the flags' values: how Go's pflag parses them from text, and prints them.
 
 Every occurrence of a flag is read alone. `parse` raises ValueError with the expected form.
 """
@@ -28,9 +28,9 @@ _MOST_INT32 = 2**31 - 1
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """`empty` is the default of most flags of the kind. `several` is true if each occurrence of the
-    flag adds to a tuple or mapping. `bare` is the value of a flag without a value, or None if it
-    needs one.
+    """The type of a flag's value. `empty` is the default of most flags of the type. With `several`,
+    each occurrence adds to a tuple or mapping. `bare` is the value of a flag without one, or None
+    if it needs one.
     """
 
     name: str
@@ -90,7 +90,7 @@ def _parse_natural(text: str) -> int:
 
 
 def _parse_ip(text: str) -> str:
-    """Reads an address; an empty text means all addresses."""
+    """Parses an address. An empty text means all addresses."""
     stripped = text.strip()
     if not stripped:
         return "0.0.0.0"  # noqa: S104 - as kube-scheduler has it
@@ -146,7 +146,9 @@ def _show_integers(values: Iterable[int]) -> str:
 
 
 def _parse_pairs(text: str) -> dict[str, str]:
-    """Reads pairs such as `a=1,b=2`. A text with one equals sign is one pair, with any commas."""
+    """Parses pairs such as `a=1,b=2`. A text with a single equals sign is one pair, whatever commas
+    it has.
+    """
     parts = (text.strip('"'),) if text.count("=") == 1 else _parse_strings(text)
     pairs = {}
     for part in parts or ("",):
@@ -162,7 +164,7 @@ def _show_pairs(pairs: Mapping[str, str]) -> str:
 
 
 def _parse_components(text: str) -> tuple[tuple[str, str], ...]:
-    """Returns texts with the component before the colon, or "" if there is none."""
+    """Returns the texts by the component before the colon; "" if there is none."""
     values = []
     for part in text.split(","):
         if part:

@@ -1,4 +1,4 @@
-"""Makes the options of the process from the flags, and finds the flags that cannot be used.
+"""Makes the options of the process from the flags, or the list of flags that cannot be used.
 
 The rules are those of kube-scheduler. Files that flags name are read here only if their content is
 part of the options.
@@ -95,7 +95,7 @@ def logging_from(flags: Flags) -> LoggingOptions:
 def with_flags(
     configuration: KubeSchedulerConfiguration, flags: Flags
 ) -> KubeSchedulerConfiguration:
-    """Returns the configuration with the values of the flags that are set.
+    """Returns the configuration, with the values of flags that are set.
 
     Flags of the leader election always count, and deprecated flags count only without a file.
     """
@@ -107,7 +107,7 @@ def with_flags(
 
 
 def _with(struct: S, path: Sequence[str], value: object) -> S:
-    """Returns the struct with the value at a path of attributes."""
+    """Returns the struct with another value at a path of attributes."""
     name = path[0]
     if len(path) > 1:
         value = _with(getattr(struct, name), path[1:], value)
@@ -115,8 +115,8 @@ def _with(struct: S, path: Sequence[str], value: object) -> S:
 
 
 def warnings_about(flags: Flags) -> list[str]:
-    """Returns a line for each flag that is set without effect, and for each gate that will go away.
-    The flags are those of `options_from`.
+    """Returns a line for each flag that has no effect, and for each feature gate that will be
+    removed. The flags are those of `options_from`.
     """
     lines = []
     for flag in FLAGS.values():

@@ -45,10 +45,10 @@ from .kinds import (
 
 
 class Flag(msgspec.Struct, frozen=True):
-    """`field` is the field of the configuration that the flag sets, if any, and `option` the field
-    of the options of its group. `idle` says why the flag has no effect; it is accepted so that
-    kube-scheduler's command lines work unchanged. `value` is the default of a flag that sets no
-    field, unless it is the empty value of its kind.
+    """A flag of the table. `field` is the field of the configuration that it sets, `option` the
+    field of the options of its group. `idle` says why it has no effect; kube-scheduler's command
+    lines work with it nevertheless. `value` is its default, unless it sets a field or the default
+    is the empty value of its kind.
     """
 
     name: str
@@ -88,13 +88,13 @@ class Flag(msgspec.Struct, frozen=True):
 
 
 def attributes(field: str) -> list[str]:
-    """Returns the names of attributes on the way to a field of the configuration file."""
+    """Returns the attributes on the path to a field of the configuration file."""
     return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", field).split(".")
 
 
 def _setting(options: msgspec.Struct, prefix: str, *flags: Flag) -> tuple[Flag, ...]:
-    """Returns the flags with the options that they set, and the defaults of these. An option has
-    the name of its flag, without the prefix.
+    """Returns the flags that set these options, with the defaults of the options. An option has the
+    name of its flag without the prefix.
     """
 
     def completed(flag: Flag) -> Flag:
@@ -532,7 +532,9 @@ class Flags:
 
 
 def _folded(flag: Flag, values: Sequence[Any]) -> Any:
-    """Returns the value of a flag that occurs: all of them for a list, otherwise the last."""
+    """Returns the value of a flag with these occurrences: all of them for a list, otherwise the
+    last.
+    """
     if not flag.kind.several:
         return values[-1]
     if isinstance(flag.default, Mapping):

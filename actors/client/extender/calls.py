@@ -121,14 +121,16 @@ class Extenders:
                 await wires.close()
 
     def decide_on(self, pod: Pod) -> bool:
-        """True if an extender takes part in the decision about the pod."""
+        """True if an extender takes part in decisions about the pod."""
         return any(
             (e.filter_verb or e.prioritize_verb or e.preempt_verb) and interested(e, pod)
             for e in self._all
         )
 
     async def drive(self, pod: Pod, steps: Steps[T]) -> T:
-        """Runs a decision about the pod to its end, and answers its questions to extenders."""
+        """Runs a decision about the pod to its end, and answers its questions by asking
+        extenders.
+        """
         answer: Answer | None = None
         try:
             while True:
@@ -153,7 +155,7 @@ class Extenders:
             steps.close()  # Also when cancelled: a search undoes what it supposed.
 
     async def filter(self, pod: Pod, nodes: NodeView) -> FilteredNodes | Status:
-        """Lets the extenders, one after the other, filter the remaining nodes."""
+        """Asks the extenders, one after another, to filter the remaining nodes."""
         remaining = RemainingNodes(nodes)
         for extender in self._all:
             if not remaining.left.size:
@@ -197,7 +199,7 @@ class Extenders:
         return merged_scores(answers, nodes)
 
     async def bind(self, pod: Pod, node: str) -> Status | None:
-        """Lets an extender bind the pod; returns None if no extender does."""
+        """Asks an extender to bind the pod. Returns None if no extender binds pods."""
         for extender in self._all:
             if not extender.bind_verb or not interested(extender, pod):
                 continue
@@ -214,7 +216,7 @@ class Extenders:
     async def preempt(
         self, pod: Pod, candidates: dict[str, Victims], snapshot: Snapshot
     ) -> dict[str, Victims] | Status:
-        """Lets the extenders, one after the other, reduce the candidates, a mapping of nodes to
+        """Asks the extenders, one after another, to reduce the candidates, a mapping of nodes to
         victims.
         """
         proposed = candidates
@@ -244,7 +246,7 @@ class Extenders:
         return candidates
 
     async def _bind(self, extender: Extender, body: object) -> None:
-        """Makes an extender bind a pod. Raises ExtenderError unless it confirms that."""
+        """Asks an extender to bind a pod. Raises ExtenderError unless it confirms that."""
         verb, tls = extender.bind_verb, self._tls[extender]
         trust = tls if isinstance(tls, ssl.SSLContext) else None
         try:
@@ -280,8 +282,8 @@ class Extenders:
 
 
 def sent_whole(extenders: Sequence[Extender]) -> Callable[[HasMetadata], bool] | None:
-    """Returns a function that tells whether extenders may get a pod or node whole; None if they get
-    no objects.
+    """Returns a function that tells whether extenders may get an object whole; None if they get no
+    objects.
     """
     without_cache = [extender for extender in extenders if not extender.node_cache_capable]
     nodes = any(e.filter_verb or e.prioritize_verb for e in without_cache)

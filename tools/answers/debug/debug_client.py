@@ -23,7 +23,7 @@ ANSWER_SECONDS = 120.0
 
 
 class NoAnswerError(click.ClickException):
-    """The scheduler gives no answer. The exit code is 2, because 1 stands for differences, as with
+    """The scheduler gives no answer. The exit code is 2, because 1 means differences, as with
     `kubectl diff`.
 
     `status` is the status of an answer that refuses the request, or 0.
@@ -111,7 +111,7 @@ target_options = struct_options(
 
 @contextmanager
 def failures_in_words(server: str) -> Iterator[None]:
-    """Turns the failures of a request to the server into NoAnswerError."""
+    """Raises NoAnswerError in place of the errors of a request to the server."""
     try:
         yield
     except aiohttp.ClientConnectorCertificateError as problem:
@@ -134,7 +134,7 @@ def failures_in_words(server: str) -> Iterator[None]:
 
 @asynccontextmanager
 async def reached(target: DebugTarget) -> AsyncIterator[tuple[str, UserAccess]]:
-    """Yields the URL at which a scheduler answers during the block, and the access to it. Raises
+    """Yields the URL of a scheduler for the block, and the user's access to it. Raises
     KubeconfigError or NoLeaderError.
     """
     connection = connection_of(target.kubeconfig, target.context)
@@ -150,7 +150,7 @@ async def reached(target: DebugTarget) -> AsyncIterator[tuple[str, UserAccess]]:
 
 
 async def _fetch(target: DebugTarget, paths: list[str]) -> list[bytes]:
-    """Fetches one page after another, so as not to keep the scheduler busy."""
+    """Fetches the pages one after another, which is little work for the scheduler."""
     async with (
         reached(target) as (server, access),
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)) as session,
@@ -177,7 +177,7 @@ def _refusal(status: int, body: bytes) -> str:
 
 
 def _reason(body: bytes) -> str:
-    """Returns the message of a Status, or else the text."""
+    """Returns the message of a Status; the whole text if it is no Status."""
     try:
         return msgspec.json.decode(body, type=Status).message
     except msgspec.MsgspecError:

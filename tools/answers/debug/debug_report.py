@@ -83,7 +83,7 @@ def show_pod(key: str, page: PodPage, console: Console) -> None:
 
 
 def _print(table: Table, console: Console) -> None:
-    """Prints the rows as lists if the table has no room for its longest words."""
+    """Prints the rows as a table, or as lists where the longest words leave a table no room."""
     columns = [(str(column.header), list(map(str, column.cells))) for column in table.columns]
     texts = [(header, *cells) for header, cells in columns]
     least = [max(len(word) for text in column for word in text.split()) for column in texts]

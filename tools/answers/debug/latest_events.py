@@ -1,4 +1,4 @@
-"""The latest events about a pod, and a pod with a near name, read from the API server with the
+"""The latest events about a pod, and a pod of a similar name, read from the API server with the
 user's own rights.
 """
 
@@ -44,8 +44,8 @@ def events_about(key: str, uid: str, target: DebugTarget) -> list[EventNow]:
 
 
 def near_pod(key: str, target: DebugTarget) -> str:
-    """Returns ", did you mean X?" if one of the first pods of the namespace has a name near that of
-    the key (namespace/name), otherwise nothing; also if the user may not list pods.
+    """Returns ", did you mean X?" if a pod X of the namespace has a name similar to that of the key
+    (namespace/name), otherwise ""; also if the user may not list pods.
     """
     namespace, _, name = key.partition("/")
     with suppress(KubeconfigError, ApiError, ConnectionFailedError):

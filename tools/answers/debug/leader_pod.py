@@ -32,7 +32,7 @@ class NoLeaderError(Exception):
 async def forwarded(
     connection: Connection | None, lease: str, kubeconfig: str | None, context: str
 ) -> AsyncIterator[str]:
-    """Yields the URL at which the holder of the lease (NAMESPACE/NAME) answers during the block.
+    """Yields the URL at which the holder of the lease (NAMESPACE/NAME) answers, for the block.
     Raises NoLeaderError.
     """
     namespace, _, name = lease.partition("/")

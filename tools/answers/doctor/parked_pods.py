@@ -62,7 +62,7 @@ class ParkedPod(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def parked(queue: Iterable[QueuedPodDump], key: str | None = None) -> dict[str, QueuedPodDump]:
-    """Returns the pods that only an event wakes; if there is a `key`, only the pod of that key.
+    """Returns the pods that only an event can wake, or only the pod of `key` among them.
 
     Pods that are gated, that back off, or that await the end of a preemption are left out.
     """
@@ -74,8 +74,8 @@ def parked(queue: Iterable[QueuedPodDump], key: str | None = None) -> dict[str, 
 
 
 def gated(queue: Iterable[QueuedPodDump], key: str | None = None) -> list[ParkedPod]:
-    """Returns the pods that plugins keep out of the queue; if there is a `key`, only the pod of
-    that key.
+    """Returns the pods that a plugin keeps out of the queue, or only the pod of `key` among
+    them.
     """
     return [
         ParkedPod(
@@ -96,7 +96,7 @@ def examine(
     keys: Iterable[str],
     seconds: float,
 ) -> Examination:
-    """Decides about the pods of these keys, for at most about `seconds`. Raises SourceError."""
+    """Decides about the pods of these keys, for about `seconds` at most. Raises SourceError."""
     tried = TriedCluster(explainer, objects)
     end = monotonic() + seconds
     nodes: dict[str, tuple[str, ...]] = {}
@@ -123,7 +123,7 @@ def diagnosed(
     second: Examination,
     events: Mapping[str, tuple[str, ...]],
 ) -> list[ParkedPod]:
-    """Returns the pods that were parked all the time, the forgotten ones first.
+    """Returns the pods that were parked from the first look to the last, the forgotten ones first.
 
     `events` are the events for which each plugin registered.
     """
@@ -158,7 +158,7 @@ def registered(profiles: Iterable[Profile]) -> dict[str, tuple[str, ...]]:
 
 
 def _fitting_nodes(attempt: Attempt) -> tuple[str, ...]:
-    """Returns the nodes that the pod fits on, also by what extenders say."""
+    """Returns the nodes that the pod fits on. Extenders are asked too."""
     if attempt.configuration.extenders:
         explained = decided(attempt)
         return _feasible(explained.decision) if isinstance(explained.outcome, Choice) else ()
@@ -175,7 +175,7 @@ def _feasible(decision: Decision | Failure) -> tuple[str, ...]:
 
 
 def _history(pod: QueuedPodDump) -> tuple[str, int, tuple[tuple[str, str], ...]]:
-    """Returns what changes with each attempt and each move. Times of a story may differ by the
-    clock's drift.
+    """Returns the parts of a story that change with each attempt and each move. The times in it may
+    differ by the clock's drift.
     """
     return pod.uid, pod.attempts, tuple((step.queue, step.event) for step in pod.story)

@@ -103,7 +103,7 @@ class ClusterQuestion(msgspec.Struct, frozen=True):
 
 
 class SourceError(ValueError):
-    """The source has no question to answer; the message says why in one line."""
+    """The source gives no question to decide on; the message says why in one line."""
 
 
 # The errors with which a question about a cluster ends; each is a line for the user.
@@ -130,8 +130,8 @@ class Live(msgspec.Struct, frozen=True):
 
 
 def connection_to(live: Live) -> Connection:
-    """Returns the connection to the live cluster that is named, or else to that of $KUBECONFIG or
-    the home. Raises SourceError if there is none, KubeconfigError if the named one cannot be used.
+    """Returns the connection to the named live cluster, or to that of $KUBECONFIG or the home
+    folder. Raises SourceError without one, KubeconfigError if the named one cannot be used.
     """
     try:
         return load(live.kubeconfig or None, live.context, live.master, home=not live.master)
@@ -149,8 +149,7 @@ def from_manifests(
     *,
     needs_nodes: bool = True,
 ) -> list[Document]:
-    """Returns the objects of a cluster, and on top of them the objects of files as a user writes
-    them, completed with the API's defaults.
+    """Returns the objects of a cluster, overridden by those of files, which get the API's defaults.
 
     Objects of `kinds`, which plugins declare, are taken as they are. What is wrong goes to the
     findings, which are printed on standard error with the kinds that are left out. Raises
@@ -176,7 +175,7 @@ def from_manifests(
 
 
 def tell(*lines: str) -> None:
-    """Prints the lines that say something on standard error."""
+    """Prints the lines that are not empty on standard error."""
     for line in filter(None, lines):
         click.echo(printable(line), err=True)
 
@@ -187,8 +186,9 @@ def completed_objects(
     findings: Findings,
     is_taken: Callable[[Place], bool] = NO_OBJECTS.__contains__,
 ) -> Iterator[Document]:
-    """Yields the objects of manifests as an API server would store them, those first that admission
-    looks up. One that it would refuse goes to the findings. Raises SourceError if they are strict.
+    """Yields the objects of manifests as an API server would store them, beginning with those that
+    admission looks up. An object that it would refuse goes to the findings. Raises SourceError if
+    these are strict.
 
     An object without a name gets that of generateName and a number, which is not taken.
     """
@@ -224,12 +224,14 @@ def _place_of(kind: Kind, document: Document) -> Place:
 
 
 def empty_store() -> Store:
-    """Returns a store without objects. What is created in it is new at the time of this machine."""
+    """Returns an empty store. Objects in it are created at the time of this machine."""
     return Store(TimeAndChance(SystemClock().wall, Random()))
 
 
 def classes_of(cluster: Iterable[Document]) -> Store:
-    """Returns a store with the objects that admission looks up, built-in and of a cluster."""
+    """Returns a store with the objects that admission looks up: the built-in ones and the
+    cluster's.
+    """
     store = empty_store()
     Api(store).seed()
     for document in cluster:
@@ -246,8 +248,8 @@ def _keep(store: Store, kind: Kind, document: Document) -> None:
 
 
 def _implied_namespaces(documents: Sequence[Document], store: Store) -> list[Document]:
-    """Returns the namespaces that objects are in, but which are not among the documents: selectors
-    of namespaces match them by their names.
+    """Returns the namespaces that objects name and that are not among the documents. Selectors of
+    namespaces match them by name.
     """
     used = dict.fromkeys(
         (document.get("metadata") or {}).get("namespace") for document in documents
@@ -290,8 +292,9 @@ async def from_cluster(
 
 
 def _items_of(listed: Document, name: str) -> Iterator[Document]:
-    """Yields the objects of an API server's list. What is no object is left out, and told on
-    standard error. Raises SourceError for another answer, such as a failure with the status 200.
+    """Yields the objects of an API server's list. Items that are no objects are left out, and
+    reported on standard error. Raises SourceError for an answer that is no list, such as a failure
+    with status 200.
     """
     items = listed.get("items") or ()
     if listed.get("kind") == "Status" or not isinstance(items, (list, tuple)):
@@ -447,7 +450,9 @@ def _finder(documents: Iterable[Document]) -> Find:
 
 
 def _pending(pod: Document) -> Document:
-    """Returns the pod before it was bound: with a node in its spec, it could go nowhere else."""
+    """Returns the pod as it was before it was bound: with a nodeName it would fit on that node
+    only.
+    """
     return {
         **pod,
         "spec": {
@@ -457,7 +462,7 @@ def _pending(pod: Document) -> Document:
 
 
 def completed_alone(kind: Kind, document: Document) -> Document:
-    """Returns an object as an API server without other objects would store it."""
+    """Returns an object as an API server would store it that has no other objects."""
     return completed_object(kind, document, empty_store())
 
 

@@ -55,9 +55,9 @@ class Attempt(msgspec.Struct, frozen=True):
 
     @property
     def held(self) -> tuple[str, ...]:
-        """Returns why a plugin's PreEnqueue keeps the pod out of the queue, if one does: a sentence
-        without its subject. In-tree plugins are left out: gates are in the pod, and a decision
-        tells of missing claims.
+        """Returns why PreEnqueue of a plugin keeps the pod out of the queue: a sentence without its
+        subject, "" if none does. In-tree plugins are left out, as the decision itself tells of
+        gates and missing claims.
         """
         status = self.profile.pre_enqueue(self.info.pod)
         if status.ok or (status.rejected and status.plugin in IN_TREE):
@@ -66,7 +66,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Explainer:
-    """A maker of decisions with the plugins of one configuration, which get `handle`.
+    """A decider with the plugins of one configuration, which get `handle`.
 
     `kinds` are the kinds that the plugins declare. Raises ConfigError or RegistryError.
     """
@@ -131,8 +131,8 @@ class Explainer:
 
 
 def fitting(plain: Plain) -> list[str]:
-    """Returns the nodes that a pod fits on. No extender is asked, and there are neither scores nor
-    verdicts in words, which would take most of the time. Raises PluginError.
+    """Returns the nodes that a pod fits on, without scores and verdicts in words, which take most
+    of the time. No extender is asked. Raises PluginError.
     """
     names = plain.snapshot.columns.names
     return [names[row] for row in plain.order[every_node(plain)[0]].tolist()]
@@ -147,7 +147,7 @@ def answer(question: ClusterQuestion) -> Explanation:
 
 
 def decided(attempt: Attempt) -> Explanation:
-    """Returns the decision. Extenders are called as by the scheduler, but never to bind."""
+    """Returns the decision. Calls extenders as the scheduler does, but never to bind."""
     if attempt.configuration.extenders:
         return anyio.run(_with_extenders, attempt)
     return run_without_extenders(

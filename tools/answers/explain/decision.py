@@ -76,15 +76,15 @@ class NodeVerdict(msgspec.Struct, frozen=True):
 
 
 class SkippedPlugins(msgspec.Struct, frozen=True):
-    """The plugins that asked to be skipped, sorted; None for a phase that did not end."""
+    """The plugins that asked to be skipped, sorted; None for a phase that did not finish."""
 
     filter: list[str] | None = None
     score: list[str] | None = None
 
 
 class Cost(msgspec.Struct, frozen=True, rename="camel"):
-    """The pods, as namespace/name, that would have to leave a node, and the number of budgets that
-    this would violate.
+    """The pods (namespace/name) that would have to leave a node, and the number of budgets that
+    their eviction would violate.
     """
 
     victims: list[str]
@@ -115,14 +115,14 @@ class AllocatedDevice(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Allocation(msgspec.Struct, frozen=True, rename="camel"):
-    """The devices that a claim would get, and the nodes that could use them; None for all."""
+    """The devices that a claim would get, and the nodes that could use them; None if all could."""
 
     devices: list[AllocatedDevice]
     node_selector: NodeSelector | None
 
 
 class Decision(msgspec.Struct, frozen=True, rename="camel"):
-    """The decision for one pod. Scores are normalised and weighed."""
+    """The decision about one pod. Scores are normalised and weighted."""
 
     prefilter: NodeVerdict | None = None
     prefilter_nodes: list[str] | None = None
@@ -153,14 +153,14 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 class First:
-    """A random generator that always returns the first choice."""
+    """A random generator that always chooses the first item."""
 
     def randrange(self, stop: int, /) -> int:
         return 0
 
 
 class Observations(DecisionObserver):
-    """The observations of a run of the algorithm: from the search, and from extenders.
+    """What a run of the algorithm has shown: the search for nodes, and the answers of extenders.
 
     `positions` is None without a search: the pod fits on the node for which it is nominated.
     """
@@ -196,7 +196,7 @@ def steps(
     search: Search = every_node,
     chance: Rng | None = None,
 ) -> Steps[Explanation]:
-    """Returns the decision with its background; `extended` if there are extenders to ask.
+    """Returns the decision with its background. With `extended`, it asks extenders.
 
     `search` finds the nodes to score, and `chance` breaks ties; without it, the first wins.
     """
@@ -235,7 +235,7 @@ def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
 
 
 def _scored(decision: Decision, plain: Plain, choice: Choice, seen: Observations) -> Decision:
-    """Adds the results of Score, even if the pod is nominated to a node and needs no scores."""
+    """Adds the results of Score, which are computed even for a nominated pod."""
     positions = every_node(plain)[0] if seen.positions is None else seen.positions
     rows = plain.order[positions]
     if seen.left_by_extenders is not None:
@@ -302,7 +302,7 @@ def _allocation(allocation: AllocationResult) -> Allocation:
 def _unfit(
     decision: Decision, plain: Plain, evaluation: Evaluation, unfit: Unfit, rng: Rng
 ) -> Steps[Explanation]:
-    """Adds the results of PostFilter."""
+    """Adds the results of PostFilter for a pod that fits nowhere."""
     result, message = unfit.post_filtered, unfit.message
     if result is None:
         return Explanation(msgspec.structs.replace(decision, message=message), unfit)

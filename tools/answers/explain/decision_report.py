@@ -67,7 +67,9 @@ def conclusion(
 
 
 def sentence_of(standing: Sequence[str], decision: str) -> str:
-    """Returns why a pod is not tried now, and its decision, as one sentence without its subject."""
+    """Returns one sentence without its subject: why a pod is not tried now, and the decision about
+    it.
+    """
     if not standing:
         return decision
     return "; ".join((*standing, f"if it were tried now, it {decision}"))
@@ -104,8 +106,8 @@ def show(
     *,
     bound: bool,
 ) -> None:
-    """Prints why the pod of this name is not tried now, the conclusion and the warnings; unless
-    `bound`, that it would not be bound.
+    """Prints why the scheduler does not try the pod now, the conclusion and the warnings; unless
+    `bound`, also that the pod would not be bound.
 
     Then come at most `top` of the feasible nodes with their scores, and the things that the others
     lack, each with what `helps`. The demands of the pod's volumes, the devices that the nodes would
@@ -150,7 +152,9 @@ def _show_demands(
 
 
 def _candidates(ranking: PreemptionRanking) -> Table:
-    """Returns a row for each node where preemption would help, cheapest first, and its drawback."""
+    """Returns a row for each node where preemption would help, cheapest first, with its
+    drawback.
+    """
     table = Table(title="nodes where preemption would help, and its victims", title_justify="left")
     for column in (
         "node",
@@ -280,7 +284,7 @@ def _provided(devices: Sequence[RequestDevices], totals: Mapping[str, int]) -> T
 
 
 def _shortage_table(short: Sequence[RequestProblem]) -> Table:
-    """Returns a row for each problem and the nodes that have it, most nodes first."""
+    """Returns a row for each problem with the nodes that have it, most nodes first."""
     table = Table(title="devices that are short", title_justify="left")
     for column in ("nodes", "claim", "request", "why"):
         table.add_column(column, overflow="fold")

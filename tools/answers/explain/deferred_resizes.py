@@ -1,4 +1,4 @@
-"""Pods of which a resize is deferred: the room that it holds, though the pod does not have it."""
+"""Pods whose resize is deferred: the resources that it holds and the pod does not have yet."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ PENDING, DEFERRED, INFEASIBLE = "PodResizePending", "Deferred", "Infeasible"
 
 
 def is_deferred(pod: Pod) -> bool:
-    """True if the node performs the resize of a pod once it has room for it."""
+    """True if the resize of a pod waits for room on its node."""
     pending = next((each for each in pod.status.conditions if each.type == PENDING), None)
     return pending is not None and pending.reason == DEFERRED
 
 
 def held_by_resize(pod: Pod) -> Amounts:
-    """Returns how much of each resource only a deferred resize holds, in the units of requests."""
+    """Returns the amount of each resource that a pod holds for its deferred resize alone, in the
+    units of requests.
+    """
     if not is_deferred(pod):
         return {}
     refused = tuple(

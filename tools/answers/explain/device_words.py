@@ -76,8 +76,8 @@ class RequestDevices(msgspec.Struct, frozen=True):
 
 
 class RequestProblem(msgspec.Struct, frozen=True):
-    """A problem that some nodes, sorted, have with a request of a claim; `nodes` is None if the
-    problem keeps the pod from all nodes. An empty `claim` stands for all claims.
+    """A problem of a request of a claim on some nodes, sorted; `nodes` is None if it keeps the pod
+    from all nodes. An empty `claim` stands for all claims.
     """
 
     claim: str
@@ -144,7 +144,7 @@ class _PodInWords:
     # ------------------------------------------------------------------------- before any node
 
     def _refused(self, whole: Status) -> Iterator[RequestProblem]:
-        """Yields the problems of the claims for which no node can be tried."""
+        """Yields the problems of claims that leave no node to try."""
         refused = False
         for entry in self._info.pod.spec.resource_claims:
             alone = replace(
@@ -165,7 +165,7 @@ class _PodInWords:
             return entry.name
 
     def _maker(self, entry: PodResourceClaim) -> str:
-        """Returns words that say who has to make a claim that does not exist yet."""
+        """Returns words for whoever has to make a claim that does not exist yet."""
         try:
             claim_name(self._info.pod, entry, generated_claims(self._info.pod))
         except ClaimError:
@@ -175,7 +175,7 @@ class _PodInWords:
         return ""
 
     def _allocated(self, pod: PodClaims) -> Iterator[RequestProblem]:
-        """Notes the devices of claims that are allocated already, and yields their problems."""
+        """Notes the devices of allocated claims, and yields the problems of these claims."""
         nodes = self._snapshot.rows(self._snapshot.columns.order)
         for index, claim in enumerate(pod.claims):
             allocation = claim.status.allocation
@@ -247,7 +247,7 @@ class _PodInWords:
 
 
 def _holders(snapshot: Snapshot) -> dict[DeviceID, list[str]]:
-    """Returns the claims that hold each device."""
+    """Returns, for each device, the claims that hold it."""
     holders: dict[DeviceID, list[str]] = defaultdict(list)
     for claim in snapshot.objects.every(ResourceClaim):
         allocation = claim.status.allocation
@@ -284,8 +284,8 @@ def _claim(name: str) -> str:
 
 
 def _request(claim: str, request: str, requests: NodeRequests) -> str:
-    """Returns the request; a request of the scheduler's own is replaced by its resource and
-    container.
+    """Returns the request. A request that the scheduler made for an extended resource is replaced
+    by the resource and its container.
     """
     if claim != UNWRITTEN:
         return request
@@ -304,7 +304,7 @@ def _selector_words(selector: NodeSelector) -> str:
 
 
 def _unprepared(claim: ResourceClaim) -> str:
-    """Returns the reason why the devices of an allocated claim cannot be prepared."""
+    """Returns why the devices of an allocated claim cannot be prepared."""
     try:
         is_ready(claim)
     except BindingFailedError as failed:

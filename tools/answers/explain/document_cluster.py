@@ -118,7 +118,7 @@ class DocumentCluster:
         self._cache.handle(Nominate(info, info.pod.status.nominated_node_name))
 
     def unnominate(self, key: str) -> None:
-        """Withdraws the nomination of the pod of this key (namespace/name)."""
+        """Removes the nomination of the pod of this key (namespace/name)."""
         self._cache.handle(Unnominate(key))
 
     def assume(self, item: HasMetadata) -> None:

@@ -20,7 +20,8 @@ _ENDS = ("Complete", "Failed")
 
 
 class Podless:
-    """The workloads of a cluster that ask for pods and have none. It is told of each object.
+    """The workloads of a cluster that ask for pods and have none. Each object of the cluster is
+    added to it.
 
     A ReplicaSet of a Deployment and a Job of a CronJob are part of those. A CronJob that has run
     is between two runs and asks for no pod.

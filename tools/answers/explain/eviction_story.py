@@ -31,8 +31,8 @@ _BY = {
 
 
 def eviction(pod: Document, documents: Iterable[Document]) -> list[str]:
-    """Returns who made the pod leave its node, when and why, and where its replacement is:
-    sentences without their subject; none if the pod did not have to leave.
+    """Returns sentences without their subject: who made the pod leave its node, when and why, and
+    where its replacement is; none if the pod did not have to leave.
     """
     documents = list(documents)
     status, spec = pod.get("status") or {}, pod.get("spec") or {}
@@ -65,7 +65,9 @@ def _disruption(status: Document) -> Document:
 
 
 def _numbers(pod: Document, target: Document, node: str, documents: list[Document]) -> str:
-    """Returns what allowed or caused the eviction: the budgets, or the taints; "" if unknown."""
+    """Returns the numbers that allowed or caused the eviction: those of the budgets, or of the
+    taints; "" if unknown.
+    """
     if target.get("reason") == _API:
         annotations = (pod.get("metadata") or {}).get("annotations") or {}
         return str(annotations.get(EVICTION) or "; ".join(_budgets(pod, documents)))
@@ -75,7 +77,7 @@ def _numbers(pod: Document, target: Document, node: str, documents: list[Documen
 
 
 def _budgets(pod: Document, documents: Iterable[Document]) -> Iterator[str]:
-    """Yields the present numbers of the budgets over a pod, where nobody noted those of then."""
+    """Yields the present numbers of the budgets over a pod, for want of those at the eviction."""
     mine = _POD.convert(pod).metadata
     for document in documents:
         if document["kind"] != "PodDisruptionBudget":
@@ -122,7 +124,7 @@ def _ended(status: Document) -> str:
 
 
 def _replacement(pod: Document, node: str, when: str, documents: Iterable[Document]) -> str:
-    """Returns where the pods are that its controller has created since."""
+    """Returns the places of the pods that its controller has created since."""
     owner = controller_in(pod)
     if owner is None:
         return "has no replacement, because no controller owns it"
@@ -146,7 +148,7 @@ def _replacement(pod: Document, node: str, when: str, documents: Iterable[Docume
 
 
 def _place(pod: Document, before: str) -> str:
-    """Returns where a pod is, compared with the node of the pod that it replaces."""
+    """Returns the place of a pod, compared with the node of the pod that it replaces."""
     node = (pod.get("spec") or {}).get("nodeName")
     if not node:
         return "(without a node yet)"

@@ -1,5 +1,5 @@
-"""Nodes that a pod may go to, though their kubelets would refuse it: the scheduler does not ask for
-the operating system.
+"""Nodes whose kubelet would refuse a pod that the scheduler sends there: the scheduler does not
+check the operating system.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OS = "kubernetes.io/os"
 
 
 def system_of(pod: Document) -> str:
-    """Returns the operating system that a pod says it is for, "" if it does not say so."""
+    """Returns the operating system that a pod is made for; "" if it does not say."""
     labels = (pod.get("metadata") or {}).get("labels") or {}
     return ((pod.get("spec") or {}).get("os") or {}).get("name") or labels.get(OS) or ""
 

@@ -1,4 +1,4 @@
-"""What the scheduler said of its last attempt at a pod, which a decision here cannot foresee."""
+"""The scheduler's report on its last attempt at a pod, which a decision here cannot foresee."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plugins of packages say to a pod on the node that the decision chose, before it is bound."""
+"""The answers of packages' plugins about a pod on its chosen node, before it is bound."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def on_node(attempt: Attempt, outcome: Outcome) -> OnNode | None:
 
 
 def has_a_say(attempt: Attempt) -> bool:
-    """True if there are plugins of packages, or an extender that binds."""
+    """True if a plugin of a package, or an extender that binds, may still refuse or delay the
+    pod.
+    """
     return bool(attempt.profile.of_packages) or any(_binding_extenders(attempt))
 
 

@@ -64,7 +64,9 @@ class _Sentence(msgspec.Struct, frozen=True):
 
 
 class Elsewhere(msgspec.Struct, frozen=True):
-    """How many pending pods, and workloads without pods, the namespaces have that are not shown."""
+    """The numbers of pending pods, and of workloads without pods, in the namespaces that are not
+    shown.
+    """
 
     pods: int
     workloads: int
@@ -241,6 +243,6 @@ def _other_namespaces(listed: ListedPods) -> Iterator[str]:
 
 
 def without_pods(workloads: int, unplaced: int) -> str:
-    """Returns the sentence about workloads of which one pod each was tried."""
+    """Returns the sentence about workloads without pods, of each of which one pod was tried."""
     have = "1 workload has" if workloads == 1 else f"{workloads} workloads have"
     return f"{have} no pods here: of one pod of each, {unplaced} could not be placed"

@@ -1,5 +1,5 @@
-"""Pods with claims that get no volume: as the pod names its node itself, and the claim waits until
-a scheduler chooses one, or as the claim has a selector, which provisioners refuse.
+"""Pods with claims that get no volume: because the pod names its node itself while the claim waits
+for a scheduler to choose one, or because the claim has a selector, which provisioners refuse.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ LATE = "WaitForFirstConsumer"
 
 
 def unchosen(pod: Document, documents: Sequence[Document]) -> list[str]:
-    """Says of a pod which of its claims get no volume because it has a node: a sentence without its
-    subject, or none.
+    """Names the claims of a pod that get no volume because the pod already has a node: a sentence
+    without its subject, or "".
     """
     names = waiting_claims(pod, documents)
     if not names:
@@ -59,8 +59,8 @@ def waiting_claims(pod: Document, documents: Sequence[Document]) -> list[str]:
 def unmade(
     pod: Document, find: Find, every: Callable[[str], Iterable[Document]]
 ) -> tuple[str, ...]:
-    """Returns the names of the claims for which nothing makes a volume, as they have a selector;
-    none of a pod that has a node. `every` returns the objects of a kind.
+    """Returns the names of the claims for which nothing makes a volume, because they have a
+    selector; none for a pod with a node. `every` returns the objects of a kind.
     """
     namespace = pod["metadata"].get("namespace") or ""
     if (pod.get("spec") or {}).get("nodeName"):
@@ -83,8 +83,8 @@ def waits_for_volume(claims: Sequence[str]) -> str:
 
 
 def _is_unmade(claim: Document, find: Find, every: Callable[[str], Iterable[Document]]) -> bool:
-    """True if a claim has a selector, and a node is selected for it or no volume of its class is
-    left. Whether a volume that is left suits it, VolumeBinding decides.
+    """True if a claim has a selector, and its node is selected or its class has no volume left.
+    VolumeBinding decides whether a volume that is left suits it.
     """
     spec = claim.get("spec") or {}
     if spec.get("selector") is None or spec.get("volumeName"):
@@ -126,7 +126,9 @@ def _waits(claim: Document, late: set[str]) -> bool:
 
 
 def _to_come(pod: Document, namespace: str | None) -> Iterator[str]:
-    """Yields the claims for which a scheduler chooses a node, because of a pod without one."""
+    """Yields the claims whose node a scheduler will choose, together with that of a pod without
+    one.
+    """
     nearby = pod["kind"] == "Pod" and pod["metadata"].get("namespace") == namespace
     if nearby and not (pod.get("spec") or {}).get("nodeName"):
         yield from _claim_names(pod)

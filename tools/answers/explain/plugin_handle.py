@@ -1,4 +1,4 @@
-"""The handle for plugins while nothing may be written and nothing changes."""
+"""The handle of plugins while an answer is computed: nothing is written, and no object changes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Completed = Callable[[Kind, Document], Document]
 
 
 def lacks_claims(pod: Document) -> bool:
-    """True of a pod for which claims have to be created from templates."""
+    """True if claims of the pod have yet to be created from templates."""
     entries = (pod.get("spec") or {}).get("resourceClaims") or ()
     created = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
     names = {of["name"] for of in created}
@@ -28,9 +28,7 @@ def lacks_claims(pod: Document) -> bool:
 
 
 def without_template(pod: Document, find: Find) -> list[str]:
-    """Says which templates of claims that a pod lacks do not exist: a sentence without its subject,
-    or none.
-    """
+    """Names the missing ResourceClaimTemplates of a pod: a sentence without its subject, or ""."""
     if not lacks_claims(pod):
         return []
     owner = read(pod, Pod)

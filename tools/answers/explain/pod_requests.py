@@ -32,8 +32,8 @@ class RequestedPart(msgspec.Struct, frozen=True):
 
 
 class PodRequests(msgspec.Struct, frozen=True):
-    """What a pod asks for: quantities, as the scheduler compares them with a node; the parts that
-    made them; and what else is worth knowing about a resource.
+    """What a pod asks for, in quantities as the scheduler compares them with a node; the parts that
+    add up to them; and notes on some resources.
     """
 
     pod: str

@@ -1,6 +1,4 @@
-"""Shows how a node was chosen for preemption: every candidate, and why each other candidate
-lost.
-"""
+"""The ranking of the nodes for a preemption: every candidate, and why each but the first lost."""
 
 from __future__ import annotations
 
@@ -41,7 +39,9 @@ class PreemptionRanking(msgspec.Struct, frozen=True):
     left_out: tuple[Candidate, ...] = ()
 
     def why_not(self, candidate: Candidate) -> str:
-        """Returns the first criterion by which a candidate loses to the cheapest; "" if none."""
+        """Returns the criterion by which a candidate loses to the cheapest; "" if they are
+        equal.
+        """
         mine, best = candidate.victims, self.candidates[0].victims
         pairs = enumerate(zip(candidate.cost, self.candidates[0].cost, strict=True))
         match next((i for i, (cost, least) in pairs if cost != least), None):
@@ -97,7 +97,7 @@ def preemption_ranking(
 
 
 def _broken(attempt: FailedAttempt, candidate: Candidate, limits: Budgets) -> list[str]:
-    """Returns the names of the budgets that would be broken."""
+    """Returns the names of the budgets that the eviction of the victims would violate."""
     columns = attempt.snapshot.columns
     info = columns.infos[columns.row_of[candidate.node]]
     assert info is not None, candidate.node

@@ -12,9 +12,7 @@ NO_REASONS = ("BackoffComplete", "PopFromBackoffQ", "ScheduleAttemptFailure")
 
 
 def woken_by(page: AttemptsPage, attempt: RecordedAttempt) -> str:
-    """Returns in words why the pod was woken for an attempt of the page; empty if that is no longer
-    known.
-    """
+    """Returns in words what woke the pod for an attempt; "" if that is no longer known."""
     if attempt.result == "failed":
         return ""
     if attempt.woken_late:
@@ -62,8 +60,8 @@ def held_now(page: AttemptsPage) -> tuple[str, ...]:
 
 
 def unbound_yet(page: AttemptsPage) -> str:
-    """Says of a pod that its last attempt placed that the API server does not show it there, a
-    sentence without its subject; otherwise "". A plugin may hold it in PreBind or Bind.
+    """Returns a sentence without its subject about a pod whose last attempt chose a node that the
+    API server does not show; "" for other pods. A plugin may hold it in PreBind or Bind.
     """
     last = page.attempts[-1] if page.attempts else None
     if last is None or last.result != "placed" or page.waiting is not None:

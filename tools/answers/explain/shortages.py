@@ -60,8 +60,8 @@ class Shortage(msgspec.Struct, frozen=True):
 
 
 class Obstacle(msgspec.Struct, frozen=True):
-    """A reason why a device is out. `matches` is False if the device could never be given to the
-    request, and True if only others are in its way. `detail` is about this device.
+    """A reason why a request does not get a device. `matches` is False if the request never could,
+    and True if others merely hold the device. `detail` is about this device.
     """
 
     what: str
@@ -148,7 +148,7 @@ class _Judge:
         return "; ".join(f"{sub.name} {self._tally(sub)}" for sub in request.sub_requests)
 
     def _tally(self, sub_request: SubRequest) -> str:
-        """Says how many devices are needed, and why the devices of the node are out."""
+        """Returns in words how many devices are needed, and why those of the node do not count."""
         reasons: dict[str, list[str]] = defaultdict(list)
         fitting: list[Candidate] = []
         matching = 0
@@ -180,7 +180,7 @@ class _Judge:
     def _obstacle(
         self, sub_request: SubRequest, device: SliceDevice, pool: Pool
     ) -> Obstacle | None:
-        """Returns the reason why a device could not be given to a request, as the only one."""
+        """Returns the reason why a request would not get a device even if it were the only one."""
         for obstacle in self._obstacles(sub_request, device, pool):
             return obstacle
         return None
@@ -300,7 +300,7 @@ class _Judge:
         return Shortage(left[0].name if len(left) == 1 else "", ", ".join(names), why)
 
     def _least(self, claims: Sequence[ClaimRequests]) -> list[ClaimRequests]:
-        """Takes away constraints and requests as long as the rest still cannot be allocated."""
+        """Drops constraints and requests as long as the rest still cannot be allocated."""
         left = list(claims)
 
         def drop(
@@ -365,7 +365,7 @@ class _Judge:
         ]
 
     def _contested(self, requests: Sequence[Request]) -> str:
-        """Names the devices, counters and capacities that do not suffice for several requests."""
+        """Names the devices, counters and capacities that are too few for several requests."""
         fitting = [self._fitting(request) for request in requests]
         every = [*dict.fromkeys(candidate for devices in fitting for candidate in devices)]
         number = sum(_least_count(request) for request in requests)
@@ -431,8 +431,8 @@ def _kind(constraint: DeviceConstraint) -> tuple[str, str]:
 def _unmet_constraint(
     kind: str, values: Mapping[str, Collection[str]], counts: Sequence[int]
 ) -> str:
-    """Says which constraint devices cannot meet, by the values that they have. `counts` are the
-    devices that each request needs; what is said of them together is that the allocator finds none.
+    """Names the constraint that the devices cannot meet, with the values that they have. `counts`
+    are the numbers of devices that the requests need.
     """
     least = sum(counts)
     if least <= 1:

@@ -1,5 +1,5 @@
-"""Tells while a command computes its answer what takes so long, and ends it if a plugin never
-returns.
+"""Reports what takes so long while a command computes its answer, and ends the process if a plugin
+never returns.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_ANSWER = 2
 
 @contextmanager
 def telling() -> Iterator[None]:
-    """Says on standard error, every EVERY_SECONDS until the block ends, where this thread is.
+    """Reports on standard error, every EVERY_SECONDS until the block ends, where this thread is.
 
     If it is at MOST_TIMES of these moments in a row at the same extension point of the same plugin
     about the same pod, the process ends with the exit code NO_ANSWER: a loop cannot be interrupted.

@@ -1,4 +1,4 @@
-"""The pod in question: a pod of the cluster, or the next pod of a workload."""
+"""The pod that a question is about: a pod of the cluster, or the next pod of a workload."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KIND_OF = {
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """A pod, or the workload whose next pod is in question. `namespace` is "" if none is stated."""
+    """A pod, or a workload, which stands for its next pod. `namespace` is "" if none is stated."""
 
     kind: str
     namespace: str
@@ -74,8 +74,8 @@ class Subject(msgspec.Struct, frozen=True):
         return sorted(of.get("namespace") or "" for of in places if of.get("name") == self.name)
 
     def near(self, documents: Iterable[Document]) -> str:
-        """Returns ", did you mean X?" if an object of this kind has a near name, otherwise
-        nothing.
+        """Returns ", did you mean X?" if an object X of this kind has a similar name, otherwise
+        "".
         """
         of_kind = [d.get("metadata") or {} for d in documents if d["kind"] == self.kind]
         shown = {str(of.get("name")): f"{of.get('namespace')}/{of.get('name')}" for of in of_kind}

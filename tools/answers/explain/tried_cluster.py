@@ -1,4 +1,4 @@
-"""A cluster of documents that is changed, decided on and put back."""
+"""A cluster of documents that is changed, decided on and restored."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Document = dict[str, Any]
 
 
 class _Trial:
-    """What to restore at the end of a trial: the objects that changed, None for those that are new,
-    the order of the nodes if one of them was removed, that of the pods on nodes that a pod has
-    left, and the plugins with their cluster.
+    """The state to restore at the end of a trial: the changed objects (None for new ones), the
+    order of the nodes if one was removed, the order of the pods on nodes that a pod left, and the
+    plugins with their cluster.
     """
 
     def __init__(

@@ -126,7 +126,7 @@ class _PodInWords:
         return tuple(sorted(self._nodes.name(i) for i in np.flatnonzero(marked).tolist()))
 
     def _alone(self, volume: Volume) -> Pod:
-        """Returns the pod with no other volume."""
+        """Returns the pod with this volume as its only one."""
         return replace(self._pod, spec=replace(self._pod.spec, volumes=(volume,)))
 
     # --------------------------------------------------------------------------------------- claims
@@ -216,8 +216,8 @@ class _PodInWords:
         )
 
     def _binding_to_come(self, claim: PersistentVolumeClaim) -> str:
-        """Says that the volume controller has to bind a volume that suits the claim; "" if none
-        does.
+        """Returns in words that the volume controller has yet to bind a suitable volume; "" if
+        there is none.
         """
         request = DelayedClaim.of(claim).request
         if request is None:
@@ -249,7 +249,7 @@ class _PodInWords:
             yield Condition(self._room(claim), full)
 
     def _use(self, claim: PersistentVolumeClaim) -> str:
-        """Says where the volume of a bound claim can be used; "" for everywhere."""
+        """Returns in words where the volume of a bound claim can be used; "" for everywhere."""
         volume = self._volume_of(claim)
         if volume is None:
             return f"{claim.spec.volume_name} has to exist"
@@ -268,7 +268,7 @@ class _PodInWords:
         return meaning
 
     def _choice(self, volumes: PodVolumes, delayed: DelayedClaim) -> str:
-        """Says where a claim without a volume can get one; "" for everywhere."""
+        """Returns in words where a claim without a volume can get one; "" for everywhere."""
         claim = delayed.claim
         storage_class = self._objects.get(StorageClass, class_of(claim))
         assert storage_class is not None, claim.metadata.name
@@ -452,7 +452,7 @@ def _why_not(delayed: DelayedClaim, volume: PersistentVolume) -> str:
 
 
 def _provisioning(storage_class: StorageClass) -> str:
-    """Says where new volumes of a class can be made; "" for everywhere."""
+    """Returns in words where new volumes of a class can be made; "" for everywhere."""
     name = storage_class.metadata.name
     if not can_provision(storage_class):
         return f"class {name} has no provisioner"

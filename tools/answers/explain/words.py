@@ -1,4 +1,4 @@
-"""Words the texts, lists, selectors, topologies and amounts of the tables of `berth explain`."""
+"""Texts, lists, selectors, topologies and amounts in the words of `berth explain`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def shown(*lines: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Returns the first names, and the number of the others."""
+    """Returns the first names and the number of the rest, such as "a, b and 3 more"."""
     shown = ", ".join(names[:MOST_NAMES])
     return f"{shown} and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else shown
 

@@ -73,7 +73,9 @@ class Board:
                     self._changed_pods[key] = None
 
     def take(self) -> Frame | None:
-        """Returns changes, oldest first and nodes before pods; None if nothing has changed."""
+        """Returns the changed rows since the last call, oldest first and nodes before pods; None if
+        there are none.
+        """
         nodes = _first(self._changed_nodes, MOST_ROWS)
         pods = _first(self._changed_pods, MOST_ROWS - len(nodes))
         if not nodes and not pods:
@@ -142,7 +144,7 @@ class Viewer:
 
 
 class Feed:
-    """A follower of a source, at work as long as it has viewers."""
+    """A follower of a source. It follows only while it has viewers."""
 
     def __init__(self, source: Source, clock: Clock) -> None:
         self._source = source
@@ -173,7 +175,7 @@ class Feed:
                 self._turn.set()
 
     async def run(self) -> None:
-        """Serves viewers until cancelled."""
+        """Sends frames to viewers until cancelled."""
         while True:
             await self._turn.wait()
             self._turn = anyio.Event()
@@ -208,7 +210,5 @@ class Feed:
 
 
 def event_of(name: str, data: object) -> bytes:
-    """Returns a server-sent event. JSON contains no line end, neither in nor between its
-    strings.
-    """
+    """Returns a server-sent event. Its JSON contains no line end."""
     return b"event: %s\ndata: %s\n\n" % (name.encode(), msgspec.json.encode(data))

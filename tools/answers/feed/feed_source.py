@@ -1,4 +1,6 @@
-"""What the page asks of a cluster and its scheduler. Whoever serves the page gives a Source."""
+"""The interface of the page to a cluster and its scheduler, which each server of pages
+implements.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ class Source(Protocol):
     def schedules(self) -> bool: ...
 
     async def follow(self, put: Callable[[Change], None]) -> None:
-        """Puts each present node, then each pod, and all later changes, until cancelled."""
+        """Puts all nodes, then all pods, and then every change, until cancelled."""
         ...
 
     async def glance(self) -> Glance | None:

@@ -1,4 +1,4 @@
-"""What a page offers besides looking, which differs from server to server."""
+"""The actions of a page, such as what-ifs and drains, which differ from server to server."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ Weights = Mapping[str, Mapping[str, int]]
 
 
 class OfferedVerb(msgspec.Struct, frozen=True):
-    """A verb of what-ifs: its form, its title, and the labels of fields that have others elsewhere.
-    Unless it is `real`, it can only be tried, and is no step to choose.
+    """A verb of what-ifs on the page: its form, its title, and the labels of fields that differ
+    from the usual ones. One that is not `real` can only be tried, and is no step to choose.
     """
 
     form: str
@@ -25,7 +25,7 @@ Verbs = Sequence[OfferedVerb]
 
 
 class PageActions(msgspec.Struct, frozen=True):
-    """The things that a page offers. `token` goes with each POST.
+    """The actions that a page offers. `token` goes with each POST.
 
     With `acts` nodes can be changed, with `asks` what-ifs can be asked, with `does` their steps can
     be taken for real. `schedules` is False without a scheduler. `weights` are the weights of score

@@ -1,4 +1,4 @@
-"""Follows objects by looking at them again and again.
+"""Follows objects by comparing them at intervals.
 
 Objects are replaced and never changed, so that two looks are compared by identity, which costs
 little even in a large cluster. What changes several times between two looks is told once.
@@ -54,7 +54,7 @@ async def follow(
     put: Callable[[Change], None],
     clock: Clock,
 ) -> None:
-    """Puts the nodes, then the pods, and all later changes, until cancelled."""
+    """Puts all nodes, then all pods, and then every change, until cancelled."""
     nodes, pods = _Kind(node_row, NodeGone), _Kind(pod_row, PodGone)
     pause = LOOK_SECONDS
     first = True

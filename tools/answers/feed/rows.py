@@ -1,4 +1,4 @@
-"""The nodes and pods as the page shows them, in rows. A source makes them, the browser draws them.
+"""The rows of the page: nodes and pods as the browser draws them.
 
 A row is an array on the wire, because a cluster has many; static/model.js names the same columns.
 """

@@ -128,8 +128,8 @@ def as_pending(
     configuration: KubeSchedulerConfiguration,
     gates: Mapping[str, bool],
 ) -> AskedPod:
-    """Asks about a pod; `objects` are the cluster, including the pod. It takes seconds in a large
-    cluster.
+    """Asks for the decision about a pod as if it were pending; `objects` are the cluster, including
+    the pod. It takes seconds in a large cluster.
 
     Raises SourceError, ConfigError or RegistryError.
     """

@@ -1,4 +1,4 @@
-"""Follows the objects of a watch as rows."""
+"""The rows of objects that a watch delivers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ async def put_rows(
     *,
     task_status: TaskStatus[None] = TASK_STATUS_IGNORED,
 ) -> None:
-    """Puts the rows of objects, without those that cannot be read, and the names of those that are
-    gone. Started means that all are put as they were at the beginning.
+    """Puts the rows of objects, and the names of deleted ones; objects that cannot be read are left
+    out. Started means that the rows of all present objects are put.
     """
     names: set[str] = set()
     started = False

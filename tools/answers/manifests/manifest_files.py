@@ -67,7 +67,7 @@ class Findings(msgspec.Struct):
         self._untold.append(self.warnings[-1])
 
     def untold(self) -> list[str]:
-        """Returns the warnings and problems since the last call."""
+        """Returns the warnings and problems that were found since the last call."""
         lines, self._untold = self._untold, []
         return lines
 
@@ -168,8 +168,8 @@ def _content(path: Path) -> bytes:
 
 
 def _text_of(file: BinaryIO) -> bytes:
-    """Returns the content of a file; only its beginning if that has a null byte, as no text has:
-    the image of a disk has gigabytes, and a device may have no end.
+    """Returns the content of a file, but only the beginning of one with a null byte, which no
+    manifest has: a disk image has gigabytes, and a device may have no end.
     """
     beginning = file.read(_BEGINNING)
     return beginning if b"\0" in beginning else beginning + file.read()
@@ -207,7 +207,7 @@ def _parts(content: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _kind_at_margin(part: bytes) -> tuple[str, str] | None:
-    """Returns the apiVersion and kind that a long document says at its left margin, once each."""
+    """Returns the apiVersion and kind that a long document states at its left margin, each once."""
     if len(part) < _LONG:
         return None
     said = _AT_MARGIN.findall(part)
@@ -261,7 +261,7 @@ def _no_constant(text: str) -> None:
 
 
 def _is_deep(value: Any) -> bool:
-    """True if collections lie in each other more often than YAML may have it."""
+    """True if collections are nested more deeply than YAML allows here."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [

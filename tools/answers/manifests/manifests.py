@@ -1,4 +1,5 @@
-"""Reads manifests: sorts the objects of files and folders by what is done with them.
+"""Reads manifests, and sorts their objects by kind: those of Kubernetes, those of plugins, and
+others.
 
 The check is as strict as kubectl's: a problem names the file, the line, the object, and the path of
 an unknown field or of a value of the wrong type. The API server's rules check the values. An object
@@ -44,7 +45,7 @@ Place = tuple[str, str, str, str]
 
 
 class Manifest(NamedTuple):
-    """An object as it is written, and the place where: a file and a line."""
+    """An object as it is written, with its place: a file and a line."""
 
     kind: Kind
     document: Document
@@ -197,7 +198,7 @@ def is_unknown_version(version: str, name: str) -> bool:
 
 
 def _hint(version: str, name: str) -> str:
-    """Returns the kind of the same apiVersion whose name is near, as a question, or ""."""
+    """Returns "did you mean X?" for a kind X of the same apiVersion with a similar name, or ""."""
     near = suggestion(name, (kind for of, kind in BY_KIND if of == version))
     return f" ({near.removeprefix(', ')})" if near else ""
 

@@ -1,4 +1,4 @@
-"""Judges a placement: where would berth have put the pod?"""
+"""Compares a placement with berth's own decision about the pod."""
 
 from __future__ import annotations
 

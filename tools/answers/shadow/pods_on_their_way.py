@@ -30,8 +30,7 @@ class AnnouncedPods:
         self._pods: dict[str, Pod] = {}
 
     def placed(self, message: Message) -> Iterator[Message]:
-        """Yields the messages that stand for a message if a pod is on its node from the
-        announcement on.
+        """Yields messages in place of one, such that a pod is on its node from the announcement on.
 
         The binding is then an update, and the pod is deleted if the binding fails.
         """
@@ -95,7 +94,9 @@ def _pod_on(pod: Pod, node: str) -> Pod:
 
 
 def _without_node(pod: Pod, announced: str) -> Pod:
-    """Returns the pod as its decision saw it: an announced node is the decision's result."""
+    """Returns the pod as it was decided on: without the announced node, which the decision
+    chose.
+    """
     if not announced:
         return pod
     return replace(pod, status=replace(pod.status, nominated_node_name=""))

@@ -27,7 +27,7 @@ MEANINGS = {
 
 
 class Report:
-    """The placements so far. Only the first of the different ones are kept."""
+    """The placements so far. Of those that differ, only the first are kept in full."""
 
     def __init__(self) -> None:
         self.counts: Counter[Agreement] = Counter()

@@ -64,7 +64,9 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 class _Turn(msgspec.Struct, frozen=True):
-    """The place of a pod in the order of the queue; one that `failed` has left it."""
+    """A pod's position in the order of the queue. A pod whose attempt `failed` has left the
+    order.
+    """
 
     priority: int
     number: int
@@ -113,7 +115,7 @@ class ShadowState:
         self._begun = True
 
     def take(self, message: Message, now: float) -> None:
-        """Takes a message of the informers. `now` is in monotonic seconds."""
+        """Handles a message of the informers. `now` is in monotonic seconds."""
         if isinstance(message, ObjectPut):
             name = type(message.item), key(message.item)
             if name not in self._known:
@@ -124,7 +126,7 @@ class ShadowState:
         self._waiting.extend((now, each) for each in self._announced.placed(message))
 
     def due(self, now: float) -> Iterator[Placement]:
-        """Applies the messages that have waited for a moment, and yields the pods that they
+        """Applies the messages that were held back for a moment, and yields the pods that they
         place.
         """
         while self._begun and self._waiting and self._waiting[0][0] <= now - self._moment:
@@ -264,7 +266,7 @@ class ShadowState:
 
 
 def _is_about(pod: Pod, message: CacheMessage) -> bool:
-    """True if a message takes the pod from the node that was announced for it."""
+    """True if a message takes a pod off the node that was announced for it."""
     return isinstance(message, AssignedPodDeleted) and message.pod.metadata.uid == pod.metadata.uid
 
 
@@ -298,7 +300,9 @@ def _is_same(before: HasMetadata, after: HasMetadata) -> bool:
 
 
 def _up_to(most: int) -> Iterator[int]:
-    """Yields the NUMBERS below `most`, and then that, unless there are more."""
+    """Yields the NUMBERS below `most` and then `most`, which is left out if it is larger than all
+    of them.
+    """
     yield from (number for number in NUMBERS if number < most)
     if 0 < most <= NUMBERS[-1]:
         yield most

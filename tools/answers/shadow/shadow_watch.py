@@ -1,4 +1,4 @@
-"""Follows a cluster for the shadow. The requests are lists and watches; no write is permitted."""
+"""Follows a cluster for the shadow by lists and watches. It has no right to write."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ class Watching:
             await self._clock.sleep(LOOK_SECONDS)
 
     async def finish(self) -> None:
-        """Waits until the pods that are bound by now are judged."""
+        """Waits until all pods that are bound by now have been judged."""
         await self._clock.sleep(MOMENT + 2 * LOOK_SECONDS)
 
 
 class _Feed(Actor[M]):
-    """Passes on the messages of a mailbox."""
+    """The actor of a mailbox, which hands its messages to the shadow's state."""
 
     def __init__(self, mailbox: Mailbox[M], take: Callable[[M], None]) -> None:
         super().__init__(mailbox)

@@ -1,4 +1,4 @@
-"""An answer as one HTML file, to attach to a ticket: it needs no script and no other file.
+"""An answer as one HTML file for a ticket: it needs no script and no other file.
 
 A Sheet is printed to as a rich Console is, and makes paragraphs and tables of what a terminal would
 show as lines. Every text is escaped, with its control characters, and the file's own policy forbids
@@ -104,7 +104,7 @@ class Sheet(Console):
         self._parts += map(_part, objects)
 
     def fold(self, title: str, table: Table) -> None:
-        """Prints a table that the reader unfolds."""
+        """Prints a table that is folded until the reader opens it."""
         self._parts.append(element("details", element("summary", title), _table(table)))
 
     def document(self) -> str:

@@ -1,4 +1,4 @@
-"""How a command that runs until it is interrupted ends in order."""
+"""The orderly end of a command that runs until it is interrupted."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ ASKED = (signal.SIGINT, signal.SIGTERM)
 
 
 def signals_that_end() -> tuple[signal.Signals, ...]:
-    """Returns the signals that ask for an end. SIGHUP comes when the terminal is closed; a command
-    that was started with nohup goes on then.
+    """Returns the signals that ask a command to end. SIGHUP, which a closed terminal sends, is left
+    out for a command that was started with nohup.
     """
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         return ASKED
@@ -20,7 +20,7 @@ def signals_that_end() -> tuple[signal.Signals, ...]:
 
 
 async def cancel_at_signal(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
-    """Cancels the scope at the first of these signals. Starts once it receives them."""
+    """Cancels the scope at the first of these signals. It has started once it receives them."""
     with anyio.open_signal_receiver(*signals_that_end()) as received:
         task_status.started()
         async for _ in received:

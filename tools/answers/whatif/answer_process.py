@@ -74,7 +74,7 @@ class FollowedCluster(Protocol):
 
 
 class AnswerProcess:
-    """A process that is kept as long as questions come. It has one question at a time."""
+    """A process that answers one question at a time, and is kept as long as questions come."""
 
     def __init__(self, cluster: FollowedCluster, idle_seconds: float = inf) -> None:
         self._cluster = cluster
@@ -118,7 +118,7 @@ class AnswerProcess:
 
 
 class _Worker:
-    """A process, and what it was told: the objects, and the configuration."""
+    """A process, with the objects and the configuration that were sent to it."""
 
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
@@ -144,7 +144,7 @@ class _Worker:
         return self._killed or self._process.returncode is not None
 
     async def run(self, idle_seconds: float) -> None:
-        """Waits until the process ends, and ends it when it was not asked for so long."""
+        """Ends the process once no question has come for a while, and waits for its end."""
         async with self._process:
             while not self.ended and anyio.current_time() - self._asked_at < idle_seconds:
                 with anyio.move_on_after(idle_seconds):
@@ -191,7 +191,9 @@ class _Worker:
             return await self._answered()
 
     async def _leave(self) -> None:
-        """Waits for the end of a process that ends: no kill comes between that and its wait."""
+        """Waits for the end of a process that is about to end by itself. It is not killed
+        meanwhile.
+        """
         with anyio.move_on_after(LAST_SECONDS):
             await self._process.wait()
 

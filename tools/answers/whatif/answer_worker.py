@@ -77,8 +77,8 @@ def answer(documents: Documents, question: Question, seconds: float = MOST_SECON
 def answered(
     documents: Documents, question: Question, seconds: float = MOST_SECONDS
 ) -> Iterator[Result | RefusedError]:
-    """Yields the result of a question, or why there is none. When the block ends, the documents are
-    as before, which takes time: so that nobody waits for that, the answer is sent in the block.
+    """Yields the result of a question, or why there is none, and restores the documents after the
+    block. That takes time, so the answer is sent within the block.
     """
     with documents.trial():
         try:
@@ -124,7 +124,7 @@ def schema() -> dict[str, Any]:
 
 
 class Replica:
-    """A copy of the cluster, made from frames."""
+    """A copy of the cluster that is made from frames."""
 
     def __init__(self) -> None:
         self._first: dict[Place, Document] = {}
@@ -132,7 +132,7 @@ class Replica:
         self._documents: Documents | None = None
 
     def take(self, frame: Frame, send: Callable[[Answered], None]) -> None:
-        """Takes a frame. Sends the answer if the frame is a question."""
+        """Handles a frame. Sends the answer if the frame is a question."""
         match frame:
             case Configured():
                 self._configured = frame
@@ -185,7 +185,7 @@ class Replica:
             return _answer_of(story_of(pod, question.events, question.recorded, ask))
 
     def _whole(self) -> Documents:
-        """Returns the cluster, of which all is told now."""
+        """Returns the cluster once all frames about it have come."""
         if self._documents is None:
             self._documents = self._documents_of(self._first.values())
             self._first = {}
@@ -241,8 +241,8 @@ def main(source: BinaryIO, out: BinaryIO) -> None:
 
 
 def end_with_parent() -> None:
-    """Ends this process soon after the one that started it, also while a plugin loops: then nobody
-    reads the end of the input.
+    """Ends this process soon after its parent has ended. A plugin that loops cannot prevent that,
+    though nobody then reads the end of the input.
     """
     parent = os.getppid()
 
@@ -255,8 +255,8 @@ def end_with_parent() -> None:
 
 
 def _give_up(send: Callable[[Answered], None]) -> NoReturn:
-    """Tells that there is too little memory, and ends the process at once: nothing is put in order,
-    for which there is no memory either.
+    """Reports that there is too little memory, and ends the process at once, without the usual
+    clean-up, for which there is no memory either.
     """
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))

@@ -1,4 +1,4 @@
-"""The device claims of pods that come and go: what the scheduler and a controller write to them.
+"""The changes of device claims when pods come and go, as the scheduler and a controller write them.
 
 A placed pod's claims are allocated and reserved for it. Once it is gone, claims that were created
 for it are gone too, and a claim that no other pod uses gives its devices back.
@@ -57,7 +57,7 @@ def allocate(documents: Documents, pod: Document, state: CycleState) -> list[InF
 
 
 def release(documents: Documents, pod: Document) -> None:
-    """Gives back what the claims of a pod hold that is gone."""
+    """Releases the devices and reservations of the claims of a deleted pod."""
     for place, document in _claims_of(documents, pod):
         metadata, uid = document["metadata"], pod["metadata"].get("uid")
         if any(owner.get("uid") == uid for owner in metadata.get("ownerReferences") or ()):

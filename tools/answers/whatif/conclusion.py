@@ -1,4 +1,6 @@
-"""The result of a what-if: does it hurt? Each face has the same conclusion."""
+"""The result of a what-if, with its conclusion: whether the steps do harm. The command, the page
+and the JSON share it.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +126,7 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
 def harm(
     pending: list[Pending], lost: list[Lost], refused: list[Refused], *, steps: bool
 ) -> list[str]:
-    """Returns what hurts in the words of a conclusion, such as "1 pod is lost"."""
+    """Returns the harm in the words of a conclusion, such as "1 pod is lost"."""
     gone = sum(bool(of.step) or not steps for of in lost)
     waiting = sum(len(of.pods) for of in pending if not of.before)
     words = [f"{_pods(gone, *_IS)} lost"] if gone else []

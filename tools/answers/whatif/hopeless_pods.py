@@ -1,4 +1,4 @@
-"""The pods that fit no node, and of which nothing that has changed since can help.
+"""The pods that still fit on no node, as nothing that has changed since can help them.
 
 A pod that each node rejected by rules about this node and this pod alone needs not be tried again
 before a node has changed that has room for it.
@@ -71,7 +71,7 @@ class RejectedPods:
         self._since[place] = self._documents.change_counts
 
     def forget(self, place: Place) -> None:
-        """Forgets a pod that is gone: another one may take its name."""
+        """Forgets a deleted pod, whose name a new pod may take."""
         self.by_place.pop(place, None)
 
     def is_hopeless(self, place: Place) -> bool:
@@ -106,8 +106,8 @@ class RejectedPods:
 
 
 def _is_usual(profile: Profile) -> bool:
-    """True if a pod needs room on a node that is not cordoned, and only DefaultPreemption makes
-    any.
+    """True if a pod needs room on a node that is not cordoned, and DefaultPreemption alone makes
+    room.
     """
     filters = {plugin.name for plugin in profile.filters}
     preempt = {plugin.name for plugin in profile.plugins if isinstance(plugin, PostFilterPlugin)}

@@ -1,4 +1,4 @@
-"""The memory of the process that answers what-ifs, which has a limit."""
+"""The memory limit of the process that answers what-ifs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MARGIN = 32 << 20  # bytes in which a question is given up in order, and the ans
 
 
 def data_bytes(process: Path = PROCESS) -> int:
-    """Returns the bytes of a process that RLIMIT_DATA counts."""
+    """Returns the bytes of a process that RLIMIT_DATA limits."""
     lines = (process / "status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:"))
 

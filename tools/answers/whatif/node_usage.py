@@ -1,4 +1,4 @@
-"""How full nodes are, before and after the steps of a what-if."""
+"""How much of each node pods request, before and after the steps of a what-if."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Fullness(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeChange(msgspec.Struct, frozen=True, gc=False):
-    """A node before and after the steps: null where it does not exist."""
+    """The usage of a node before and after the steps; null where the node does not exist."""
 
     node: str
     before: Fullness | None

@@ -146,7 +146,9 @@ class Placing:
         self._scheduler = Scheduler(self._rng, configuration.percentage_of_nodes_to_score or 0)
 
     def check(self) -> None:
-        """Raises TooLongError, or MemoryError, if the question has used up what it may."""
+        """Raises TooLongError if the question has used up its time, MemoryError if it has used up
+        its memory.
+        """
         if monotonic() > self._until:
             raise TooLongError
         self._checks += 1
@@ -154,7 +156,9 @@ class Placing:
             memory.check()
 
     def create(self, number: int, what: str) -> None:
-        """Counts nodes or pods before they are created. Raises SourceError if they are too many."""
+        """Checks the number of new nodes or pods before they are created. Raises SourceError if
+        there are too many.
+        """
         self._created += number
         if self._created > MOST_CREATED:
             most = f"at most {MOST_CREATED} new nodes and pods"
@@ -172,7 +176,7 @@ class Placing:
         return list(self._pending)
 
     def waited(self, place: Place) -> bool:
-        """True of a pod that was pending before the steps, or replaces such a pod."""
+        """True if a pod was pending before the steps, or replaces such a pod."""
         return place in self._waited
 
     def workload_of(self, place: Place) -> str:
@@ -216,8 +220,8 @@ class Placing:
             self._documents.waiting.forget(self._in_permit.pop(place)[0].uid)
 
     def evict(self, place: Place, reason: str, *, node_stays: bool = False) -> None:
-        """Removes a pod from its node. If it has a controller, that makes another pod; a DaemonSet
-        does so if the node stays as it is.
+        """Removes a pod from its node. Its controller makes another pod; a DaemonSet does so only
+        if the node stays as it is.
         """
         pod = self._documents.at(place)
         workload = self.workload_of(place)
@@ -318,8 +322,8 @@ class Placing:
             changed = self._end_waits() or changed
 
     def _end_waits(self) -> bool:
-        """Goes on with the pods that plugins of Permit allow or reject now. Returns True if one has
-        become pending again.
+        """Continues with the pods that Permit plugins now allow or reject. Returns True if one is
+        pending again.
         """
         rejected = False
         for place, (info, pod) in list(self._in_permit.items()):
@@ -408,7 +412,7 @@ class Placing:
 
 
 def _loss(owner: Document | None, reason: str) -> str:
-    """Returns why nothing makes a pod anew that has left its node for this reason."""
+    """Returns why no controller makes another pod for one that has left its node."""
     if owner is not None:
         controller = f"{owner['kind']} {owner['name']}"
         return f"{reason}, and nobody here knows whether its controller {controller} replaces it"

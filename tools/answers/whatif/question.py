@@ -1,5 +1,5 @@
-"""A what-if as it is asked and answered: the question, why there is no answer, and the frames of
-four bytes with their length, and JSON, that go to the process that answers, and come back.
+"""A what-if in transit: the question, the answer, the refusal, and the frames (a length of four
+bytes, and JSON) between a process that asks and one that answers.
 
 A running scheduler imports this, and not what answers.
 """
@@ -101,7 +101,9 @@ class Changed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Told(msgspec.Struct, frozen=True, tag=True):
-    """All is told of the cluster: it can be read. A frame with an Answered tells that it is."""
+    """The frame after which the cluster is complete. An Answered frame confirms that it can be
+    read.
+    """
 
 
 class Asked(msgspec.Struct, frozen=True, tag=True):

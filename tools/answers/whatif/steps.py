@@ -1,4 +1,6 @@
-"""The steps of a what-if as they are written: a sentence such as "drain node-1", or a content."""
+"""The written form of what-if steps: a sentence such as "drain node-1", or the content of a
+file.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,7 @@ def sentence_of(written: Written) -> str:
 
 
 def tainted(taints: Iterable[dict[str, Any]], taint: Taint, *, added: bool) -> list[dict[str, Any]]:
-    """Returns a node's taints after one was added, or removed."""
+    """Returns a node's taints after one is added or removed."""
     others = [t for t in taints if (t["key"], t["effect"]) != (taint.key, taint.effect)]
     new = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     return [*others, new] if added else others

@@ -121,7 +121,7 @@ def result_of(
 
 
 class Trial:
-    """A trial that goes on, with the pods that drains have listed."""
+    """A trial in progress, with the pods that its drains have listed."""
 
     def __init__(
         self, documents: Documents, placing: Placing, namespace: str, reading: Reading
@@ -151,8 +151,8 @@ class Trial:
         return without
 
     def drain_on(self) -> bool:
-        """Evicts what may go now of the pods that drains have listed. Returns True if a pod has
-        gone.
+        """Evicts the listed pods of drains that may be evicted now. Returns True if a pod was
+        evicted.
         """
         before = len(self.placing.evicted)
         for name, place in list(self._to_drain()):
@@ -185,7 +185,7 @@ class Trial:
                 yield from ((name, at) for at, uid in listed.items() if present.get(at) == uid)
 
     def _drainable(self, name: str) -> dict[Place, str]:
-        """Returns the uids of the pods on a node, but for those that each node has."""
+        """Returns the uids of the pods on a node, without those that every node has."""
         uids = {}
         for place in self.pods_on(name):
             self.placing.check()
@@ -201,7 +201,7 @@ class Trial:
         return sorted(self.documents.pods_on(name))
 
     def drain(self, name: str) -> None:
-        """Lists the pods of a node that go, and evicts those that may go now."""
+        """Lists the pods of a node that have to leave, and evicts those that may be evicted now."""
         self.drained[name] = self._drainable(name)
         self.drain_on()
 

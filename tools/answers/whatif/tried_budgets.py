@@ -1,4 +1,4 @@
-"""The PodDisruptionBudgets of the tried cluster: which of them keeps a pod from being evicted.
+"""The PodDisruptionBudgets of the tried cluster: those that forbid the eviction of a pod.
 
 The numbers of a budget are counted as its controller would count them after each step.
 """

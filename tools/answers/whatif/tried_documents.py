@@ -1,4 +1,4 @@
-"""The tried cluster of a what-if: what else is known of its documents."""
+"""The tried cluster of a what-if, with its pending pods and the times of its changes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 class Settled(msgspec.Struct, frozen=True):
     """The proof that no pending pod fits: the version of the objects, the seed, and the state of
-    the random generator afterwards.
+    the random generator after the attempts.
 
     `nodes` are the nodes at that time, as a result shows them, and `rejected` the pods.
     """
@@ -71,7 +71,9 @@ class Settled(msgspec.Struct, frozen=True):
 
 
 class Documents(TriedCluster):
-    """The tried cluster of a what-if, with its pending pods, and what has changed when."""
+    """The tried cluster of a what-if: its documents, its pending pods, and when each node last
+    changed.
+    """
 
     def __init__(
         self,
@@ -189,7 +191,7 @@ class Documents(TriedCluster):
 
     @property
     def change_counts(self) -> tuple[int, int]:
-        """The numbers of changes of nodes, with what is on them, and of other objects."""
+        """The number of changes of nodes and their pods, and that of changes of other objects."""
         return self._ticks, self._others
 
     def changed_since(self, tick: int) -> list[str]:

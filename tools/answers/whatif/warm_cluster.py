@@ -1,4 +1,4 @@
-"""A cluster that is kept up to date by watching it. Its objects are replaced and never changed.
+"""A cluster in memory that a watch keeps up to date. Its objects are replaced and never changed.
 
 A thread reads each object to see whether it can be read; the event loop stays free.
 """
@@ -137,7 +137,7 @@ class WarmCluster:
         self._arrived = anyio.Event()
 
     def _read(self, updates: list[tuple[Kind, Update]]) -> list[tuple[Kind, Changes]]:
-        """Returns what updates change."""
+        """Reads the objects of updates, and returns the changes."""
         return [(kind, self._changes(kind, update)) for kind, update in updates]
 
     def _changes(self, kind: Kind, update: Update) -> Changes:

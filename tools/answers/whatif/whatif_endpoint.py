@@ -50,7 +50,7 @@ def answer_process_of(view: View) -> AnswerProcess:
 
 
 class Viewed:
-    """The Cluster of a view."""
+    """The cluster as a view of the scheduler shows it, for questions."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -77,15 +77,15 @@ class Viewed:
 
 
 class Arrivals:
-    """The questions that are arriving, at most MOST_ARRIVING. They take no turn yet: a client that
-    is slow holds up nobody, and if there are too many, the one that began first is refused.
-    """
+    """The questions whose bodies are still arriving, at most MOST_ARRIVING."""
 
     def __init__(self) -> None:
         self._scopes: dict[anyio.CancelScope, None] = {}
 
     async def whole(self, read: Callable[[], Awaitable[bytes]]) -> bytes:
-        """Returns a body that arrives in time, of at most MOST_BYTES. Raises RefusedError."""
+        """Returns the body of a question. Raises RefusedError if it takes too long, or has more
+        than MOST_BYTES.
+        """
         if len(self._scopes) >= MOST_ARRIVING:
             next(iter(self._scopes)).cancel()
         scope = anyio.CancelScope(deadline=anyio.current_time() + BODY_SECONDS)
@@ -113,7 +113,7 @@ class Turns:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Takes a turn for the block. Raises RefusedError if there is none."""
+        """Takes a turn for the block. Raises RefusedError if none is left."""
         if self._taken == MOST_AT_ONCE:
             message = f"{MOST_AT_ONCE} questions are asked already: ask again later"
             raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, "", message)

@@ -51,8 +51,8 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def scaled(name: str, namespace: str) -> tuple[Place, str]:
-    """Returns the workload that KIND/NAME or KIND/NAMESPACE/NAME means, and the field with its
-    number of pods. Raises SourceError.
+    """Returns the workload of KIND/NAME or KIND/NAMESPACE/NAME, and the field with its number of
+    pods. Raises SourceError.
     """
     subject = Subject.parse(name, namespace)
     field = "parallelism" if subject.kind == "Job" else "replicas"
@@ -126,7 +126,7 @@ def _read(workload: Document) -> Any:
 
 
 def _alike(placing: Placing, owner: Any, place: Place, number: int, store: Store) -> list[Place]:
-    """Creates pods of a workload that differ in their names alone."""
+    """Creates pods of a workload that differ in their names only."""
     labels = job_labels(owner) if isinstance(owner, Job) else {}
     workload = f"{place[0]} {place[1]}/{place[2]}"
     pod = _admitted(placing, pod_from(owner, f"{place[2]}-new", labels), workload, store)

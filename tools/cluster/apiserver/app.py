@@ -80,7 +80,7 @@ class Server:
             return _refused(RefusedError(400, "BadRequest", "the body is nested too deeply"))
 
     def carry_out(self, request: HttpRequest, media_type: str) -> Document:
-        """Answers a request of the administrator with a document, which nobody may change.
+        """Answers a request of the administrator with a document, which must not be changed.
 
         `media_type` is the media type of the body. Raises RefusedError.
         """
@@ -132,7 +132,7 @@ class Server:
     def _written(
         self, request: HttpRequest, target: RequestTarget, user: Requester
     ) -> tuple[Answer, int, list[str]]:
-        """Carries out a write, or only tries it; returns the answer, its code and the warnings."""
+        """Performs a write, or a dry run of it. Returns the answer, its code and the warnings."""
         raw = request.body
         media_type = _media_type(request)
         document = _body(raw, media_type) if raw or request.method != "DELETE" else {}
@@ -150,7 +150,9 @@ class Server:
         return answer, code, api.warnings
 
     def _tried(self, kind: Kind, tried: StoredObject) -> StoredObject:
-        """Returns an object that was not stored: it has the version of the one that is, if any."""
+        """Returns the object of a dry run, with the version of the stored object, if there is
+        one.
+        """
         metadata = dict(tried.document["metadata"])
         stored = self._store.find(kind, metadata.get("namespace", ""), metadata["name"])
         metadata.pop("resourceVersion")
@@ -165,7 +167,7 @@ class Server:
         return acting(self._store, user, request.headers)
 
     def _reviewed(self, request: HttpRequest, target: RequestTarget, user: Requester) -> Document:
-        """Answers a question, which stores nothing."""
+        """Answers a review, such as a SubjectAccessReview, which is not stored."""
         if request.method != "POST" or target.name:
             raise self._not_allowed(request, target)
         kind = target.kind
@@ -176,7 +178,9 @@ class Server:
     def _measured(
         self, request: HttpRequest, target: RequestTarget
     ) -> StoredObject | list[StoredObject]:
-        """Answers what pods or nodes use. Raises RefusedError with 404 without kubelets."""
+        """Answers a request for the metrics of pods or nodes. Raises RefusedError with 404 without
+        kubelets.
+        """
         kind, kubelets = target.kind, self._kubelets
         if kubelets is None:
             raise RefusedError(404, "NotFound", "the server could not find the requested resource")
@@ -205,7 +209,7 @@ class Server:
     def _write(
         self, api: Api, request: HttpRequest, target: RequestTarget, document: Any, media_type: str
     ) -> tuple[Answer, int]:
-        """Carries out a request that writes; returns the answer and its HTTP code.
+        """Performs a request that writes. Returns the answer and its HTTP code.
 
         `media_type` is the media type of the body.
         """
@@ -284,7 +288,9 @@ class Server:
     def _shown(
         self, request: HttpRequest, kind: Kind, answer: Answer | list[StoredObject], code: int = 200
     ) -> Response:
-        """Returns the answer as the client accepts it: objects, their metadata, or a table."""
+        """Returns the answer in the form that the client accepts: objects, their metadata, or a
+        table.
+        """
         accept = request.headers.get("accept", "")
         as_table = "as=Table" in accept.partition(",")[0]
         if isinstance(answer, StoredObject) and not as_table:

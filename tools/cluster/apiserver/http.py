@@ -109,7 +109,9 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def close_if_idle(self) -> None:
-        """Closes the connection if the client has long sent no whole request, or read no answer."""
+        """Closes the connection if the client has sent no complete request, or read no answer, for
+        a long time.
+        """
         if self._transport is None or self._following is not None:
             return
         unsent, self._unsent = self._unsent, self._transport.get_write_buffer_size()

@@ -45,7 +45,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Tail:
-    """The end of a file. Data is added whole or not at all."""
+    """The end of a file. Data is added whole, or not at all."""
 
     def __init__(self, file: int) -> None:
         """Takes the file descriptor of an empty file."""
@@ -54,7 +54,9 @@ class Tail:
         self._torn = False  # True if an incomplete write may follow these bytes
 
     def add(self, data: bytes) -> None:
-        """Adds the data. After an OSError it is not there, or is cut off before the next write."""
+        """Adds the data. After an OSError, the data is missing, or is cut off before the next
+        write.
+        """
         if self._torn:
             self._cut()
         self._torn = True
@@ -82,8 +84,8 @@ class Tail:
 
 
 class Journal:
-    """A context manager that keeps the objects of a file. `store` has the objects; every write to
-    it goes into the file.
+    """A context manager that keeps the objects of `store` in a file: every write to the store is
+    written to it first.
 
     `cut_off` is the length in bytes of an incomplete last line that was left out; 0 if there was
     none.

@@ -1,4 +1,4 @@
-"""The end of namespaces: what is in them goes a while after they are deleted, then they go.
+"""Ends deleted namespaces: first their contents are deleted, a while later the namespace itself.
 
 Mirrors Kubernetes' namespace controller. It waits, too: so a client that deletes a namespace and
 then what is in it, in one go, finds that still there.
@@ -17,7 +17,7 @@ GRACE_SECONDS = 5.0
 
 
 async def end_namespaces(store: Store) -> None:
-    """Deletes the contents of namespaces that were deleted. Never returns."""
+    """Deletes the contents of deleted namespaces. Never returns."""
     begun: set[str] = set()
     async with anyio.create_task_group() as group:
         while True:

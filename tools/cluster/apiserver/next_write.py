@@ -1,4 +1,4 @@
-"""Waits for the next write to a store."""
+"""A wait for the next write to a store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...kubernetes.api.types.resources import Kind
 
 
 async def next_write(store: Store, kind: Kind) -> None:
-    """Waits for the next write of a kind."""
+    """Returns after the next write of an object of this kind."""
     written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     store.at_next_write(kind, lambda: _ring(written))
     await written

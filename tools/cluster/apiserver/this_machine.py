@@ -1,4 +1,4 @@
-"""The time and the chance of this machine, for an API server that people use."""
+"""The clock and the random numbers of this machine, for an API server that people use."""
 
 from __future__ import annotations
 

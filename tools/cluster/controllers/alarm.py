@@ -1,4 +1,4 @@
-"""An alarm for a heap of times, which its owner keeps: it rings whenever the earliest has come.
+"""An alarm that rings at the earliest of several times, which its owner keeps in a heap.
 
 A task waits for a time only if none waits for that time or for an earlier one. So an alarm has
 hardly more than one task, however many times there are.
@@ -38,13 +38,13 @@ class Alarm:
         self._awaited: set[float] = set()
 
     def set(self) -> None:
-        """Makes the alarm ring at the earliest time. Call it when that time may have changed."""
+        """Sets the alarm to the earliest time. Call it when that time may have changed."""
         if (time := self._earlier()) < inf:
             self._group.start_soon(self._wait, time)
 
     def _earlier(self) -> float:
-        """Returns the earliest time and notes that it is awaited; infinity if it is already, or a
-        still earlier one.
+        """Returns the earliest time, to be waited for; infinity if a task already waits for it or
+        for an earlier one.
         """
         time = self._next_time()
         if time >= min(self._awaited, default=inf):
@@ -53,7 +53,7 @@ class Alarm:
         return time
 
     async def _wait(self, time: float) -> None:
-        """Rings at a time, and goes on with the next one."""
+        """Waits for a time, rings, and continues with the next time."""
         while time < inf:
             await self._sleep(max(time - self._now(), self._least))
             self._awaited.discard(time)

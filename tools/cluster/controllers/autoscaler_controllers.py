@@ -1,4 +1,6 @@
-"""Has each autoscaler decided every 15 seconds, the first time that long after it appeared."""
+"""The controller that decides on each autoscaler every 15 seconds, for the first time 15 seconds
+after its creation.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ _SCALED: dict[tuple[str, str], type[Replicated]] = {
 
 
 class _Rescaled(msgspec.Struct, frozen=True):
-    """A change of the scale that the server has yet to take or refuse."""
+    """A change of the scale that the server has neither accepted nor refused yet."""
 
     before: int
     after: int
@@ -58,7 +60,7 @@ class _Rescaled(msgspec.Struct, frozen=True):
 
 
 class _State:
-    """What is known of an autoscaler since it appeared."""
+    """The state of an autoscaler since its creation."""
 
     def __init__(self, uid: str, due: float) -> None:
         self.uid = uid
@@ -158,7 +160,7 @@ class Autoscalers:
         return ScaleTarget(kind, replicas_of(target), _text(target), pods, names)
 
     def _file(self, key: Key, state: _State, selector: Selector | None) -> None:
-        """Files a selector under the labels of the pods that it may select."""
+        """Indexes a selector by the labels of the pods that it may select."""
         labels = () if selector is None else tuple(selector_labels(key[0], selector))
         for label in state.filed:
             self._selectors[label].pop(key, None)

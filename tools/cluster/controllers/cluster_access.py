@@ -1,4 +1,6 @@
-"""How controllers, kubelets and drivers reach the API server: over HTTP, or in the same process."""
+"""The access of controllers, kubelets and drivers to the API server: over HTTP, or in the same
+process.
+"""
 
 from __future__ import annotations
 

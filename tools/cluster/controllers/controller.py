@@ -72,7 +72,7 @@ def itself(_cluster: ObjectIndex, obj: HasMetadata) -> Iterable[Affected]:
 
 
 def each(find: Find) -> Watch:
-    """Watches for what the object has to do with before a change and after it."""
+    """Returns a watch that maps an object, as it is before a change and after it, to items."""
 
     def watch(cluster: ObjectIndex, before: Any, after: Any) -> Iterator[Affected]:
         for obj in (before, after):
@@ -83,19 +83,19 @@ def each(find: Find) -> Watch:
 
 
 def when(predicate: Predicate, find: Find) -> Watch:
-    """Watches the changes for which the predicate is true."""
+    """Returns a watch that is restricted to the changes for which the predicate is true."""
     return lambda cluster, before, after: (
         find(cluster, after or before) if predicate(before, after) else ()
     )
 
 
 def turns(state: Callable[[Any], object]) -> Predicate:
-    """True for an object that exists, if its state differs from before. `state` also takes None."""
+    """True if the object exists and its state has changed. `state` also takes None."""
     return lambda before, after: after is not None and state(before) != state(after)
 
 
 def begins(condition: Callable[[Any], bool]) -> Predicate:
-    """True for an object that meets the condition, if it did not before."""
+    """True if the object meets the condition and did not before."""
     return lambda before, after: bool(
         after and condition(after) and not (before and condition(before))
     )
@@ -106,7 +106,9 @@ def comes_or_goes(before: object, after: object) -> bool:
 
 
 def owned_by(kind: type[HasMetadata]) -> Watch:
-    """Watches for owners that control an object or, if they select, could adopt it."""
+    """Returns a watch that maps an object to the owners that control it or, if they select, could
+    adopt it.
+    """
 
     def owners(cluster: ObjectIndex, obj: HasMetadata) -> Iterator[Affected]:
         namespace, owner = obj.metadata.namespace, controller_of(obj)
@@ -125,7 +127,7 @@ def all_of(kind: type[HasMetadata]) -> Find:
 
 
 def through(objects: Callable[[ObjectIndex, Any], Iterable[Any]], find: Find) -> Watch:
-    """Watches for what further objects have to do with, those that a changed object leads to."""
+    """Returns a watch that maps a changed object to further objects, and these to items."""
     return each(
         lambda cluster, obj: (
             place for other in objects(cluster, obj) for place in find(cluster, other)

@@ -173,13 +173,13 @@ class _Runner:
                     self._touch(item)
 
     def renewed(self, leases: Iterable[tuple[str, str]]) -> None:
-        """Takes note of renewed leases, by namespace and name."""
+        """Handles renewed leases, given by namespace and name."""
         if self._begun:
             for item in self._controllers.nodes.renewed(leases, self._time()):
                 self._touch(item)
 
     def beaten(self, change: ObjectChange) -> None:
-        """Takes note of the heartbeat of a node."""
+        """Handles the heartbeat of a node."""
         if self._begun:
             for item in self._controllers.nodes.beaten(change, self._time()):
                 self._touch(item)
@@ -269,7 +269,7 @@ class _Runner:
             self._look_again(item)
 
     def _look_again(self, item: Item) -> None:
-        """Decides on an item; a task is started only if there is something to write."""
+        """Decides on an item again. Starts a task only if there is something to write."""
         if item in self._busy:
             self._dirty.add(item)
             return
@@ -287,7 +287,7 @@ class _Runner:
                 self._remind(item, write.seconds)
 
     async def _carry_out(self, item: Item, writes: list[Write]) -> bool:
-        """Makes the writes of each type concurrently, one type after another.
+        """Sends the writes of each type concurrently, one type after another.
 
         Nothing is deleted after a patch that failed, which prepares deletions, and nothing written
         after a failed scale or creation of a ReplicaSet. Returns False if a write failed.
@@ -337,7 +337,7 @@ class _Runner:
 
     @staticmethod
     async def _each(do: Callable[[Write], Awaitable[None]], writes: Sequence[Write]) -> None:
-        """Makes writes, as many at a time as are allowed at all."""
+        """Sends writes, as many at a time as the limit allows."""
         waiting = iter(writes)
 
         async def do_next() -> None:
@@ -352,8 +352,8 @@ class _Runner:
                 group.start_soon(do_next)
 
     def _note(self, item: Item, refused: Create | Delete | None, why: str) -> None:
-        """Notes why the server refused to create something for an owner, or to delete one of its
-        pods; None if it did not.
+        """Records why the server refused to create something for an owner, or to delete one of its
+        pods; None clears the record.
         """
         place = (item.kind, item.namespace, item.name)
         self._cluster.refusals.pop(place, "")
@@ -369,7 +369,7 @@ class _Runner:
             self._recorder.record(refused_deletion(owner, refused.name, why, now))
 
     def _tell(self, item: Item, notices: Iterable[Notice], name: str) -> None:
-        """Records events about the item for which an object of this name was written."""
+        """Records events about the item, after an object of this name was written for it."""
         owner = self._cluster.find(TYPES[item.kind], item.namespace, item.name)
         if owner is None:
             return
@@ -379,7 +379,7 @@ class _Runner:
             self._recorder.record(about(owner, notice.type, notice.reason, message, reporter, now))
 
     async def _write(self, item: Item, write: Write) -> None:
-        """Makes one write and stores the server's answer at once if its kind is followed."""
+        """Sends one write, and stores the server's answer at once if its kind is followed."""
         match write:
             case Create("Event", document):
                 self._recorder.record(document)
@@ -408,7 +408,9 @@ class _Runner:
                 pass
 
     async def _look(self, item: Item, look: Look) -> None:
-        """Looks for an object. If it is absent, the item that wants to know is decided on again."""
+        """Asks the server for an object. If it is absent, decides again on the item that needs
+        it.
+        """
         place = (look.kind, look.namespace, look.name)
         try:
             answer = await self._access.call(

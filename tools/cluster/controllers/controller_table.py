@@ -1,4 +1,6 @@
-"""The table of all controllers: which items a change may affect, and who decides on an item."""
+"""The table of all controllers: the items that a change may affect, and the function that decides
+on an item.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ from .workload_controllers import workload_controllers
 
 
 class ControllerTable:
-    """The controllers of these names, or all. Some have state: the time since when a condition has
-    held.
+    """The controllers of these names, or all. Some keep state, such as the time since when a
+    condition holds.
     """
 
     def __init__(
@@ -54,7 +56,9 @@ class ControllerTable:
                 self._watching[kind].append((row, watch))
 
     def touched(self, cluster: ObjectIndex, change: ObjectChange) -> Iterator[Item]:
-        """Takes note of a change. Yields the items that it may affect; an item may occur twice."""
+        """Handles a change of an object. Yields the items that it may affect, some perhaps
+        twice.
+        """
         before, after = change.before, change.after
         obj = after or before
         assert obj is not None
@@ -83,7 +87,7 @@ def _garbage(
 
 
 def _is_freed(cluster: ObjectIndex, pod: Pod) -> bool:
-    """True for a pod that waits to be counted by a job that is gone."""
+    """True if a pod still has the finalizer of a job that is gone."""
     if job.FINALIZER not in pod.metadata.finalizers:
         return False
     owner = controller_of(pod)

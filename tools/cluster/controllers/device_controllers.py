@@ -148,7 +148,9 @@ def _specs_differ(before: DeviceTaintRule | None, after: DeviceTaintRule | None)
 
 
 def _runs_otherwise(before: Pod | None, after: Pod | None) -> bool:
-    """True if a pod comes or goes, is placed, or begins or ceases to be there for eviction."""
+    """True if a pod was created or deleted, bound, or became or ceased to be subject to
+    eviction.
+    """
     if before is None or after is None:
         return True
     placed = before.spec.node_name != after.spec.node_name

@@ -50,7 +50,9 @@ def _of_several(cluster: ObjectIndex, _before: Pod | None, pod: Pod | None) -> I
 
 
 def candidates(cluster: ObjectIndex, budget: PodDisruptionBudget) -> list[Pod]:
-    """Returns all pods that a budget selects, and some others of its namespace."""
+    """Returns the pods that a budget may select: all that it does, and some others of its
+    namespace.
+    """
     namespace, labels = budget.metadata.namespace, budget_labels(budget)
     if anything_in(namespace) in labels:
         return cluster.within(Pod, namespace)
@@ -58,7 +60,9 @@ def candidates(cluster: ObjectIndex, budget: PodDisruptionBudget) -> list[Pod]:
 
 
 def _different(pods: Iterable[Pod]) -> Iterable[Pod]:
-    """Returns the last pod of each set of labels: pods with equal ones have the same budgets."""
+    """Returns one pod for each set of labels, the last one: pods with equal labels have the same
+    budgets.
+    """
     return {tuple(pod.metadata.labels.items()): pod for pod in pods}.values()
 
 
@@ -73,7 +77,7 @@ def _covering(cluster: ObjectIndex, pod: Pod) -> list[PodDisruptionBudget]:
 
 
 def report_several(cluster: ObjectIndex, pod: Pod, now: datetime) -> list[Write]:
-    """Reports that several budgets select a pod, which the API therefore does not evict."""
+    """Reports that several budgets select a pod, so that the API cannot evict it."""
     budgets = sorted(budget.metadata.name for budget in _covering(cluster, pod))
     if len(budgets) < 2:
         return []

@@ -234,7 +234,7 @@ class Subscription(Generic[Kept]):
         return self._matches is None or self._matches(stored.document)
 
     def _read(self, stored: StoredObject) -> ObjectChanged[Kept] | Unreadable[Kept] | None:
-        """Returns None for an object of which nothing can be read."""
+        """Returns the readable object, or the readable part of it; None if there is none."""
         document = served_form(self._target.kind, stored.document)
         if self._kind is dict:
             return ObjectChanged(cast("Kept", document))

@@ -35,7 +35,7 @@ _ZONES = ("", "")  # the one item of their controller
 
 
 class NodeControllers:
-    """The controllers of nodes, which share what they know. `time` returns the time of day."""
+    """The controllers of nodes, with the state that they share. `time` returns the time of day."""
 
     def __init__(self, time: Callable[[], datetime]) -> None:
         self._time = time
@@ -90,19 +90,17 @@ class NodeControllers:
         )
 
     def shift(self, step: timedelta) -> None:
-        """Moves the kept times by this step, because the time of day was set."""
+        """Shifts the kept times by this many seconds, after the time of day was set."""
         for part in (self._health, self._zones, self._eviction, self._orphans, self._finished):
             part.shift(step)
 
     def renewed(self, leases: Iterable[Key], now: datetime) -> list[Item]:
-        """Takes note of leases, by namespace and name, that were renewed. Returns the affected
-        items.
-        """
+        """Handles renewed leases, given by namespace and name. Returns the affected items."""
         names = [name for namespace, name in leases if namespace == LEASES]
         return [Item("node-health", "Node", "", name) for name in self._health.live(names, now)]
 
     def beaten(self, change: ObjectChange, now: datetime) -> list[Item]:
-        """Takes note of the heartbeat of a node. Returns the affected items."""
+        """Handles the heartbeat of a node. Returns the affected items."""
         before, node = change.before, change.after
         assert isinstance(before, Node)
         assert isinstance(node, Node)
@@ -132,7 +130,7 @@ class NodeControllers:
             yield node
 
     def _failed_node(self, cluster: ObjectIndex, pod: Pod) -> Iterator[Node]:
-        """Yields the node of a pod that appears on it, if it is not ready."""
+        """Yields the node of a pod that was just bound there, if the node is not ready."""
         node = _node_of(cluster, pod)
         if node is not None and ready_status(node) in OF_READY:
             self._health.mark(node.metadata.name)

@@ -1,4 +1,4 @@
-"""Keeps the objects of a controller or driver up to date, kind by kind."""
+"""Watches that keep the objects of a controller or driver up to date, one for each kind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = get_logger(__name__)
 
 
 class Watches:
-    """The watches of a cluster.
+    """The watches of a cluster. Each list, and each event with news, calls `changed`.
 
     Each list, and each event with news, calls `changed`. Leases that were renewed together call
     `renewed`, with their namespaces and names. A heartbeat calls `beaten`.

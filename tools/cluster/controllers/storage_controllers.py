@@ -293,7 +293,7 @@ def _attaching(
 
 
 def _moves(before: Node | None, after: Node | None) -> bool:
-    """True if a node came, went or changed its labels."""
+    """True if a node was created or deleted, or its labels changed."""
     return not (before and after) or before.metadata.labels != after.metadata.labels
 
 
@@ -302,7 +302,7 @@ def _moves_or_stalls(before: Node | None, after: Node | None) -> bool:
 
 
 def _stalls(node: Node | None) -> bool:
-    """True if the kubelet of a node is silent, and no user has declared that it is shut down."""
+    """True if the kubelet of a node is silent, and no user has declared the node shut down."""
     return (
         node is not None and ready_status(node) == "Unknown" and not has_taint(node, OUT_OF_SERVICE)
     )

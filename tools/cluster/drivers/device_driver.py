@@ -118,7 +118,7 @@ class _Driver:
                 await self._clock.sleep(RETRY.delay(failures, self._rng))
 
     async def _write(self, write: Publish | Withdraw) -> bool:
-        """Makes one write, and stores the server's answer at once. Returns False if it failed."""
+        """Sends one write, and stores the server's answer at once. Returns False if it failed."""
         try:
             match write:
                 case Publish(document):

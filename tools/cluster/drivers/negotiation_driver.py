@@ -105,7 +105,9 @@ class _Driver:
         return released or free(obj) or allocate_immediately(self._cluster, obj)
 
     async def _carry_out(self, writes: list[Write]) -> bool:
-        """Makes the writes one after another. Returns False if one failed; the rest is left out."""
+        """Sends the writes one after another. Returns False if one failed; the rest is then left
+        out.
+        """
         for write in writes:
             try:
                 await self._write(write)
@@ -117,7 +119,7 @@ class _Driver:
         return True
 
     async def _write(self, write: Write) -> None:
-        """Makes one write, and stores the server's answer at once."""
+        """Sends one write, and stores the server's answer at once."""
         match write:
             case Patch(kind, namespace, name, body, subresource):
                 served, type_ = FOLLOWED[kind]

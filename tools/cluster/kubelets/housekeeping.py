@@ -1,4 +1,4 @@
-"""The housekeeping of all kubelets: looks at each node when it is due, and writes what follows.
+"""The housekeeping of all kubelets: evictions, kills and resizes, on each node at its due time.
 
 Only nodes with pods that say what they use are ever due. A node is left alone until the server has
 answered its last writes, so that a kubelet sees its own writes.
@@ -28,8 +28,8 @@ Send = Callable[[str, str, Document, str], Awaitable[Document | None]]
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """The settings of kubelets: by users the configurations of nodes and the usage of pods; by the
-    version of Kubernetes, whether resizes count at once.
+    """The settings of kubelets: the configurations of nodes and the usage of pods, which users
+    give, and whether resizes count at once, which depends on the version of Kubernetes.
     """
 
     configurations: Sequence[Configuration] = ()
@@ -72,7 +72,7 @@ class Housekeeping:
         self._write(name, kubelet.put_node(node, now))
 
     def note_heartbeat(self, node: Document) -> None:
-        """Stores a version of a node that differs from the last version only in times."""
+        """Stores a version of a node in which only times have changed."""
         metadata = node["metadata"]
         kubelet = self._nodes.get(metadata["name"])
         if kubelet is not None:
@@ -126,7 +126,7 @@ class Housekeeping:
         return pod if kubelet is None else kubelet.allocated(pod)
 
     async def run(self) -> None:
-        """Looks at nodes when they are due, until cancelled."""
+        """Does the due work of each node, until cancelled."""
         while True:
             now = self._clock.wall()
             while self._due and self._due[0][0] <= now.timestamp():
@@ -148,7 +148,7 @@ class Housekeeping:
         self._changed.set()
 
     def _plan(self, name: str) -> None:
-        """Notes when a node is due."""
+        """Enters the next due time of a node."""
         kubelet = self._nodes.get(name)
         if kubelet is None or name in self._busy or self._planned.get(name) == kubelet.due:
             return
@@ -159,7 +159,9 @@ class Housekeeping:
             heappush(self._due, (kubelet.due, name))
 
     def _write(self, name: str, writes: Sequence[KubeletWrite]) -> None:
-        """Makes the writes of a node side by side; without any, the node is planned at once."""
+        """Sends the writes of a node side by side. Without writes, enters the next due time at
+        once.
+        """
         if not writes:
             self._plan(name)
             return
@@ -177,7 +179,7 @@ class Housekeeping:
             self._plan(name)
 
     def _read(self, kind: str, answer: Document) -> None:
-        """Stores an object as the server answered it."""
+        """Stores an object from the server's answer to a write."""
         with suppress(msgspec.ValidationError):
             if kind == "Pod":
                 self.put(read(answer, Pod))

@@ -215,7 +215,7 @@ class _Kubelets:
         return self.housekeeping.admits(read(pod, Pod))
 
     def _note_images(self, name: str) -> None:
-        """Has the images of a node reported in a moment."""
+        """Reports the images of a node after a moment."""
         if name not in self._reporting_images:
             self._reporting_images.add(name)
             self._group.start_soon(self._report_images, name)
@@ -227,7 +227,7 @@ class _Kubelets:
         await self._writer.send("PATCH", f"/api/v1/nodes/{name}/status", body, PATCHES["merge"])
 
     async def _resume(self, name: str) -> None:
-        """Plays the pods of a node whose kubelet starts after them, or counted as silent."""
+        """Starts the pods of a node whose kubelet starts after them, or was taken for silent."""
         path = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{name}"
         answer = await self._writer.send("GET", path, None)
         for pod in answer["items"] if answer else ():
@@ -237,7 +237,9 @@ class _Kubelets:
                 self._renew(each)
 
     def _renew(self, pod: Document) -> None:
-        """Reports a pod as ready again that counts as unready though its kubelet is not silent."""
+        """Reports a pod as ready again, if it is marked unready though its kubelet is not
+        silent.
+        """
         name = pod["spec"]["nodeName"]
         if not is_marked(pod) or name not in self._running or name in self._unknown:
             return
@@ -304,7 +306,7 @@ class _Kubelets:
                     self._forget(pod)
 
     def _playing(self, pods: Iterable[Document]) -> Iterator[Document]:
-        """Yields the pods whose kubelets run; the others are resumed when theirs do."""
+        """Returns the pods of kubelets that run. The other pods start when theirs do."""
         for pod in pods:
             name = pod["spec"]["nodeName"]
             self._pods_on[name][uid_of(pod)] = None
@@ -327,13 +329,13 @@ class _Kubelets:
                 del self._pods_on[name]
 
     def _tell_problems(self, document: Document) -> None:
-        """Has an event written for each annotation of a pod or node that cannot be read."""
+        """Writes an event for each annotation of a pod or node that cannot be read."""
         for message in self._problems.new(document):
             event = RecordEvent("Warning", BAD_ANNOTATION, message)
             self._group.start_soon(self._write_event, document, event)
 
     def _look(self, uid: str) -> None:
-        """Has it reported why a pod waits for devices, if it does."""
+        """Reports why a pod waits for devices, if it does."""
         pod = self._pods.get(uid)
         if pod is None or uid in self._reporting or not pod["spec"].get("resourceClaims"):
             return

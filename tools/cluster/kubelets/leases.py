@@ -60,7 +60,7 @@ class Leases:
         self._uids.pop(name, None)
 
     async def run(self) -> None:
-        """Renews leases until cancelled: all that are due within a moment, one after another."""
+        """Renews leases until cancelled. Those due at about the same time are renewed together."""
         while True:
             if not self._times:
                 self._begun = anyio.Event()

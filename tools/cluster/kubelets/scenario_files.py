@@ -1,4 +1,5 @@
-"""Scenario files: what the pods that a selector selects use, without an annotation of theirs.
+"""Scenario files: the usage of the pods that a selector selects and that have no annotation about
+it.
 
     seed: 7                                       # of the noise; 0 by default
     usage:

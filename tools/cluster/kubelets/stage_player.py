@@ -1,4 +1,4 @@
-"""Plays stages: waits until the stage of a pod or node is over, and carries out its steps."""
+"""Plays stages: waits for the end of the stage of a pod or node, and performs its steps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Steps(Protocol):
     """The steps in Python for the objects of one kind. Times are seconds of the epoch."""
 
     def due(self, step: str, document: Document, since: float) -> float | None:
-        """Returns when a step is due on an object that has been unchanged since a time.
+        """Returns when a step is due for an object that has not changed since a time.
 
         Returns infinity if only changes of other objects make it due, None if it is never due.
         """
@@ -82,7 +82,7 @@ class Player:
         self._play()
 
     def replace(self, documents: Iterable[Document]) -> None:
-        """Takes all existing objects."""
+        """Takes over all existing objects, after a list."""
         self._lives.replace(documents, self._now())
         self._play()
 
@@ -98,7 +98,7 @@ class Player:
         return self._lives.get(uid)
 
     def is_due(self, uid: str) -> bool:
-        """True if an object's next step comes at a known time, without a change of any object."""
+        """True if the next step of an object comes at a known time, even if no object changes."""
         return self._lives.is_due(uid)
 
     def _now(self) -> float:

@@ -1,4 +1,5 @@
-"""Static pods: those of manifests in a folder of a node, which its kubelet runs by itself.
+"""Static pods: those of manifests in a folder of a node, which its kubelet runs without the API
+server.
 
 Mirrors pkg/kubelet/config/file.go and pkg/kubelet/pod/mirror_client.go. Each has a mirror pod in
 the API server. A mirror pod that is deleted comes again, and its containers have run on meanwhile;
@@ -60,7 +61,7 @@ def read_manifests(path: Path) -> dict[str, Document]:
 
 
 def _pod_of(file: Path) -> Document:
-    """Raises ValueError or YamlError if the file has no pod."""
+    """Returns the pod of a file. Raises ValueError or YamlError if it has none."""
     read = [document for document in documents(file.read_bytes()) if document is not None]
     if len(read) != 1 or not isinstance(read[0], dict) or read[0].get("kind") != "Pod":
         raise ValueError("expected one Pod")
@@ -144,7 +145,7 @@ class StaticPods:
         self._places.pop(name, None)
 
     def replace(self, pods: Iterable[Document]) -> None:
-        """Takes all bound pods, after a list."""
+        """Takes over all bound pods, after a list."""
         self._present.clear()
         for pod in pods:
             self.put(pod)
@@ -153,7 +154,7 @@ class StaticPods:
         self._changed.set()
 
     def put(self, pod: Document) -> None:
-        """Takes a new version of a pod of a node."""
+        """Stores a new version of a pod of a node."""
         if _hash(pod):
             self._present[pod["spec"]["nodeName"]][key_of(pod)] = pod
 
@@ -192,7 +193,7 @@ class StaticPods:
         self._changed.set()
 
     def _look(self) -> None:
-        """Reads the manifests; the nodes whose manifests have changed are due."""
+        """Reads the manifests. Nodes whose manifests have changed become due."""
         nodes: dict[Path, list[str]] = defaultdict(list)
         for place in self._places.values():
             nodes[place.path].append(place.node)

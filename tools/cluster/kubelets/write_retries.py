@@ -1,4 +1,4 @@
-"""Writes of kubelets: each is repeated until the API server answers."""
+"""The writes of kubelets, repeated until the API server answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATCHES = {
 
 
 class Writer:
-    """A sender of writes, a limited number at a time."""
+    """A sender of writes, with a limit on how many are sent at a time."""
 
     def __init__(self, access: ClusterAccess, clock: Clock) -> None:
         self._access = access

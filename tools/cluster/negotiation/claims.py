@@ -24,7 +24,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class Lookup(Protocol):
-    """The objects of a snapshot, or the objects that the API server last sent."""
+    """A source of objects: a snapshot, or the latest state from the API server."""
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None: ...
 

@@ -173,7 +173,7 @@ class PodSchedulingContexts(
         return PostFiltered(unschedulable("still not schedulable"))
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
-        """Notes the feasible nodes for the drivers, unless they know all of them."""
+        """Stores the feasible nodes for the drivers, unless the drivers know all of them."""
         pod = state.read(NEGOTIATION)
         if pod is None or not pod.pending:
             return SUCCESS
@@ -272,7 +272,7 @@ class PodSchedulingContexts(
 
 
 def _limit(pod: PodNegotiation, index: int, entry: NegotiatedClaim, objects: Lookup) -> Status:
-    """Notes the nodes to which an entry limits the pod; the status says why there are none."""
+    """Stores the nodes to which an entry limits the pod. The status says why there are none."""
     claim = entry.claim
     if claim.status.deallocation_requested:
         return unresolvable("resourceclaim must be reallocated")

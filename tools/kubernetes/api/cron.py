@@ -76,7 +76,8 @@ class Schedule(NamedTuple):
 
 
 class _Search:
-    """A search for the next time of a schedule, field by field from the month on.
+    """A search for the next time of a schedule, which advances field by field, from the month down
+    to the minute.
 
     It goes the way of Go's cron v3 exactly, which decides about days whose midnight the clocks
     skip: in a zone west of Greenwich the day begins at 1:00, in one east of it the day is left out.
@@ -136,7 +137,7 @@ class _Search:
         return True
 
     def _begin(self, year: int, month: int, day: int, hour: int = 0) -> datetime:
-        """Returns the time, with its lower fields at their beginning if nothing has moved yet."""
+        """Returns the time. The first field that moves sets all lower fields to their beginning."""
         if self._moved:
             return self._local
         self._moved = True
@@ -144,7 +145,7 @@ class _Search:
 
 
 def _date(local: datetime, zone: ZoneInfo, *, months: int = 0, days: int = 0) -> datetime:
-    """Returns what the clocks of a zone show at a local time some months or days later.
+    """Returns the local time of a zone some months or days later.
 
     Of a time that they skip, it is the time before or after the gap that Go chooses.
     """

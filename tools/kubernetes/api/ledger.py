@@ -19,8 +19,8 @@ Document = dict[str, Any]
 
 
 class Account(msgspec.Struct):
-    """A quota: the kinds that it counts, its scopes, its limits, and its sums of the amounts that
-    it limits and its kinds can have.
+    """A quota in the ledger: the kinds that it counts, its scopes, its limits, and the sums of the
+    amounts that it limits.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Ledger:
         return ""
 
     def set_charge(self, kind: Kind, name: str, charge: Charge) -> list[Account]:
-        """Replaces the charge of an object. Returns the accounts whose sums differ then."""
+        """Replaces the charge of an object. Returns the accounts whose sums change."""
         before = self._charges.pop((kind, name), FREE)
         if charge.quotas:
             self._charges[kind, name] = charge
@@ -89,7 +89,7 @@ class Ledger:
         ]
 
     def _post(self, quota: str, before: Charge, after: Charge) -> bool:
-        """Moves a quota's sums from one charge to the other. Returns True if they differ then."""
+        """Changes a quota's sums by the difference of two charges. Returns True if they change."""
         used = self.accounts[quota].used
         given_back, charged = before.of(quota), after.of(quota)
         differs = False

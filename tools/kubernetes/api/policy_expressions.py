@@ -119,7 +119,9 @@ class _Compiler:
         results: Collection[Type],
         names: Mapping[str, Type] | None = None,
     ) -> Expression:
-        """Compiles an expression. A blank one has its own rule, so it is no problem here."""
+        """Compiles an expression. A blank one is no problem here, because another rule refuses
+        it.
+        """
         is_late = self._left < 0
         expression = Expression("" if is_late else text, names or self._names, results)
         self._left -= expression.work
@@ -131,7 +133,9 @@ class _Compiler:
 
 
 def _explained(error: str) -> str:
-    """Says of an expression that uses what this server lacks, that it does."""
+    """Returns the problem of an expression; if it uses what this server lacks, the problem says
+    that.
+    """
     if _AUTHORIZER in error:
         return f"{error}\nthis API server has no authorizer in expressions"
     return error

@@ -1,4 +1,4 @@
-"""The group metrics.k8s.io: what nodes and pods use, in the form that metrics-server answers.
+"""The group metrics.k8s.io: the usage of nodes and pods, in the form of metrics-server.
 
 The kubelets of the toy cluster are asked at each request; a server without them does not serve the
 group. A pod or node of which they have no sample is left out.
@@ -36,7 +36,7 @@ def metrics_in(
     matches: Matches | None = None,
     after: tuple[str, str] | None = None,
 ) -> list[StoredObject]:
-    """Returns the metrics of the pods of a namespace, or of the nodes, that match."""
+    """Returns the metrics of the matching nodes, or of the matching pods of a namespace."""
     all_ = store.list(_measured_by(kind), namespace, after)
     chosen = [stored for stored in all_ if matches is None or matches(stored.document)]
     return _samples(kubelets, store, kind, chosen)
@@ -58,7 +58,7 @@ def metrics_of(
 
 
 def _measured_by(kind: Kind) -> Kind:
-    """Returns the kind of which these are the metrics."""
+    """Returns the kind of the objects that a kind of metrics measures."""
     return PODS if kind.kind == "PodMetrics" else NODES
 
 

@@ -64,7 +64,7 @@ class Shelf:
         history.append(event)
 
     def wake(self) -> None:
-        """Wakes who waits for the next write."""
+        """Wakes the tasks that wait for the next write."""
         if self.waiting:
             waiting, self.waiting = self.waiting, []
             for wake in waiting:

@@ -13,7 +13,7 @@ ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so that no words appear b
 
 
 class Chance(Protocol):
-    """What a random.Random gives."""
+    """The part of random.Random that the API server uses."""
 
     def getrandbits(self, k: int, /) -> int: ...
 

@@ -1,4 +1,4 @@
-"""The decision of an autoscaler at one time. Mirrors reconcileAutoscaler of the podautoscaler.
+"""The decision on one autoscaler at one time. Mirrors reconcileAutoscaler of the podautoscaler.
 
 There are metrics of resources only: the APIs of custom and external metrics do not exist.
 """
@@ -60,7 +60,7 @@ class ScaleTarget(msgspec.Struct, frozen=True):
 
 
 class _MetricError(Exception):
-    """A metric that cannot be used: the reason of the condition, and why."""
+    """A metric that cannot be used: the reason for the condition, and the message."""
 
     def __init__(self, reason: str, why: str) -> None:
         super().__init__(why)
@@ -68,7 +68,7 @@ class _MetricError(Exception):
 
 
 class _Sized(msgspec.Struct, frozen=True):
-    """What one metric asks for, what it is called, and its status."""
+    """The replicas that a metric asks for, its name in words, and its status."""
 
     replicas: int
     name: str
@@ -115,7 +115,9 @@ class ScalingDecision:
         return self._writes(self._obj.status.current_replicas)
 
     def after_failure(self, target: int, reason: str, why: str) -> list[Write]:
-        """Reports that the server refused the last change of the scale, which had this reason."""
+        """Reports that the server refused the last change of the scale, which was made for this
+        reason.
+        """
         message = f"the HPA controller was unable to update the target scale: {why}"
         self._set("AbleToScale", LimitVerdict(False, "FailedUpdateScale", message))
         self._metrics = list(self._obj.status.current_metrics)
@@ -229,7 +231,9 @@ class ScalingDecision:
         raise _MetricError(reason, self._absent(metric.type, source))
 
     def _absent(self, type_: str, source: CustomSource) -> str:
-        """Says that there is no API for a metric, in the words of Kubernetes."""
+        """Returns the error about a metric for which there is no API, in the words of
+        Kubernetes.
+        """
         namespace, name = self._obj.metadata.namespace, source.metric.name
         match type_:
             case "Object":
@@ -296,7 +300,7 @@ class ScalingDecision:
         )
 
     def _set(self, type_: str, verdict: LimitVerdict) -> None:
-        """Sets a condition in its place; its time changes only with its status."""
+        """Sets a condition. Its time changes only with its status."""
         status = "True" if verdict.status else "False"
         before = next((each for each in self._conditions if each["type"] == type_), None)
         condition = {
@@ -349,7 +353,7 @@ def tolerances(autoscaler: HorizontalPodAutoscaler) -> Tolerances:
 
 
 def _prefix(metric: Metric) -> str:
-    """Returns the beginning of the error of a metric."""
+    """Returns the beginning of the error message of a metric."""
     match metric.type:
         case "Resource" if metric.resource is not None:
             return f"failed to get {metric.resource.name} resource metric value"
@@ -362,7 +366,7 @@ def _prefix(metric: Metric) -> str:
 
 
 def _metrics(samples: Mapping[str, Sample], resource: str, container: str) -> dict[str, PodMetric]:
-    """Returns the usage of a resource by pod, of all containers or of those of one name."""
+    """Returns the usage of a resource by pod: of all containers, or of those with one name."""
     metrics: dict[str, PodMetric] = {}
     for name, sample in samples.items():
         counted = [each for each in sample.containers if container in ("", each.name)]

@@ -1,4 +1,5 @@
-"""How many replicas a metric asks for. Mirrors the replica calculator of the podautoscaler package.
+"""The number of replicas that a metric asks for. Mirrors the replica calculator of the
+podautoscaler.
 
 Amounts are in thousandths, times in seconds since 1970.
 """
@@ -32,7 +33,7 @@ class PodMetric(msgspec.Struct, frozen=True):
 
 
 class Tolerances(msgspec.Struct, frozen=True):
-    """How far the ratio of usage and target may be from 1 without a change."""
+    """The distances of usage/target from 1 within which nothing is scaled, up and down."""
 
     down: float = 0.1
     up: float = 0.1
@@ -68,7 +69,7 @@ class Goal(msgspec.Struct, frozen=True):
         return utilization / self.amount, average, utilization
 
     def assumed(self, name: str) -> int:
-        """Returns the usage that is assumed of a pod without a metric if the others use too
+        """Returns the usage that is assumed for a pod without a metric when the others use too
         little.
         """
         if self.requests is None:
@@ -77,7 +78,7 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 class _Groups(msgspec.Struct, frozen=True):
-    """The names of pods by what their metrics are worth, and how many count."""
+    """The pods by what their metrics are worth: counted, without metrics, or ignored."""
 
     ready: int
     unready: Sequence[str]
@@ -178,7 +179,7 @@ def _grouped(
 
 
 def _is_misleading(pod: Pod, metric: PodMetric, now: float) -> bool:
-    """True if the pod was not ready for the whole time in which its usage of cpu was measured."""
+    """True if the pod was not ready for all of the time over which its cpu usage was measured."""
     condition, started = condition_of(pod.status.conditions, "Ready"), pod.status.start_time
     if condition is None or not started:
         return True

@@ -1,4 +1,5 @@
-"""How far and how fast an autoscaler may scale. Mirrors the normalization of upstream's controller.
+"""The limits on how far and how fast an autoscaler scales. Mirrors the normalization in upstream's
+controller.
 
 Times are in seconds.
 """
@@ -52,7 +53,7 @@ class Limited(msgspec.Struct, frozen=True):
 
 
 class Past(msgspec.Struct, frozen=True):
-    """A number of replicas at a time: a recommendation, or how many were added or removed."""
+    """A past number of replicas with its time: recommended, added or removed."""
 
     replicas: int
     at: float
@@ -100,8 +101,8 @@ def _since(past: Sequence[Past], start: float) -> list[Past]:
 def limit(
     history: History, spec: HorizontalPodAutoscalerSpec, current: int, desired: int, now: float
 ) -> Limited:
-    """Returns the number of replicas for the present. The metrics ask for `desired`, which is added
-    to the history.
+    """Returns the number of replicas for now, given the `desired` number of the metrics, which is
+    added to the history.
     """
     if spec.behavior is None:
         start = now - WINDOW_SECONDS
@@ -127,7 +128,7 @@ def _capped(reason: str) -> LimitVerdict:
 def _within(
     spec: HorizontalPodAutoscalerSpec, current: int, desired: int
 ) -> tuple[int, LimitVerdict]:
-    """Keeps the replicas within the range, and at most doubles them, or adds up to four."""
+    """Returns the replicas within the range. They at most double, or grow by four."""
     rate = max(2 * current, 4)
     if desired < spec.min_replicas:
         return spec.min_replicas, _capped("TooFewReplicas")
@@ -142,8 +143,8 @@ def _within(
 def _stable(
     history: History, behavior: Behavior, current: int, desired: int, now: float
 ) -> tuple[int, LimitVerdict]:
-    """Returns the replicas between the lowest recommendation of the one window and the highest of
-    the other.
+    """Returns the replicas, between the lowest recommendation of one window and the highest of the
+    other.
     """
     windows = (
         behavior.scale_up.stabilization_window_seconds or 0,
@@ -169,7 +170,7 @@ def _at_rate(
     desired: int,
     now: float,
 ) -> tuple[int, LimitVerdict]:
-    """Keeps the replicas within the range, and within the rates of the policies."""
+    """Returns the replicas within the range, and within the rates of the policies."""
     if desired > current:
         rate = max(_most(history, behavior.scale_up, current, now), current)
         if desired > min(spec.max_replicas, rate):

@@ -51,8 +51,8 @@ class ReservedClaim(HasMetadata, Protocol):
 
 
 class ClaimRelease:
-    """The claims whose devices were freed, and the times since when pods that reserved them are
-    missing.
+    """The claims whose devices were freed, and the pods with reservations that are missing, with
+    the times since when.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class ClaimRelease:
         return self._unused(claim) + _release_of_finished_pod(claim, pod)
 
     def _reduce(self, claim: ReservedClaim, left: list[Consumer]) -> list[Write]:
-        """Removes reservations and, with the last one, the allocation."""
+        """Removes reservations. With the last one, removes the allocation."""
         status = {**status_of(claim), "reservedFor": documents_of(left)}
         if not left:
             del status["reservedFor"]
@@ -129,9 +129,8 @@ def _stays(
     missing: dict[str, datetime],
     now: datetime,
 ) -> bool:
-    """True unless the consumer is a pod that is gone or has finished.
-
-    A pod that is missing may be new: it counts as gone after QUARANTINE_SECONDS.
+    """False if the consumer is a pod that has finished or is gone. A missing pod may be new, so it
+    counts as gone only after QUARANTINE_SECONDS.
     """
     if consumer.api_group or consumer.resource != "pods":
         return True

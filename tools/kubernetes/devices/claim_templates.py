@@ -27,7 +27,7 @@ FindTemplate = Callable[[str], ResourceClaimTemplate | None]
 
 
 class ClaimTemplates:
-    """The templates that pods lack and that have been reported, so that each is reported once."""
+    """The missing templates that were reported, so that each is reported once."""
 
     def __init__(self) -> None:
         self._lacking: dict[str, set[str]] = {}
@@ -101,7 +101,9 @@ def from_template(pod: Pod, entry: DeviceClaim, template: ResourceClaimTemplate)
 
 
 def _base(pod: str, entry: str) -> str:
-    """Returns the start of a claim's name; if too long, both parts are shortened alike."""
+    """Returns the start of a claim's name, made of two parts. If it is too long, both are shortened
+    alike.
+    """
     full = f"{pod}-{entry}-"
     if len(full) <= LONGEST_BASE:
         return full

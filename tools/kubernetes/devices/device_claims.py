@@ -75,7 +75,7 @@ def is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def is_done(pod: Pod) -> bool:
-    """True if the pod does not run any more, or will never run."""
+    """True if the pod has stopped running, or will never run."""
     return is_finished(pod) or (deleting(pod) and not pod.spec.node_name)
 
 

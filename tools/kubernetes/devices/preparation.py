@@ -1,4 +1,4 @@
-"""Device claims as a kubelet sees them: a pod runs once all of them are ready for it.
+"""The kubelet's view of device claims: a pod runs once all its claims are ready for it.
 
 Mirrors the kubelet's PrepareResources: a claim must exist, be allocated and be reserved for the
 pod; one that is made from a template must belong to the pod.
@@ -85,7 +85,7 @@ class Preparation:
 
 
 def _claims_of(pod: Pod) -> Iterator[tuple[str, bool]]:
-    """Yields the claims of a pod, "" for one that has not been created yet.
+    """Yields the claims of a pod; "" stands for a claim that has not been created yet.
 
     The second value is True for a claim that must belong to the pod.
     """

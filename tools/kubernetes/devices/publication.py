@@ -1,4 +1,4 @@
-"""Decides which slices to write so that every pool is offered as it should be.
+"""Decides which slices to write so that the driver's pools are published as they should be.
 
 Mirrors dynamic-resource-allocation's resourceslice controller: the slices of a pool have the same
 generation, which grows with each change, and the number of slices.

@@ -1,4 +1,5 @@
-"""The condition EvictionInProgress of DeviceTaintRules: what a rule evicts, or would evict.
+"""The condition EvictionInProgress of DeviceTaintRules: the pods that a rule evicts, or would
+evict.
 
 A new spec is told at once; later changes are counted together after some seconds. A rule without an
 effect is told what it would do, once. Mirrors Kubernetes' device taint eviction controller.
@@ -32,7 +33,7 @@ class Selected(msgspec.Struct, frozen=True):
 
 
 class TaintRuleStatus:
-    """The rules whose present spec is told, and when the statuses of some are due."""
+    """The rules whose present spec was reported, and the times at which statuses are due."""
 
     def __init__(self) -> None:
         self._told: dict[str, tuple[str, int]] = {}  # uids and generations, by name
@@ -122,7 +123,7 @@ def _count(number: int, noun: str) -> str:
 def _told(
     rule: DeviceTaintRule, after: Condition, before: Condition | None, now: datetime
 ) -> list[Write]:
-    """Returns the patch that sets the condition, unless it says nothing new."""
+    """Returns the patch that sets the condition; none if the condition is already so."""
     condition = {
         "type": CONDITION,
         "status": after.status or "False",

@@ -1,4 +1,4 @@
-"""The labels by which pods and budgets are indexed, so that each finds the other without a walk.
+"""The index keys of pods and budgets, by which each finds the other without a walk.
 
 A pod is filed under all its labels. A budget is filed under the values of one label, of which every
 pod that it selects has one; or under its namespace alone, if its selector requires no value.
@@ -44,5 +44,7 @@ def _labels(namespace: str, labels: tuple[tuple[str, str], ...]) -> tuple[str, .
 
 
 def _likely_pods(requirement: Requirement) -> tuple[int, int]:
-    """Orders requirements by how many pods meet them: a long value is likely to be a rare one."""
+    """Returns a sort key for requirements, by how many pods probably meet them: few for a long
+    value.
+    """
     return len(requirement.values), -len(requirement.values[0])

@@ -120,8 +120,8 @@ def expectation(spec: PodDisruptionBudgetSpec, pods: Sequence[Pod], find: Find) 
 
 
 def may_be_stale(pod: Pod) -> bool:
-    """True if the pod was to be deleted, but is not deleting. A kubelet may take some time for
-    that.
+    """True if the pod has the condition of a pod to be deleted, but is not being deleted. A kubelet
+    may take some time.
     """
     target = condition_of(pod.status.conditions, "DisruptionTarget")
     if target is None or target.status != "True" or target.reason == "TerminationByKubelet":
@@ -197,7 +197,8 @@ def _number(value: int | str, total: int) -> int:
 def _disrupted(
     budget: PodDisruptionBudget, pods: Sequence[Pod], now: datetime
 ) -> tuple[dict[str, str | None], list[Pod]]:
-    """Returns pods with a granted eviction that has not been seen yet, and the time of the grant.
+    """Returns the pods that may be evicted but are not yet deleted, with the time of the
+    permission.
 
     Also returns pods whose grant is older than FORGET_SECONDS: their deletion never came.
     """
@@ -230,7 +231,7 @@ def _conditions(
 def _failed(
     budget: PodDisruptionBudget, problem: str, why: tuple[str, str], now: datetime
 ) -> list[Write]:
-    """Allows no disruption, and leaves the other numbers as they were."""
+    """Writes a status that allows no disruption, and keeps the other numbers."""
     seen = budget.status.observed_generation
     conditions = _conditions(budget, False, "SyncFailed", problem, seen, now)
     status = {**status_of(budget), "disruptionsAllowed": 0, "conditions": conditions}

@@ -1,4 +1,6 @@
-"""The annotations of pods and nodes that steer hollow kubelets, and values that nobody can read."""
+"""The annotations of pods and nodes that control hollow kubelets, and the reports on values that
+cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 class _Form(msgspec.Struct, frozen=True):
-    """The values that an annotation may have, in words and as a test."""
+    """The valid values of an annotation, in words and as a test."""
 
     words: str
     admits: Callable[[str], object]
@@ -54,13 +56,13 @@ _OF_NODES = {KUBELET: _Form(f"{STOPPED}, or no such annotation", STOPPED.__eq__)
 
 
 class AnnotationProblems:
-    """The values of annotations that were told, by the uid of the pod or node."""
+    """The unreadable values of annotations that were reported, by the uid of the pod or node."""
 
     def __init__(self) -> None:
         self._told: dict[str, set[str]] = {}
 
     def new(self, document: Document) -> Iterator[str]:
-        """Yields a message for each value that cannot be read and was not told before."""
+        """Yields a message for each unreadable value that was not reported before."""
         metadata = document["metadata"]
         annotations = metadata.get("annotations")
         if not annotations:

@@ -1,4 +1,4 @@
-"""The events of a kubelet about containers: that they have started, and that they are stopped.
+"""The events of kubelets about containers that start or stop.
 
 All kubelets together write as many as one may: 50 a second, and 100 at once. Events beyond that are
 lost, as they are for a kubelet.
@@ -16,7 +16,7 @@ _FIELDS = (("initContainers", "initContainerStatuses"), ("containers", "containe
 
 
 class Allowance:
-    """How many events may be written now."""
+    """The number of events that may be written now."""
 
     def __init__(self) -> None:
         self._left = float(MOST_AT_ONCE)
@@ -34,7 +34,7 @@ class Allowance:
 
 def starts(pod: Document, status: Document, pulled: Collection[str] = ()) -> Iterator[RecordEvent]:
     """Yields the events about the containers that run in the new status of a pod and did not
-    before. The pull of the images of those `pulled`, by their fields, has events of its own.
+    before. For the images in `pulled`, other events report the pull.
     """
     for field, container in changed(pod, status):
         if not _runs(container):
@@ -61,7 +61,7 @@ def stops(pod: Document) -> Iterator[RecordEvent]:
 
 
 def changed(pod: Document, status: Document) -> Iterator[tuple[str, Document]]:
-    """Yields the statuses of containers in another run than before, each with its field."""
+    """Yields the statuses of containers that were started since, each with its field."""
     before = pod.get("status") or {}
     for kind, statuses in _FIELDS:
         runs = {each["name"]: _run(each) for each in before.get(statuses) or ()}

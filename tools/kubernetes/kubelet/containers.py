@@ -1,4 +1,4 @@
-"""The life of the hollow containers of a pod, derived from its document and the time.
+"""The states of a pod's hollow containers, derived from its document and the time.
 
 Mirrors the kubelet: init containers run in their order, sidecars go on running, containers that
 exit are restarted as the restart policy says, with a back-off that doubles, and probes decide which
@@ -47,7 +47,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Backoffs:
-    """The last waits of crashed containers in seconds, by pod and container.
+    """The latest back-offs of crashed containers in seconds, by pod and container.
 
     Kubelets that start again do not know the waits, and use the number of restarts.
     """
@@ -80,7 +80,7 @@ def stopped(pod: Document, now: float) -> Document:
 
 
 def is_marked(pod: Document) -> bool:
-    """True if a running pod counts as unready although its containers are ready.
+    """True if a running pod is marked unready although its containers are ready.
 
     The node lifecycle controller marks the pods of silent kubelets in this way.
     """
@@ -103,9 +103,7 @@ def waiting(
 def after_exits(
     pod: Document, now: float, exits: Callable[[Document], Exit | None], backoffs: Backoffs
 ) -> Progress:
-    """Returns the status after some running containers have ended, with the exits that `exits`
-    states.
-    """
+    """Returns the status after running containers have ended as `exits` says."""
     return _Pod(pod, now).end(exits, backoffs).progress()
 
 
@@ -153,7 +151,9 @@ class _Pod:
         return Progress(self._status(phase, initialized), min(self._dues, default=None))
 
     def wait(self, reason: str, messages: Mapping[str, str], *, mounted: bool) -> Document:
-        """Returns the status; the first init container waits for its image before all others."""
+        """Returns the status of a pod that waits for images. The first init container waits before
+        all others.
+        """
         default = "PodInitializing" if self._init else CREATING
         for containers, statuses in ((self._init, self._of_init), (self._main, self._of_main)):
             for container in containers:
@@ -168,7 +168,7 @@ class _Pod:
         return self._status("Pending", not self._init, mounted=mounted)
 
     def stop(self) -> Document:
-        """Ends all containers for good, as those of a pod that is being deleted."""
+        """Ends all containers of a pod that is being deleted."""
         before = {each["type"]: each["status"] for each in self._before.get("conditions") or ()}
         initialized = not self._init or before.get("Initialized") == "True"
         for container in self._init:
@@ -187,7 +187,7 @@ class _Pod:
     def _stopped(
         self, container: Document, statuses: dict[str, Document], *, completes: bool
     ) -> Document:
-        """Ends a container that runs; the last exit of one that waits for its restart counts."""
+        """Ends a running container. For one that waits for its restart, the last exit counts."""
         status = statuses.get(container["name"]) or waiting_status(container, "PodInitializing")
         last = (status.get("lastState") or {}).get("terminated")
         if "running" in _state(status):
@@ -234,7 +234,7 @@ class _Pod:
         return initialized
 
     def _completed(self, container: Document, status: Document) -> Document:
-        """Ends an init container that has run for its time."""
+        """Ends an init container whose running time is over."""
         running = _state(status).get("running")
         if running is None:
             return status
@@ -257,7 +257,7 @@ class _Pod:
         return "Failed" if any(each and each.get("exitCode") for each in ended) else "Succeeded"
 
     def _failed_init(self) -> str:
-        """Returns Failed if an init container has failed that is not restarted."""
+        """Returns Failed if an init container has failed and is not restarted."""
         ended = (_state(self._of_init[c["name"]]).get("terminated") for c in self._init)
         return "Failed" if any(each and each.get("exitCode") for each in ended) else ""
 
@@ -270,7 +270,7 @@ class _Pod:
                 self._of_init[container["name"]] = ended
 
     def _after_wait(self, container: Document, status: Document) -> Document:
-        """Starts a container that waits, unless it still backs off."""
+        """Starts a waiting container, unless its back-off lasts."""
         waiting = _state(status).get("waiting")
         if waiting is None:
             return status
@@ -287,7 +287,7 @@ class _Pod:
         )
 
     def _probed(self, container: Document, status: Document) -> Document:
-        """Sets started and ready of a container as its probes say."""
+        """Sets `started` and `ready` of a container by its probes."""
         running = _state(status).get("running")
         if running is None:
             return {**status, "started": False, "ready": False}
@@ -358,7 +358,7 @@ class _Pod:
     def _conditions(
         self, initialized: bool, mains: list[Document], phase: str, *, mounted: bool
     ) -> list[Document]:
-        """Returns the conditions that differ from those before."""
+        """Returns the conditions that have changed."""
         sidecars = [
             self._of_init[c["name"]] for c in self._init if c.get("restartPolicy") == "Always"
         ]
@@ -481,8 +481,8 @@ def _started(container: Document, time: str) -> Document:
 
 
 def _delays(probe: Document | None) -> tuple[float, float]:
-    """Returns the seconds until a probe that always succeeds has done so first, and from then on
-    until it has done so often enough.
+    """Returns two delays of a probe that always succeeds: until its first success, and from there
+    to its success threshold.
     """
     if probe is None:
         return 0.0, 0.0

@@ -1,4 +1,4 @@
-"""The images of nodes, and how long pods wait while theirs are pulled.
+"""The images of nodes, and the times that pods wait for pulls.
 
 A pull is a function of the time at which the pod began and of its annotations, so kubelets that
 start again continue it. Failed pulls are repeated with a back-off that doubles, as by the kubelet.
@@ -22,8 +22,8 @@ MOST_REPORTED = 50
 
 
 class Pull(msgspec.Struct, frozen=True):
-    """The state of a pod's pulls: the reason why its containers wait, or "", and the end of the
-    wait.
+    """The state of a pod's pulls: the reason why its containers wait, or "", and when the wait
+    ends.
     """
 
     reason: str
@@ -38,8 +38,8 @@ class Images:
         self._unreported: dict[str, set[str]] = defaultdict(set)
 
     def put(self, node: Document) -> None:
-        """Takes the images in a node's status. Other images are removed, unless they are new on the
-        node, or the status has no room for them.
+        """Stores the images in a node's status. Other images are removed, unless they are new on
+        the node or did not fit into the status.
         """
         name = node["metadata"]["name"]
         images = (node.get("status") or {}).get("images") or ()
@@ -66,7 +66,7 @@ class Images:
         return [image for image in images_of(pod) if image not in sizes]
 
     def add(self, pod: Document) -> bool:
-        """Adds the images of a pod to its node; True if one is new there."""
+        """Adds the images of a pod to its node. Returns True if one is new there."""
         size, sizes = size_of(pod), self._sizes[pod["spec"]["nodeName"]]
         new = self.missing(pod) if size else []
         sizes.update(dict.fromkeys(new, size))
@@ -98,7 +98,7 @@ class Images:
 
 
 def is_pulled(pod: Document) -> bool:
-    """True if an annotation gives the images of a pod a size, or lets their pulls fail."""
+    """True if an annotation gives the pod's images a size, or makes their pulls fail."""
     annotations = pod["metadata"].get("annotations") or {}
     return SIZE in annotations or FAILURES in annotations
 
@@ -118,7 +118,7 @@ def size_of(pod: Document) -> int:
 
 
 def _failures(pod: Document) -> float:
-    """Returns how often the pulls fail; "always" is infinity."""
+    """Returns the number of failures before a pull succeeds; infinity for "always"."""
     text = (pod["metadata"].get("annotations") or {}).get(FAILURES, "0")
     if text == "always":
         return float("inf")

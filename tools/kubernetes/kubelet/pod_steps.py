@@ -1,4 +1,4 @@
-"""The Python steps of pods, and the functions of their templates."""
+"""The Python steps in the stages of pods, and the functions of their templates."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class PodSteps:
         return self._images.pull(pod, seconds_of(began) if began else now, now)
 
     def _start(self, pod: Document, now: float) -> Iterator[Action]:
-        """Starts a pod, or says what its containers wait for."""
+        """Starts a pod, or sets the reason why its containers wait."""
         status = pod.get("status") or {}
         host = self._host(pod["spec"]["nodeName"])
         began = {
@@ -210,7 +210,7 @@ class PodSteps:
 
 
 def _waits_for(pod: Document) -> str:
-    """Returns why the containers of a pod wait, as its status says; "" if it says nothing."""
+    """Returns the reason in its status why the containers of a pod wait; "" if there is none."""
     status = pod.get("status") or {}
     statuses = (
         *(status.get("initContainerStatuses") or ()),
@@ -244,7 +244,7 @@ def _annotation(pod: Document, name: str, default: str = "") -> str:
 
 
 def _failure(pod: Document) -> Exit:
-    """Returns how the containers of a pod fail, as its annotations say."""
+    """Returns the failure of a pod's containers that its annotations ask for."""
     code = _annotation(pod, f"{_FAILED}/exit-code", "1")
     return Exit(
         int(code) if code.isdecimal() else 1,

@@ -1,4 +1,6 @@
-"""The events of a kubelet about the pulls of images, and what the waiting containers say."""
+"""The events of a kubelet about image pulls, and the messages of the containers that wait for
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ PULL_ERROR = f"the annotation {FAILURES} says so"
 
 
 def first_fields(pod: Document, images: Iterable[str]) -> dict[str, str]:
-    """Returns the field of the first container of each of some images."""
+    """Returns, for each of these images, the field of the first container that uses it."""
     fields: dict[str, str] = {}
     for kind in ("initContainers", "containers"):
         for container in pod["spec"].get(kind) or ():

@@ -1,4 +1,4 @@
-"""What a pod waits for before its containers start: its volumes and its devices."""
+"""The volumes and devices for which a pod waits before its containers start."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from ..storage import volume_mounts
 
 
 class Readiness:
-    """The volumes and claims of all pods that wait for them."""
+    """The volumes and device claims of all pods that wait for them."""
 
     def __init__(self) -> None:
         self.mounts = volume_mounts.Mounts()
         self.preparation = preparation.Preparation()
 
     def lacks(self, document: Document) -> tuple[bool, str]:
-        """Returns whether the pod waits for volumes, and why it waits for devices, or "".
+        """Returns whether the pod waits for volumes, and the reason why it waits for devices, or
+        "".
 
         While it waits, the changes of volumes and claims return the pod.
         """

@@ -1,4 +1,4 @@
-"""What the containers of a pod use at a time: a pure function of the pod, the time and a scenario.
+"""The resource usage of a pod's containers, as a pure function of the pod, the time and a scenario.
 
     usage_of(pod, now, scenario=NO_SCENARIO, ahead=0.0) -> PodUsage | None
 
@@ -118,7 +118,7 @@ class Curve(msgspec.Struct, frozen=True):
         return amount
 
     def most(self, seconds: float, ahead: float) -> float:
-        """Returns an amount that is not exceeded from this time on for this many seconds."""
+        """Returns an upper bound of the amount for this many seconds from this time on."""
         amount = max(self._steady(seconds), self._steady(seconds + ahead), 0.0)
         if self._can_spike(seconds, ahead):
             amount += self.spike
@@ -152,7 +152,7 @@ class ContainerUsage(msgspec.Struct, frozen=True):
 
 
 class VolumeUsage(msgspec.Struct, frozen=True):
-    """The bytes and inodes in a volume of the kind emptyDir. One in memory uses no disk."""
+    """The bytes and inodes of an emptyDir volume. One in memory uses no disk."""
 
     name: str
     used: int = 0
@@ -204,7 +204,7 @@ class PodUsage(msgspec.Struct, frozen=True):
 
 
 def with_most_pids(usage: PodUsage, most: int | None) -> PodUsage:
-    """Returns the usage of a pod that can have at most this many processes, None for any number."""
+    """Returns the usage of a pod that may have at most this many processes; None for no limit."""
     if most is None or usage.pids <= most:
         return usage
     containers = []
@@ -272,7 +272,7 @@ def is_foreseeable(pod: Pod, scenario: Scenario = NO_SCENARIO) -> bool:
 
 
 def is_constant(pod: Pod, scenario: Scenario = NO_SCENARIO) -> bool:
-    """True if `usage_of` returns the same for this version of a pod at all times."""
+    """True if `usage_of` is the same at all times for this version of a pod."""
     text = pod.metadata.annotations.get(ANNOTATION)
     usage = parse_usage(text) if text is not None else scenario.usage_of(pod)
     if not isinstance(usage, dict):
@@ -281,7 +281,7 @@ def is_constant(pod: Pod, scenario: Scenario = NO_SCENARIO) -> bool:
 
 
 def is_described(pod: Pod, scenario: Scenario = NO_SCENARIO) -> bool:
-    """True if something describes the usage of the pod, even wrongly."""
+    """True if there is a description of the pod's usage, even an invalid one."""
     return ANNOTATION in pod.metadata.annotations or scenario.usage_of(pod) is not None
 
 
@@ -340,7 +340,7 @@ def _seconds(text: str | None) -> float:
 
 
 def _volume_in(resource: str) -> str:
-    """Returns the volume that a resource names; "" if it names none."""
+    """Returns the name of the volume in a resource's name; "" if there is none."""
     prefix, _, name = resource.removesuffix(".inodes").partition(".")
     return name if prefix == "volume" and "." not in name else ""
 
@@ -387,7 +387,7 @@ def _since(time: str | None, now: datetime) -> float:
 
 
 class _Reading:
-    """The curves of a pod, read at one time, or for the seconds ahead of it."""
+    """The curves of a pod, evaluated at one time, or for the seconds after it."""
 
     def __init__(
         self, pod: Pod, curves: Curves, now: datetime, seed: int, ahead: float = 0.0
@@ -442,7 +442,7 @@ class _Reading:
         return unnamed | mine
 
     def _dead(self, name: str, ended: Terminated) -> DeadContainer:
-        """Returns what a container had on the disk when it ended."""
+        """Returns the disk usage that a container leaves when it ends."""
         started_at, finished_at = ended.started_at or "", ended.finished_at or ""
         if not started_at or not finished_at:
             return DeadContainer(name, finished_at)

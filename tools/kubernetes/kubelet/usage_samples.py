@@ -1,4 +1,4 @@
-"""What metrics-server would know: samples of what pods and nodes use, taken every 15 seconds.
+"""The samples of metrics-server: the usage of pods and nodes, taken every 15 seconds.
 
 Mirrors the scraper and the storage of metrics-server. The usage of cpu needs two samples, or one of
 a container that has run for 10 seconds; until then, the pod has no metrics. A sample is a function

@@ -1,1 +1,1 @@
-"""What becomes of nodes that fail, and of the pods on them: health, zones, taints, evictions."""
+"""Failing nodes and the pods on them: health, zones, taints, evictions."""

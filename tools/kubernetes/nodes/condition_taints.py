@@ -44,7 +44,9 @@ def ready_status(node: Node) -> str:
 
 
 def has_taint(node: Node, *keys: str, effect: str = "") -> bool:
-    """True if the node has a taint with one of these keys. An empty effect stands for any."""
+    """True if the node has a taint with one of these keys and this effect; "" stands for any
+    effect.
+    """
     return any(taint.key in keys and effect in ("", taint.effect) for taint in node.spec.taints)
 
 
@@ -53,7 +55,7 @@ def no_execute_taints(node: Node | None) -> list[Taint]:
 
 
 def is_out_of_service(node: Node) -> bool:
-    """True if a user has declared that the node is shut down, and it is not ready."""
+    """True if a user has declared the node shut down, and it is not ready."""
     return ready_status(node) != "True" and has_taint(node, OUT_OF_SERVICE)
 
 
@@ -91,7 +93,9 @@ def required_taints(node: Node) -> list[tuple[str, str]]:
 
 
 def missing_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Returns the older labels that are absent or differ from the labels that they repeat."""
+    """Returns the old (beta) labels that are absent, or differ from the labels that replaced
+    them.
+    """
     return {
         older: labels[label]
         for older, label in _REPEATED.items()

@@ -1,4 +1,5 @@
-"""Notices nodes whose kubelet has gone silent: their conditions become Unknown, their pods unready.
+"""The health of nodes: the conditions of one with a silent kubelet become Unknown, its pods
+unready.
 
 Mirrors the health monitor of Kubernetes' node lifecycle controller. The signs of life of a node are
 renewals of its lease in LEASES, and heartbeats in its condition Ready. A node that has never given
@@ -31,7 +32,7 @@ _KUBELETS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 class Health:
-    """When each node gave its last sign of life, by the clock of this controller."""
+    """The times at which the nodes last gave a sign of life, by the clock of this controller."""
 
     def __init__(self) -> None:
         self._seen: dict[str, datetime] = {}
@@ -39,7 +40,7 @@ class Health:
         self._unmarked: set[str] = set()  # nodes whose pods are to be marked unready
 
     def renewed(self, before: Lease | None, lease: Lease, now: datetime) -> bool:
-        """Takes note of a lease. Returns True if it is the first sign of life of its node."""
+        """Handles a renewed lease. Returns True if it is the first sign of life of its node."""
         name, time = lease.metadata.name, lease.spec.renew_time or ""
         if before is not None and time == (before.spec.renew_time or ""):
             return False
@@ -48,13 +49,13 @@ class Health:
         return first
 
     def live(self, names: Sequence[str], now: datetime) -> list[str]:
-        """Takes note of signs of life of nodes. Returns the nodes that gave their first one."""
+        """Handles signs of life of nodes. Returns the nodes for which it was the first."""
         first = [name for name in names if name not in self._seen]
         self._seen.update(dict.fromkeys(names, now))
         return first
 
     def observe(self, before: Node | None, after: Node, now: datetime) -> bool:
-        """Takes note of a node. Returns True if it gave the first sign of life.
+        """Handles a version of a node. Returns True if it is the node's first sign of life.
 
         The first heartbeat may come from a file; a different heartbeat comes from a kubelet.
         """
@@ -78,7 +79,7 @@ class Health:
         self._seen = dict.fromkeys(self._seen, now)
 
     def mark(self, name: str) -> None:
-        """Notes that the pods of a node have to be marked unready if the node is unready."""
+        """Marks a node whose pods have to be made unready if it is unready."""
         self._unmarked.add(name)
 
     def postponed(self, name: str, now: datetime) -> float:
@@ -114,7 +115,7 @@ class Health:
         return [patch(node, {"status": conditions}, "status", guarded=True)]
 
     def _marks(self, node: Node, pods: Callable[[], Sequence[Pod]], now: datetime) -> list[Write]:
-        """Returns the writes that follow once a node has become Unknown, or not ready."""
+        """Returns the writes for the pods of a node that became Unknown or not ready."""
         name, status = node.metadata.name, ready_status(node)
         events: list[Write] = []
         if name in self._silenced and status == "Unknown":
@@ -135,7 +136,7 @@ class Health:
 
 
 def _until_monitored(left: float, now: datetime) -> float:
-    """Returns the seconds until nodes are looked at the next time, in `left` seconds or later."""
+    """Returns the seconds until the next look at nodes that is at least `left` seconds away."""
     seconds = now.timestamp()
     return ceil((seconds + left) / MONITOR_SECONDS) * MONITOR_SECONDS - seconds
 
@@ -180,7 +181,7 @@ def _lost(condition: NodeCondition, now: datetime) -> NodeCondition:
 
 
 def unready(pod: Pod, now: datetime) -> list[Write]:
-    """Sets the condition Ready of a pod to False, and keeps its reason."""
+    """Sets the condition Ready of a pod to False. Its reason stays."""
     ready = condition_of(pod.status.conditions, "Ready")
     assert ready is not None
     conditions = with_condition(

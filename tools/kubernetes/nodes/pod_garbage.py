@@ -1,4 +1,5 @@
-"""Deletes pods by force that no kubelet will remove, and finished pods beyond a number.
+"""The garbage collection of pods: those that no kubelet will remove, and finished pods above a
+limit.
 
 Mirrors Kubernetes' pod garbage collector. It does not wait for a period of 20 seconds, except for
 finished pods, which have to be sorted.
@@ -23,7 +24,9 @@ ORPHANED = ("DeletionByPodGC", "PodGC: node no longer exists")
 
 
 class Orphans:
-    """The missing nodes to which pods are bound, and the time since when each is missing."""
+    """The nodes that do not exist though pods are bound to them, and the time since when each is
+    missing.
+    """
 
     def __init__(self) -> None:
         self._missing: dict[str, datetime] = {}
@@ -57,8 +60,8 @@ class Orphans:
 
 
 class Finished:
-    """A limit on finished pods: if there are more than MOST_FINISHED, the oldest are deleted,
-    evicted ones first.
+    """The limit on finished pods: above MOST_FINISHED the oldest are deleted, evicted ones
+    first.
     """
 
     def __init__(self) -> None:

@@ -32,7 +32,9 @@ class _Timer(msgspec.Struct, frozen=True):
 
 
 class TaintEviction:
-    """The timers of pods that may stay on tainted nodes for some time, by namespace and name."""
+    """The timers of pods that tolerate a taint of their node for some time, by namespace and
+    name.
+    """
 
     def __init__(self) -> None:
         self._timers: dict[tuple[str, str], _Timer] = {}
@@ -83,7 +85,7 @@ class TaintEviction:
         return [*writes, Create("Event", event), *marks, delete(pod)]
 
     def _cancel(self, place: tuple[str, str], now: datetime) -> list[Write]:
-        """Removes a timer, with an event if its time has not come."""
+        """Removes a timer. Reports it by an event if it had not expired."""
         timer = self._timers.pop(place, None)
         if timer is None or timer.due <= now:
             return []

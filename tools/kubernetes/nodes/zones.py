@@ -1,4 +1,4 @@
-"""Taints nodes that fail with NoExecute, so slowly that a failing zone keeps most of its pods.
+"""Taints failing nodes with NoExecute, at a rate that lets a failing zone keep most of its pods.
 
 Mirrors the part of Kubernetes' node lifecycle controller that looks at zones. Nodes of a zone wait
 for their taint in the order in which they failed. A zone's limiter lets one node pass at a time, at
@@ -84,7 +84,7 @@ class Limiter:
             self._next += step
 
     def swap(self, rate: float, now: datetime) -> None:
-        """Changes the rate. A limiter that lets no node pass now starts to wait anew."""
+        """Changes the rate. A limiter that blocks now starts a new wait."""
         if rate == self._rate:
             return
         waits = self.wait(now) != 0.0
@@ -93,7 +93,9 @@ class Limiter:
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """What matters of a node; `failure` is true if it has the NoExecute taint of a failing node."""
+    """The relevant state of a node; `failure` is true if it has the NoExecute taint of a failing
+    node.
+    """
 
     zone: str
     ready: str
@@ -137,7 +139,9 @@ class Zones:
         self._freed: dict[str, None] = {}  # nodes that are to lose the taint
 
     def observe(self, name: str, node: Node | None) -> bool:
-        """Takes note of a node; None if it is gone. Returns True if anything in it has changed."""
+        """Handles a version of a node; None if it is deleted. Returns True if its relevant state
+        has changed.
+        """
         before, after = self._nodes.get(name), None if node is None else _node_in_zone(node)
         if before == after:
             return False
@@ -173,7 +177,7 @@ class Zones:
             zone.limiter.shift(step)
 
     def advance(self, now: datetime) -> bool:
-        """Moves the zones to their present states, with the rates that follow.
+        """Updates the states of the zones and their rates.
 
         Returns True if all zones were fully disrupted and one no longer is: a fault of the control
         plane is over, and silent nodes deserve a new period of grace.
@@ -218,7 +222,7 @@ class Zones:
 
 
 def tainted(node: Node, now: datetime) -> Write:
-    """Adds the NoExecute taint of a node that fails."""
+    """Returns the patch that adds the NoExecute taint of a failing node."""
     failure = new_taint(OF_READY[ready_status(node)], NO_EXECUTE, now)
     return patch(
         node, {"spec": {"taints": [*documents_of(node.spec.taints), failure]}}, guarded=True

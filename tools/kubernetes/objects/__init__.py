@@ -1,1 +1,3 @@
-"""The structs of objects, what controllers read from them, and what they write to them."""
+"""The structs of objects, the properties that controllers read, and the writes that they decide
+on.
+"""

@@ -39,7 +39,7 @@ class ResourceSource(Object, frozen=True, kw_only=True):
 
 
 class CustomSource(Object, frozen=True, kw_only=True):
-    """A metric of pods, of another object, or of something outside the cluster."""
+    """A metric of pods, of another object, or from outside the cluster."""
 
     metric: Identifier = Identifier()
     described_object: Reference = Reference()
@@ -62,7 +62,7 @@ class Policy(Object, frozen=True, kw_only=True):
 
 
 class Rules(Object, frozen=True, kw_only=True):
-    """How fast to scale in one direction."""
+    """The limits on the speed of scaling in one direction."""
 
     stabilization_window_seconds: Int32 | None = None
     select_policy: str = "Max"

@@ -1,4 +1,6 @@
-"""Parts of documents to write: references to owners, conditions, and pods from templates."""
+"""Parts of documents that controllers write: references to owners, conditions, and pods from
+templates.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def container_documents(statuses: Iterable[ContainerStatus]) -> list[Document]:
 
 
 def status_of(obj: HasStatus) -> Document:
-    """Returns the fields of a status that the controllers define and that are set."""
+    """Returns the fields of a status that are set, of those that controllers define."""
     status: Document = msgspec.to_builtins(obj.status)
     return status
 

@@ -1,4 +1,4 @@
-"""Keeps repeated events few, as client-go's EventCorrelator does.
+"""Limits repeated events, as client-go's EventCorrelator does.
 
 An event that happens again is counted. Of events about one object that differ only in their
 messages, the tenth in ten minutes and all later ones become one. An object has 25 writes of events
@@ -33,7 +33,7 @@ class Occurrence(msgspec.Struct, frozen=True):
 
 
 class _Latest(OrderedDict[Hashable, V], Generic[V]):
-    """A dictionary of the values that were set last."""
+    """A dictionary of bounded size that keeps the values set last."""
 
     def __setitem__(self, key: Hashable, value: V) -> None:
         super().__setitem__(key, value)

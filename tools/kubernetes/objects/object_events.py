@@ -1,4 +1,4 @@
-"""Events that controllers and kubelets write about objects."""
+"""The events that controllers and kubelets write about objects."""
 
 from __future__ import annotations
 

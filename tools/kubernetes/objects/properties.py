@@ -30,7 +30,7 @@ def condition_of(conditions: Iterable[C], kind: str) -> C | None:
 
 
 def holds(conditions: Iterable[Condition | PodCondition | core.NodeCondition], kind: str) -> bool:
-    """True if a condition of this type is True."""
+    """True if the object has a condition of this type with the status True."""
     condition = condition_of(conditions, kind)
     return condition is not None and condition.status == "True"
 

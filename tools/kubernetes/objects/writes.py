@@ -67,7 +67,7 @@ class Patch(msgspec.Struct, frozen=True):
 
 
 class Look(msgspec.Struct, frozen=True):
-    """A request to look for an object on the server, and to decide again if it is absent."""
+    """A request to ask the server for an object, and to decide again if it is absent."""
 
     kind: str
     namespace: str
@@ -120,7 +120,9 @@ def patch(
 def status_writes(
     obj: HasStatus, status: Document, notices: tuple[Notice, ...] = ()
 ) -> list[Write]:
-    """Replaces the defined fields of an object's status; returns no write if they are equal."""
+    """Returns the write that replaces the defined fields of an object's status; none if they are
+    equal.
+    """
     if msgspec.convert(status, type(obj.status)) == obj.status:
         return []
     body = {"status": _difference(status_of(obj), status)}
@@ -141,14 +143,16 @@ def _difference(before: Document, after: Document) -> Document:
 
 
 def annotated(obj: HasMetadata, annotations: dict[str, str]) -> list[Write]:
-    """Sets annotations; returns no write if they are already set."""
+    """Returns the write that sets annotations; none if they are already set."""
     have = obj.metadata.annotations
     missing = {key: value for key, value in annotations.items() if have.get(key) != value}
     return [patch(obj, {"metadata": {"annotations": missing}})] if missing else []
 
 
 def disrupted(pod: Pod, reason: str, message: str, now: datetime, phase: str = "") -> list[Write]:
-    """Sets the condition DisruptionTarget, and perhaps the phase, of a pod before its deletion."""
+    """Returns the write before a pod's deletion that sets the condition DisruptionTarget, and
+    perhaps the phase.
+    """
     status: Document = {**status_of(pod), **({"phase": phase} if phase else {})}
     before = condition_of(pod.status.conditions, "DisruptionTarget")
     if before is None or (before.status, before.reason) != ("True", reason):

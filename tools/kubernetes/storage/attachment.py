@@ -27,7 +27,9 @@ _SEVERAL = {"ReadWriteMany", "ReadOnlyMany"}
 
 
 class Attachments:
-    """The attachments that no pod needs any more, and the volumes that will soon be attached."""
+    """The attachments that no pod needs any more, and the volumes whose attachment was just
+    decided.
+    """
 
     def __init__(self) -> None:
         self._unneeded: dict[str, dict[str, datetime]] = {}  # since when, by node and name
@@ -35,7 +37,7 @@ class Attachments:
         self._refused: dict[str, set[str]] = {}  # by node, the volumes that it has to wait for
 
     def admits(self, volume: PersistentVolume, node: str, nodes: Collection[str]) -> bool:
-        """True if a volume may be attached to a node, while it is attached to `nodes`.
+        """True if a volume may be attached to a node, given the `nodes` to which it is attached.
 
         If so, the volume counts as attached there, and may be attached to no other node.
         """
@@ -50,7 +52,7 @@ class Attachments:
     def refuse(
         self, node: str, refused: Mapping[str, tuple[list[str], list[Pod]]], now: datetime
     ) -> list[Write]:
-        """Writes events about the pods on a node that have begun to wait for volumes.
+        """Writes events about the pods on a node that have just begun to wait for volumes.
 
         `refused` holds, by volume, the pods elsewhere that use it and the pods here.
         """

@@ -1,4 +1,4 @@
-"""Storage capacity: the room that is left for new volumes in one part of the cluster.
+"""Storage capacity: the room for new volumes in one part of the cluster.
 
 A user creates each CSIStorageCapacity. If the CSIDriver tracks capacity, `capacity` falls by each
 new volume and rises by each deleted one; volumes that are older than the CSIDriver do not count. An
@@ -60,7 +60,7 @@ def is_tracked(capacity: CSIStorageCapacity) -> bool:
 
 
 def left_in(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -> int:
-    """Returns the room left, in billionths of a byte, next to these volumes of the class."""
+    """Returns the room that these volumes of the class leave, in billionths of a byte."""
     return max(_room(capacity, volumes), 0)
 
 
@@ -80,7 +80,9 @@ def quantity_of(nano: int) -> str:
 
 
 def _room(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -> int:
-    """Returns the room left; it is negative if volumes were made at once for the same room."""
+    """Returns the room that is left, which is negative if volumes were created at once for the same
+    room.
+    """
     room = nano_value(capacity.capacity or 0)
     if is_tracked(capacity):
         room += nano_value(capacity.metadata.annotations[PROVISIONED]) - _used(capacity, volumes)

@@ -1,4 +1,5 @@
-"""Gives each node a CSINode with the hollow driver, as a kubelet does once a driver registers.
+"""Creates a CSINode with the hollow driver for each node, as a kubelet does when a driver
+registers.
 
 An existing CSINode is never changed: users edit its drivers and limits with kubectl.
 """

@@ -54,7 +54,7 @@ def is_default_class(storage_class: StorageClass) -> bool:
 
 
 def default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
-    """Returns the newest default class; among equally old ones, the first by name."""
+    """Returns the newest default class; of equally new ones, the first by name."""
     defaults = sorted(filter(is_default_class, classes), key=lambda each: each.metadata.name)
     return max(defaults, key=lambda each: each.metadata.creation_timestamp or "", default=None)
 
@@ -66,12 +66,14 @@ def driver_of(storage_class: StorageClass) -> str:
 
 
 def claim_reference(volume: PersistentVolume) -> ObjectReference:
-    """Returns the claim that the volume is for; an empty reference for a free volume."""
+    """Returns the claim to which the volume is reserved; an empty reference for a free volume."""
     return volume.spec.claim_ref or _NO_CLAIM
 
 
 def claimed_key(volume: PersistentVolume) -> str:
-    """Returns namespace and name of the claim that the volume is for; "" for a free volume."""
+    """Returns namespace and name of the claim to which the volume is reserved; "" for a free
+    volume.
+    """
     reference = volume.spec.claim_ref
     return f"{reference.namespace}/{reference.name}" if reference else ""
 

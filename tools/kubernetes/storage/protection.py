@@ -1,4 +1,4 @@
-"""Keeps claims that pods use, and bound volumes, until they are no longer in use.
+"""Keeps claims and volumes from being removed while they are in use.
 
 Mirrors Kubernetes' pvc-protection and pv-protection controllers, which work through finalizers. The
 API server gives an object its finalizer at its creation; one without gets it at its first use.
@@ -31,7 +31,7 @@ def reconcile_volume(volume: PersistentVolume) -> list[Write]:
 
 
 def _protect(obj: HasMetadata, finalizer: str, *, in_use: bool) -> list[Write]:
-    """Adds the finalizer to an object in use; removes it from a deleted object out of use."""
+    """Adds the finalizer to an object in use, and removes it from a deleted object that is not."""
     have = obj.metadata.finalizers
     if finalizer in have and deleting(obj) and not in_use:
         left = [name for name in have if name != finalizer]

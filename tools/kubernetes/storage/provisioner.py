@@ -40,14 +40,14 @@ NEVER = "never"
 
 
 class Place(msgspec.Struct, frozen=True):
-    """The labels of a node, and the driver's topology keys there."""
+    """A node as a place for volumes: its labels, and the driver's topology keys there."""
 
     node: Node
     keys: tuple[str, ...] = ()
 
 
 class Provisioner:
-    """The provisioner. For each class, it keeps the time since when each claim has asked for a
+    """The provisioner. It keeps the times since when claims of each class have asked for a
     volume.
     """
 
@@ -96,7 +96,8 @@ class Provisioner:
 
 
 def provision_seconds(storage_class: StorageClass) -> float:
-    """Returns how long a volume takes, by a parameter of the class. Infinite for `never`.
+    """Returns the seconds that the creation of a volume takes, by a parameter of the class;
+    infinity for `never`.
 
     Raises ValueError.
     """
@@ -112,7 +113,7 @@ def provision_seconds(storage_class: StorageClass) -> float:
 
 
 def asks(claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
-    """True if the claim waits for this provisioner, and for no node to be selected."""
+    """True if the claim waits for this provisioner to act, and not for its node to be selected."""
     annotations = claim.metadata.annotations
     return (
         not claim.spec.volume_name
@@ -128,7 +129,7 @@ def volume_name(claim: PersistentVolumeClaim) -> str:
 
 
 def discard(volume: PersistentVolume) -> list[Write]:
-    """Deletes a volume of the hollow provisioner once it is released, if its policy says so."""
+    """Deletes a released volume of the hollow provisioner, if the reclaim policy says so."""
     if (
         PROVISIONED_BY in volume.metadata.annotations
         and volume.status.phase == "Released"
@@ -140,7 +141,7 @@ def discard(volume: PersistentVolume) -> list[Write]:
 
 
 def _request(claim: PersistentVolumeClaim) -> tuple[str, str]:
-    """Returns the key of a request; a claim makes another request for another node."""
+    """Returns the key of a request for a volume. A claim with another node is another request."""
     return claim.metadata.uid, claim.metadata.annotations.get(SELECTED_NODE, "")
 
 
@@ -173,7 +174,7 @@ class _Room:
 
     @property
     def is_known(self) -> bool:
-        """True once every capacity records which volumes it has subtracted."""
+        """True once every capacity names the volumes that were subtracted from it."""
         return all(is_tracked(capacity) for capacity in self._capacities or ())
 
 
@@ -183,7 +184,7 @@ def _provision(
     places: Mapping[str, Place],
     room: _Room,
 ) -> list[Write]:
-    """Creates the volume or, if the selected node does not allow it, asks for another node."""
+    """Creates the volume, or asks for another node if the selected one does not allow it."""
     if not room.is_known:
         return []
     size = requested_size(claim)
@@ -204,7 +205,8 @@ def _provision(
 def _choices(
     claim: PersistentVolumeClaim, storage_class: StorageClass, places: Mapping[str, Place]
 ) -> list[tuple[Segment, Mapping[str, str]]]:
-    """Returns the segments that can have the volume now, each with the labels of one of its nodes.
+    """Returns the segments in which the volume can be created now, each with the labels of one of
+    its nodes.
 
     Claims begin at different segments. Without topology and nodes, there is one segment, without
     labels.

@@ -1,4 +1,4 @@
-"""Segments: the parts of a cluster from which a volume can be reached, as labels of nodes."""
+"""Segments: the sets of nodes that can reach a volume, as labels."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def affinity_to(segment: Segment) -> Document:
 
 
 def segment_in(volume: PersistentVolume) -> Segment:
-    """Returns the segment in the affinity that `affinity_to` has given to a volume."""
+    """Returns the segment that `affinity_to` has written into a volume's affinity."""
     affinity = volume.spec.node_affinity
     required = affinity.required if affinity else None
     return {

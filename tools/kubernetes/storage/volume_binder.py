@@ -43,7 +43,7 @@ UNRECYCLABLE = "No recycler plugin found for the volume!"
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """The objects that decide about a claim, besides the claim itself.
+    """The volumes that decide about a claim.
 
     `named` is the volume of its volumeName, `reserved` are the volumes whose claimRef has its name,
     `free` the volumes of its class without a claimRef.
@@ -57,7 +57,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 class _Promise(msgspec.Struct, frozen=True):
-    """A volume at the version at which a claim chose it."""
+    """A volume that a claim chose, at the version at which it did."""
 
     volume: str
     version: str
@@ -168,8 +168,8 @@ def find_reserved(
 def find_free(
     claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
 ) -> PersistentVolume | None:
-    """Returns the volume to bind to the claim: with as few access modes as possible, and among
-    these the smallest.
+    """Returns the volume to bind to the claim: with the fewest access modes, and among these the
+    smallest.
     """
     request = VolumeRequest.of(claim)
     return min(
@@ -186,12 +186,12 @@ def find_free(
 
 
 def _suits(volume: PersistentVolume, request: VolumeRequest) -> bool:
-    """True if a claim can use the volume by size and modes, whatever its class and labels."""
+    """True if a volume has the size and the modes of a claim, whatever its class and labels."""
     return request.admits(volume) and request.has_modes(volume)
 
 
 def _names_class(claim: PersistentVolumeClaim) -> bool:
-    """True if the claim names a class, or refuses all with an empty name."""
+    """True if the claim names a class, or asks for none by an empty name."""
     return BETA_CLASS in claim.metadata.annotations or claim.spec.storage_class_name is not None
 
 
@@ -199,7 +199,7 @@ def _names_class(claim: PersistentVolumeClaim) -> bool:
 
 
 def _sync_named(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> list[Write]:
-    """Decides on a claim that asks for a volume by its name."""
+    """Decides on a claim that names its volume."""
     if volume is None:
         return _pending(claim)
     if is_for(volume, claim):
@@ -285,7 +285,7 @@ def _claim_status(
 def _ask_provisioner(
     claim: PersistentVolumeClaim, storage_class: StorageClass | None
 ) -> list[Write]:
-    """Names the provisioner that must create a volume, once the node is decided."""
+    """Names the provisioner in the claim's annotations, once its node is selected."""
     if storage_class is None or not can_provision(storage_class):
         return []
     if waits_for_consumer(storage_class) and SELECTED_NODE not in claim.metadata.annotations:
@@ -307,7 +307,7 @@ def _phase(volume: PersistentVolume, phase: str, message: str = "") -> list[Writ
 
 
 def _release(volume: PersistentVolume) -> list[Write]:
-    """Releases a volume whose claim is gone, and reports if nothing here can reclaim it."""
+    """Releases a volume whose claim is gone. Reports it if no provisioner here reclaims it."""
     if phase_of(volume) not in ("Released", "Failed"):
         return _phase(volume, "Released")
     dynamic = PROVISIONED_BY in volume.metadata.annotations
@@ -325,7 +325,7 @@ def _release(volume: PersistentVolume) -> list[Write]:
 
 
 def _unbind(volume: PersistentVolume) -> list[Write]:
-    """Removes the binding to a claim that is bound to another volume."""
+    """Removes the reference to a claim that is bound to another volume."""
     if BOUND_BY_CONTROLLER in volume.metadata.annotations:
         body: Document = {
             "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}},

@@ -1,4 +1,4 @@
-"""Volumes as a kubelet sees them: a pod runs once all its claims are bound and attached.
+"""The kubelet's view of volumes: a pod runs once all its claims are bound and attached.
 
 Mirrors the wait of the kubelet's volume manager. Volumes of other kinds need no waiting here.
 """
@@ -30,7 +30,7 @@ FOLLOWED: tuple[type[HasMetadata], ...] = (
 
 
 class Mounts:
-    """The objects that decide whether volumes are ready, and the pods that wait for them."""
+    """The objects that volumes depend on, and the pods that wait for their volumes."""
 
     def __init__(self) -> None:
         self._claims: dict[str, PersistentVolumeClaim] = {}
@@ -84,7 +84,7 @@ class Mounts:
         return []
 
     def wait(self, pod: Pod) -> bool:
-        """True if the pod must wait; a later change of its volumes then returns the pod."""
+        """True if the pod must wait. A later change of its volumes then returns it."""
         claims = pod_claims(pod)
         if all(self._is_ready(pod, claim.name, claim.ephemeral) for claim in claims):
             self.forget(pod)

@@ -79,7 +79,9 @@ def claim(
 
 
 def without(obj: HasMetadata, finalizer: str) -> Document:
-    """Returns the change of the metadata that removes a finalizer; empty if it is not there."""
+    """Returns the change of metadata that removes a finalizer; empty if the object does not have
+    it.
+    """
     finalizers = obj.metadata.finalizers
     if finalizer not in finalizers:
         return {}

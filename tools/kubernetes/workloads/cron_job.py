@@ -1,4 +1,4 @@
-"""The CronJob controller: creates a Job at each time of a schedule, and deletes old ones.
+"""The CronJob controller: creates a Job at each time of a schedule, and deletes old Jobs.
 
 A job is named after its time, so no time gets two jobs. The status follows from the jobs.
 """
@@ -59,7 +59,7 @@ def _warning(owner: CronJob, reason: str, why: str, now: datetime) -> Create:
 
 
 def _ended(owner: CronJob, jobs: list[Job]) -> Iterator[Notice]:
-    """Yields what became of the jobs that were active."""
+    """Yields the notices about active jobs that have ended or are gone."""
     by_uid = {job.metadata.uid: job for job in jobs}
     for reference in owner.status.active:
         job = by_uid.get(reference.uid)
@@ -99,7 +99,7 @@ def _status(owner: CronJob, jobs: list[Job], active: list[Job]) -> Document:
 
 
 def _version(owner: CronJob, job: Job) -> str:
-    """Returns the version of a job in the status, which is that of the first time it was seen."""
+    """Returns the resource version of a job in the status: that at which it was first seen."""
     versions = (
         each.resource_version for each in owner.status.active if each.uid == job.metadata.uid
     )
@@ -119,7 +119,7 @@ def _run(
     now: datetime,
     exists: Callable[[str], bool],
 ) -> list[Write]:
-    """Creates the job of the latest time that has passed, and comes back at the next time."""
+    """Creates the job of the latest time, and asks to be called again at the next."""
     spec = owner.spec
     try:
         schedule, zone = parse(spec.schedule), ZoneInfo(spec.time_zone or "UTC")
@@ -163,7 +163,7 @@ def _deletion(job: Job) -> Delete:
 def latest(
     schedule: Schedule, zone: ZoneInfo, first: datetime, now: datetime
 ) -> tuple[datetime | None, int]:
-    """Returns the latest time of a schedule that has passed, and about how many have passed.
+    """Returns the latest past time of a schedule, and about how many past times there are.
 
     The time is None if not even `first` has passed. If many have passed, most of them are skipped
     by the interval between the first two.
@@ -183,7 +183,7 @@ def latest(
 
 
 def first_job(owner: CronJob) -> Job:
-    """Returns a job as the owner creates them; its name and uid are made up."""
+    """Returns a job as its CronJob would create it, with a made-up name and uid."""
     document = _job(owner, datetime.fromtimestamp(0, UTC), ZoneInfo("UTC"))
     metadata = {**document["metadata"], "uid": f"{owner.metadata.uid}-job"}
     return read({**document, "metadata": metadata}, Job)

@@ -1,4 +1,4 @@
-"""The back-off of failed daemon pods: the more of them fail on a node, the longer each one stays.
+"""The back-off of failed daemon pods: the more of them fail on a node, the later each is replaced.
 
 It keeps a daemon set from a quick fight with a kubelet that refuses or evicts its pods.
 """
@@ -18,7 +18,7 @@ class FailedPods:
         self._delays: dict[tuple[str, int], tuple[float, datetime]] = {}
 
     def wait(self, node: str, generation: int, now: datetime) -> float:
-        """Returns the seconds for which a failed pod stays; 0 if it is deleted now, which is
+        """Returns the seconds for which a failed pod stays. For 0 it is deleted now, and
         counted.
         """
         place = node, generation

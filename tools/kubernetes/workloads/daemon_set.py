@@ -89,7 +89,8 @@ def reconcile(
 
 
 def _age(pod: Pod) -> tuple[bool, str, str]:
-    """Returns the rank of a pod among those of its node: a bound one comes first, then the oldest.
+    """Returns the sort key of the pods on a node, of which the first stays: bound ones first, then
+    the oldest.
 
     Of several, all but the first go.
     """
@@ -112,9 +113,7 @@ def daemon_spec(owner: DaemonSet) -> PodSpec:
 
 
 def fits(spec: PodSpec, node: Node) -> tuple[bool, bool]:
-    """Returns whether a pod should run on the node, and whether a pod that already runs there may
-    stay.
-    """
+    """Returns whether the node should run a daemon pod, and whether it may keep one."""
     if spec.node_name not in ("", node.metadata.name):
         return False, False
     if not spec.node_selector.items() <= node.metadata.labels.items():
@@ -146,7 +145,7 @@ def target_node(pod: Pod) -> str:
 def _ended(
     owner: DaemonSet, node: str, here: list[Pod], failed: FailedPods, now: datetime
 ) -> tuple[list[Pod], list[Write]]:
-    """Returns the finished pods of a node that go now, and reminders of the failed ones that stay
+    """Returns the finished pods of a node to delete now, and reminders about failed ones that stay
     for a while.
     """
     ended, again = list[Pod](), list[Write]()
@@ -171,7 +170,7 @@ def _finish_notice(pod: Pod, node: str) -> Notice:
 
 
 def _without_node(on: dict[str, list[Pod]], nodes: Container[str]) -> list[Write]:
-    """Deletes pods that wait for a node that is gone: nothing else would."""
+    """Deletes pods whose target node is gone and that are not bound yet."""
     return [
         delete_pod(pod)
         for node, here in on.items()
@@ -190,7 +189,7 @@ def _on_node(
     revision: str,
     now: datetime,
 ) -> list[Write]:
-    """Returns the writes for a node whose pod is missing, superfluous or not allowed."""
+    """Returns the writes for a node with a missing, superfluous or disallowed pod."""
     if not stays:
         return [delete_pod(pod) for pod in here if not deleting(pod)]
     active, away = [pod for pod in here if is_active(pod)], list[Pod]()
@@ -219,7 +218,7 @@ def _pod(owner: DaemonSet, node: str, revision: str) -> Document:
 
 
 def pinned(spec: Document, node: str) -> Document:
-    """Returns the spec of a pod that may go to this node alone.
+    """Returns the spec of a pod that can run on this node only.
 
     The node is known to meet the other requirements, so its name alone is required.
     """
@@ -258,8 +257,8 @@ def _update_limits(owner: DaemonSet, desired: int) -> tuple[int, int]:
 def _update(
     owner: DaemonSet, on: dict[str, list[Pod]], eligible: set[str], revision: str, now: datetime
 ) -> list[Write]:
-    """Replaces pods of an old template: deletes them within the limit of maxUnavailable, or with
-    maxSurge creates the new one first. Pods that are not available are replaced at once.
+    """Replaces pods of an old template: deletes them within maxUnavailable, or with maxSurge
+    creates the new one first. Pods that are not available are replaced at once.
     """
     if owner.spec.update_strategy.type == "OnDelete":
         return []
@@ -292,8 +291,8 @@ def _surge(
     revision: str,
     now: datetime,
 ) -> list[Write]:
-    """Creates new pods beside the old ones, at most `surge` beside old ones that are available. An
-    available pod on a node that is no longer meant goes once enough others are available.
+    """Creates new pods beside available old ones, at most `surge` of them. On a node that no longer
+    takes the pod, an available pod goes once enough others are available.
     """
     available = 0
     surplus: list[Pod] = []
@@ -329,8 +328,8 @@ def _status(
     now: datetime,
     history: History,
 ) -> list[Write]:
-    """Returns the write of the status, which counts the oldest pod of each node, also while it
-    ends.
+    """Returns the write of the status. It counts the oldest pod of each node, even one that is
+    being deleted.
     """
     pods = [on[name][0] for name in sorted(should) if should[name] and on[name]]
     available, again = count_available(pods, owner.spec.min_ready_seconds, now)

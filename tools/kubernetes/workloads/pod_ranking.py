@@ -1,4 +1,4 @@
-"""Ranks of pods that a controller may delete: the least useful one comes first."""
+"""The order in which a controller deletes pods: the least useful first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NEVER = -1e18  # seconds since a time that is not set: it counts as the latest
 
 
 class _Past(msgspec.Struct, frozen=True):
-    """What happened to a pod; times in seconds since then."""
+    """The events in a pod's life, as seconds since then."""
 
     ready: float
     restarts: tuple[int, int]  # of containers, and of sidecars
@@ -51,7 +51,7 @@ def by_usefulness(pods: Iterable[Pod], related: Iterable[Pod], now: datetime) ->
 
 
 def by_age(pods: Iterable[Pod], now: datetime) -> list[Pod]:
-    """Returns the pods of a Job in the order of their deletion, without costs and neighbours."""
+    """Returns the pods of a Job in the order of their deletion: by state, age and restarts."""
     past = cmp_to_key(_compare)
     return sorted(pods, key=lambda pod: (_state(pod), past(_readiness_and_restarts(pod, now))))
 
@@ -61,7 +61,7 @@ def _state(pod: Pod) -> tuple[bool, int, bool]:
 
 
 def _cost(pod: Pod) -> int:
-    """Returns the cost of a deletion; 0 if the annotation is no number of 32 bits."""
+    """Returns the deletion cost of a pod; 0 if the annotation is no integer of 32 bits."""
     text = pod.metadata.annotations.get(DELETION_COST, "")
     if len(text) > len(str(-_COST_LIMIT)) or not _COST.fullmatch(text):
         return 0
@@ -95,14 +95,16 @@ def _age(since: str | None, now: datetime) -> float:
 
 
 def _compare(left: _Past, right: _Past) -> int:
-    """Returns a negative number if the left one comes first: the younger, more often restarted."""
+    """Returns a negative number if the left pod is deleted first: the younger, or more often
+    restarted.
+    """
     mine = left.ready, [-count for count in left.restarts], left.created, left.uid
     other = right.ready, [-count for count in right.restarts], right.created, right.uid
     return (mine > other) - (mine < other)
 
 
 def _compare_roughly(left: _Past, right: _Past) -> int:
-    """Compares like `_compare`, but by uid if different times are of nearly the same age."""
+    """Compares like `_compare`, but by uid if the ages are nearly equal."""
     if left.ready != right.ready:
         return _magnitude(left.ready) - _magnitude(right.ready) or _by_uid(left, right)
     if left.restarts != right.restarts:

@@ -46,7 +46,7 @@ class History(msgspec.Struct, frozen=True):
 
 
 def unrecorded(owner: DaemonSet | StatefulSet) -> History:
-    """Returns the history of an owner without revisions."""
+    """Returns the history of an owner that has no revisions."""
     return _new(owner, owner.status.collision_count or 0)
 
 
@@ -90,7 +90,7 @@ def record(
 
 
 def forget(owner: DaemonSet | StatefulSet, history: History, pods: Iterable[Pod]) -> list[Write]:
-    """Deletes the oldest revisions beyond the limit, but no revision that a pod has.
+    """Deletes the oldest revisions beyond the limit, except those that pods have.
 
     For a StatefulSet, the revisions in use do not count towards the limit.
     """
@@ -117,12 +117,12 @@ def _new(
 
 
 def _data(owner: DaemonSet | StatefulSet) -> Document:
-    """Returns the patch that brings the owner's template back."""
+    """Returns the patch that restores a template of the owner."""
     return {"spec": {"template": {**owner.spec.template, "$patch": "replace"}}}
 
 
 def _has_template_of(revision: ControllerRevision, owner: DaemonSet | StatefulSet) -> bool:
-    """True if Kubernetes treats the template of a revision as that of its owner."""
+    """True if Kubernetes takes the template of a revision for the present one of its owner."""
     data = revision.data
     template = (data.get("spec") or {}).get("template")
     if data.keys() != {"spec"} or not isinstance(template, dict):

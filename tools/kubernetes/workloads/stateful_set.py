@@ -86,7 +86,7 @@ def ordinal_of(owner: StatefulSet, pod: Pod) -> int | None:
 
 
 def makes_claim(owner: StatefulSet, name: str) -> bool:
-    """True if a claim of this name belongs to a replica of the set."""
+    """True if a claim of this name belongs to a pod of the set."""
     prefix, _, number = name.rpartition("-")
     return number.isdigit() and any(
         prefix == f"{_name(template)}-{owner.metadata.name}"
@@ -109,7 +109,7 @@ def _is_available(owner: StatefulSet, pod: Pod, now: datetime) -> bool:
 
 
 def _retention(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list[Write]:
-    """Sets the owners of the claims of existing pods, before a pod is scaled away."""
+    """Sets the owners of the claims of existing pods, before a pod is deleted by scaling."""
     policy = owner.spec.persistent_volume_claim_retention_policy
     writes: list[Write] = []
     for ordinal, pod in pods.items():
@@ -128,7 +128,7 @@ def _retention(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list
 def _owned(
     existing: PersistentVolumeClaim, owner: HasMetadata | None, mine: Sequence[HasMetadata]
 ) -> list[Write]:
-    """Makes the object in `mine` an owner of the claim, or none; other controllers stay."""
+    """Makes `mine` the owner of the claim, or removes it. Other controllers stay."""
     uids = {each.metadata.uid for each in mine}
     controller, owners = controller_of(existing), existing.metadata.owner_references
     if controller is not None and controller.uid not in uids:
@@ -145,8 +145,8 @@ def _owned(
 def _step(
     owner: StatefulSet, pods: dict[int, Pod], claims: Claims, history: History, now: datetime
 ) -> list[Write]:
-    """Adds and replaces pods from the lowest up, removes from the highest down, then updates. Each
-    waits for the one before, unless the set's pods are managed in parallel.
+    """Creates and replaces pods from the lowest ordinal up, deletes them from the highest down,
+    then updates. Each step waits for the one before, unless pods are managed in parallel.
     """
     in_order = owner.spec.pod_management_policy != "Parallel"
     ordinals = _ordinals(owner)
@@ -177,7 +177,7 @@ def _step(
 
 
 def _identity(pod: Pod, ordinal: int) -> list[Write]:
-    """Restores the labels by which a pod is known, for example those of a pod that was adopted."""
+    """Restores the labels that identify a pod, which an adopted pod may lack."""
     labels = _identity_labels(pod.metadata.name, ordinal)
     if pod.metadata.labels.get(POD_NAME) == labels[POD_NAME]:
         return []
@@ -232,7 +232,9 @@ def _claims(owner: StatefulSet, pod: str, claims: Claims) -> list[Write]:
 def creation(
     owner: StatefulSet, ordinal: int, claims: Claims, history: History | None = None
 ) -> list[Write]:
-    """Creates the claims of a pod, and then the pod; it has to wait while its claim is deleted."""
+    """Creates the claims of a pod, and then the pod. The pod waits while its claim is being
+    deleted.
+    """
     name = f"{owner.metadata.name}-{ordinal}"
     template, revision = _template_for(owner, ordinal, history or unrecorded(owner))
     labels = {HASH: revision, **_identity_labels(name, ordinal)}

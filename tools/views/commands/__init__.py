@@ -1,1 +1,1 @@
-"""The commands that show answers: what they are called, their options, and their output."""
+"""The commands that show answers: their names, options and output."""

@@ -106,7 +106,7 @@ def _show_pod(key: str, body: bytes, output: str) -> None:
 
 
 def _console() -> Console:
-    """Returns a console as wide as the terminal. Without a terminal, it is wide enough to keep a
-    name in one piece, so that a line of the output can be searched for.
+    """Returns a console as wide as the terminal. Without a terminal, it is so wide that no name is
+    broken, for the sake of searches.
     """
     return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)

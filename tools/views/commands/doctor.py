@@ -134,8 +134,8 @@ def _examination(
 
 
 def show(pods: Sequence[ParkedPod], console: Console) -> None:
-    """Prints a row for each forgotten pod and for MOST_OTHERS others, and below what should have
-    woken the forgotten ones.
+    """Prints a row for each forgotten pod and for MOST_OTHERS others, and the events that should
+    have woken the forgotten ones.
     """
     if not pods:
         console.print("No pod stayed parked, and no plugin keeps one out of the queue.")

@@ -180,8 +180,8 @@ def _objects(
     *,
     needs_nodes: bool = True,
 ) -> list[Document]:
-    """Returns the objects of the live cluster, if one is named or there are no files, and on top of
-    them those of the files.
+    """Returns the objects of the live cluster, if one is named or there are no files, overridden by
+    those of the files.
     """
     cluster: list[Document] = []
     if live.is_named or not paths:
@@ -243,7 +243,7 @@ def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, outp
 
 
 def _warnings(pod: AskedPod, explained: Explanation, there: OnNode | None) -> list[str]:
-    """Returns what would go wrong on the nodes that the pod may go to, and what would help."""
+    """Returns the problems that the pod would have on its possible nodes, and what would help."""
     decision = explained.decision
     hosts = () if isinstance(decision, Failure) else decision.hosts
     if there is not None and there.rejected:
@@ -293,7 +293,7 @@ def _explain_pending(
 
 @contextmanager
 def _console(output: str, title: str) -> Iterator[Console]:
-    """Yields what an answer is printed to. HTML is written at the end of the block."""
+    """Yields the console for an answer. HTML is written at the end of the block."""
     if output == "table":
         yield Console()
         return

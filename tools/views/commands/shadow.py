@@ -115,7 +115,7 @@ def shadow(
 async def _run(
     watching: Watching, connection: Connection, enough: anyio.Event, seconds: float | None
 ) -> None:
-    """Watches until `enough` is set, the time is over, or a signal comes."""
+    """Watches until `enough` is set, the time has passed, or a signal arrives."""
     async with ReadOnlyClient(connection) as client:  # Informers would try for ever.
         await client.call("GET", "/version", dict)
     async with anyio.create_task_group() as group:
@@ -133,7 +133,7 @@ async def _run(
 
 
 async def _tell_problems(watching: Watching) -> None:
-    """Says now and then why a cluster is not listed yet."""
+    """Reports at intervals why a cluster is not listed yet."""
     while True:
         await anyio.sleep(PATIENCE_SECONDS)
         for problem in watching.problems() or ["still listing the objects of the cluster"]:

@@ -200,7 +200,7 @@ def sweep(
 
 
 def _gathered(outcomes: Iterable[Outcome], results: Results, cells: Sequence[Cell]) -> list[Failed]:
-    """Adds the results of outcomes, and returns the failures. Shows their progress."""
+    """Adds the results of outcomes while it shows their progress. Returns the failures."""
     failed = []
     console = Console(stderr=True)
     columns = (

@@ -103,7 +103,7 @@ def why(
 def _attempts_until(
     limit: float, attempts: tuple[RecordedAttempt, ...]
 ) -> tuple[RecordedAttempt, ...]:
-    """Returns the attempts until a time, the last with its failure, also if that came later."""
+    """Returns the attempts up to a time. The last one has its failure, even a later one."""
     until = tuple(each for each in attempts if each.at <= limit)
     later = attempts[len(until)] if 0 < len(until) < len(attempts) else None
     if later is not None and later.result == "failed" and later.uid == until[-1].uid:
@@ -112,7 +112,7 @@ def _attempts_until(
 
 
 def _last(attempts: tuple[RecordedAttempt, ...]) -> tuple[RecordedAttempt, ...]:
-    """Returns the last attempt, with its decision if it failed later."""
+    """Returns the last attempt; if it failed after the decision, with the decision."""
     start = len(attempts) - 1
     while start and attempts[start].result == "failed":
         start -= 1
@@ -161,7 +161,7 @@ def _print_answer(
     output: str,
     events: Sequence[EventNow] | None = None,
 ) -> None:
-    """Prints the lines, or the page with the events, None if they were not read."""
+    """Prints the lines; as JSON, the page with the events, which are None if they were not read."""
     if output == "json":
         extra = {} if events is None else {"events": events}
         click.echo(msgspec.json.encode({**msgspec.to_builtins(page), **extra}))
@@ -172,7 +172,7 @@ def _print_answer(
 
 
 def lines_of_pod(key: str, page: AttemptsPage, events: Sequence[EventNow]) -> Iterator[str]:
-    """Returns the lines about a pod without an attempt, which may be gone."""
+    """Returns the lines about a pod without recorded attempts, which may be gone."""
     yield f"{key}: this scheduler started at {time_of(page.started)} and has made no attempt at it"
     if page.pod is None:
         yield "  there is no such pod now; there are events about one"

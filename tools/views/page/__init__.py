@@ -1,1 +1,1 @@
-"""The page: looks at a cluster and its scheduler in a browser, live and read only."""
+"""The page: a live, read-only view of a cluster and its scheduler in a browser."""

@@ -69,7 +69,7 @@ class ClusterPage:
         )
 
     async def show(self, request: Request) -> Answer:
-        """Raises NoAnswerError."""
+        """Returns the answer to a request. Raises NoAnswerError."""
         path = request.path.split("/")[1:]
         if request.method == "POST" and self._actions.token:
             return await self._change(request, path)

@@ -1,4 +1,4 @@
-"""Serves pages on a port of this machine, to its users alone: aiohttp carries what they ask.
+"""Serves pages on a port of this machine, by aiohttp, to the users of the machine only.
 
 Clients need no credentials, so requests that foreign web pages make are refused.
 """
@@ -32,7 +32,7 @@ UNREAD_SECONDS = 30.0  # after which a client that reads no further is left
 
 
 class LocalSite:
-    """The answers of `show`, for clients that may do everything."""
+    """The site of the answers of `show`, whose clients may do everything."""
 
     def __init__(self, show: Page, allowed_hosts: Collection[str] = ()) -> None:
         self._show = show

@@ -1,4 +1,4 @@
-"""The page `/ui` of a running scheduler, on the port of its debug pages: it only reads.
+"""The page `/ui` of a running scheduler, on the port of its debug pages. It is read-only.
 
 It works in the thread of the server. Only while somebody looks, the scheduler's event loop gives it
 copies: of the tables of nodes and pods twice a second, and a glance once a second. Decisions come
@@ -64,8 +64,8 @@ class DaemonSource:
         self._turns = Turns()
 
     async def glance(self) -> Glance | None:
-        """Returns the present glance. If the scheduler does not answer, it is the last one, with
-        the time for which the event loop has been blocked.
+        """Returns the present glance. If the scheduler does not answer, returns the last one with
+        the time for which its event loop has been blocked.
         """
         try:
             with anyio.fail_after(GLANCE_SECONDS):

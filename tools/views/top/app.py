@@ -27,8 +27,8 @@ QUIT_WORDS = ("q", "q!", "quit")
 
 
 class Top(App[None]):
-    """Four views of a cluster. `notes` are lines that stay in sight. `problem` says why there was
-    never a connection, with which the application ends.
+    """Four views of a cluster. `notes` are lines that are always shown. `problem` says why there
+    was never a connection; the application then ends.
     """
 
     ENABLE_COMMAND_PALETTE = False

@@ -22,7 +22,7 @@ STALE_SECONDS = 5.0  # without an event of the feed
 
 
 class Began(msgspec.Struct, frozen=True):
-    """The feed begins anew: the next events are the whole cluster."""
+    """An event: the feed begins anew, and the whole cluster follows."""
 
 
 Event = Began | Frame | Glance
@@ -87,7 +87,7 @@ class ClusterModel:
         self.version += 1
 
     def on(self, node: str) -> list[str]:
-        """Returns the keys of the node's pods that are not finished."""
+        """Returns the keys of the unfinished pods on a node."""
         return list(self._on.get(node, ()))
 
     def use(self, node: str, resource: str) -> int:
@@ -102,7 +102,7 @@ class ClusterModel:
         return [self._placed.get(second, (0, 0.0))[0] for second in range(last - SECONDS, last)]
 
     def waited(self, now: float) -> float | None:
-        """Returns the mean time from creation to placement of these pods; None without any."""
+        """Returns the mean seconds from creation to placement of these pods; None without any."""
         recent = [each for at, each in self._placed.items() if at >= int(now) - SECONDS]
         pods = sum(number for number, _ in recent)
         return sum(seconds for _, seconds in recent) / pods if pods else None
@@ -111,7 +111,7 @@ class ClusterModel:
         return sum(self.placed(now)[-RATE_SECONDS:]) / RATE_SECONDS
 
     def quiet(self, now: float) -> float:
-        """Returns the seconds since the last event; 0 if they are fewer than STALE_SECONDS."""
+        """Returns the seconds since the last event; 0 if less than STALE_SECONDS."""
         if self.heard is None or now - self.heard < STALE_SECONDS:
             return 0.0
         return now - self.heard
@@ -147,7 +147,7 @@ class ClusterModel:
             del self._on[pod.node], self._use[pod.node]
 
     def _compare(self, glance: Glance, now: float) -> None:
-        """Tells what differs from the last glance."""
+        """Adds news about the differences from the last glance."""
         before = self.glance
         if before is None or before.leads != glance.leads:
             self.tell("The scheduler leads." if glance.leads else "The scheduler stands by.", now)

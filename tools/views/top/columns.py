@@ -1,4 +1,4 @@
-"""Cells, and the columns that they stand in: as many as the terminal is wide enough for."""
+"""The columns of a table and their cells: as many columns as the terminal is wide enough for."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def widths(columns: Sequence[ScreenColumn], width: int) -> list[int]:
 
 
 def clean(text: str) -> str:
-    """Returns a text in one line, without control characters."""
+    """Returns a text on one line, without control characters."""
     return printable(text.translate(_SPACES))
 
 

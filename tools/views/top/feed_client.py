@@ -1,4 +1,4 @@
-"""The page of a demo: its feed and the stories of pods, read over HTTP."""
+"""A client of the page of a demo: reads its feed and the stories of pods over HTTP."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPES: dict[bytes, type[Frame | Glance]] = {b"frame": Frame, b"glance": Glance}
 
 
 class Page:
-    """The page at a URL."""
+    """The page at a URL, as a source of views."""
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
@@ -65,7 +65,7 @@ class Page:
 
 @contextmanager
 def lost_in_words(server: str) -> Iterator[None]:
-    """Turns the failures of a request into LostError."""
+    """Raises LostError in place of the failures of a request."""
     try:
         with failures_in_words(server):
             yield

@@ -1,4 +1,4 @@
-"""The part of the screen that scrolls: a table with a cursor, or text.
+"""The scrolling part of the screen: a table with a cursor, or text.
 
 It draws only the rows in sight, and cuts them into segments itself, so that no text of a cluster is
 read as markup or reaches the terminal as a control character.
@@ -67,7 +67,7 @@ class Listing(Widget, can_focus=True):
     DEFAULT_CSS = "Listing { height: 1fr; }"
 
     class Opened(Message):
-        """A row was opened."""
+        """The message that a row was opened."""
 
         def __init__(self, row: Any) -> None:
             self.row = row
@@ -82,7 +82,7 @@ class Listing(Widget, can_focus=True):
         self._cursor = 0
 
     def begin(self) -> None:
-        """Goes to the first row, for another view."""
+        """Moves to the first row, for another view."""
         self._first = self._cursor = 0
         self._rows = ()
 
@@ -104,7 +104,9 @@ class Listing(Widget, can_focus=True):
         return self._rows[self._cursor] if self._columns and self._rows else None
 
     def place(self) -> str:
-        """Returns which rows are in sight, unless all are."""
+        """Returns which rows are in sight, such as "1-20 of 90"; if all are, their number, or ""
+        for text.
+        """
         shown = self._room()
         if len(self._rows) <= shown:
             return f"{len(self._rows):,}" if self._columns else ""

@@ -56,7 +56,7 @@ NODES, PODS = BY_KIND["v1", "Node"].path(), BY_KIND["v1", "Pod"].path()
 
 
 class Live:
-    """The scheduler of a DebugTarget.
+    """The scheduler of a DebugTarget, and its cluster.
 
     `configuration` and `gates` are for the stories, which are made here, one at a time, in a
     thread.
@@ -136,7 +136,7 @@ async def _glance(session: aiohttp.ClientSession, server: str, access: UserAcces
 
 
 async def _watch(cluster: Remote, glance: Callable[[], Any], take: Callable[[Event], None]) -> None:
-    """Gives what changes until the scheduler does not answer."""
+    """Sends the changes until the scheduler stops answering."""
     board = Board()
     first = await glance()
     take(Began())

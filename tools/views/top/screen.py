@@ -1,4 +1,4 @@
-"""The screen of `berth top`, on which the log of the process becomes news."""
+"""The screen of `berth top`, which shows the log of the process as news."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ async def look(watched: ViewSource, notes: Sequence[str] = ()) -> str:
 
 
 async def _run(top: Top) -> None:
-    """Runs the application. Cancellation ends it as its user does: cancelled in the middle of its
-    end, it would leave the terminal as it is.
+    """Runs the application until its user quits. Cancellation ends it in the same way, so that the
+    terminal is restored.
     """
     running = anyio.CancelScope(shield=True)
 

@@ -1,4 +1,4 @@
-"""The story of a pod as the page tells it, and its lines for a terminal."""
+"""The story of a pod in the form of the page, and as lines for a terminal."""
 
 from __future__ import annotations
 

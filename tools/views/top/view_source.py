@@ -1,4 +1,4 @@
-"""What `berth top` looks at."""
+"""The source of the views of `berth top`: a cluster and its scheduler."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .cluster_model import Event
 
 
 class LostError(Exception):
-    """There is no connection."""
+    """The connection is lost, or could not be made."""
 
 
 class ViewSource(Protocol):
     async def watch(self, take: Callable[[Event], None]) -> NoReturn:
-        """Gives `take` the present cluster, then its changes. Raises LostError when the feed
-        ends.
+        """Passes the present cluster to `take`, and then its changes. Raises LostError when the
+        feed ends.
         """
         ...
 

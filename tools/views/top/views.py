@@ -1,4 +1,4 @@
-"""The views: what their tables and lines say about a cluster, and what Enter opens."""
+"""The views: the tables and lines about a cluster, and the view that Enter opens for each row."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class View:
         raise NotImplementedError
 
     def into(self, row: str) -> View | None:
-        """Returns the view that Enter opens for a row; None if it opens no view."""
+        """Returns the view that Enter opens for a row; None if there is none."""
         return None
 
 
@@ -259,7 +259,7 @@ class Queue(View):
 
 
 class StoryOf(View):
-    """A pod's story. `told` is the server's answer, once it has come."""
+    """The view of a pod's story. `told` is the server's answer, once it has come."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -272,13 +272,13 @@ class StoryOf(View):
         return _containing(list(wrapped(lines, width)), text)
 
     def state(self, cluster: ClusterModel) -> tuple[str, str, str] | None:
-        """Returns the values that make it a new story when they change."""
+        """Returns values that differ whenever the story has to be asked for again."""
         pod = cluster.pods.get(self.key)
         return None if pod is None else (pod.node, pod.phase, pod.message)
 
 
 class HealthView(View):
-    """Leadership, informers, the connection, and what happened since the command began."""
+    """The view of leadership, informers, the connection, and the news since the command began."""
 
     title = "health"
 
@@ -301,7 +301,7 @@ class HealthView(View):
 
 
 class Help(View):
-    """The keys."""
+    """The view of the keys."""
 
     title = "keys"
     KEYS = (
@@ -330,7 +330,7 @@ ROOTS: dict[str, Callable[[], View]] = {"1": Nodes, "2": Queue, "3": Pods, "4": 
 
 
 def strip(cluster: ClusterModel, now: float) -> Line:
-    """Returns the line that is always in sight."""
+    """Returns the line that is shown above all views."""
     cells: list[Cell] = [connection(cluster, now)]
     if cluster.glance is not None and not cluster.lost:
         cells.append(("leading", "good") if cluster.glance.leads else ("standing by", "warn"))
@@ -354,7 +354,7 @@ def connection(cluster: ClusterModel, now: float) -> Cell:
 
 
 def natural(text: str) -> list[tuple[bool, int, str]]:
-    """Returns a sort key by which node-2 comes before node-10."""
+    """Returns a sort key that orders node-2 before node-10."""
     return [
         (part.isdecimal(), int(part), "") if part.isdecimal() else (False, 0, part)
         for part in _NUMBERS.split(text)
@@ -382,7 +382,7 @@ def _phase(pod: PodRow) -> Cell:
 
 
 def _reason(pod: PodRow) -> str:
-    """Returns why it is pending, without how many nodes there are, which leaves more room."""
+    """Returns why the pod is pending, without the number of nodes, to save room."""
     return _NODES_COUNTED.sub("", pod.message)
 
 

@@ -17,8 +17,8 @@ Rejected = Mapping[tuple[str, ...], Sequence[str]]  # nodes by the reasons of a 
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """The thing that `nodes` lack: a sentence without its subject, about one node and about many,
-    such as "lacks cpu" and "lack cpu". Without nodes, the pod waits for it on all of them.
+    """The thing that `nodes` lack: a predicate for one node and one for many, such as "lacks cpu"
+    and "lack cpu". Without nodes, the pod waits for it on all of them.
     """
 
     nodes: tuple[str, ...]
@@ -54,7 +54,7 @@ def nodes_of(rejected: Rejected) -> list[str]:
 
 
 def grouped(pairs: Iterable[tuple[str, K]]) -> dict[K, tuple[str, ...]]:
-    """Returns the nodes by the thing that they lack, each group in the order of the pairs."""
+    """Returns the nodes by the thing that they lack; each group keeps the order of the pairs."""
     groups: dict[K, list[str]] = {}
     for node, lack in pairs:
         groups.setdefault(lack, []).append(node)
@@ -62,7 +62,7 @@ def grouped(pairs: Iterable[tuple[str, K]]) -> dict[K, tuple[str, ...]]:
 
 
 def asks_by_reasons(rejected: Rejected) -> Iterator[Ask]:
-    """Yields an ask in the words of the plugin for each of its reasons."""
+    """Yields an ask for each reason of a plugin, in the plugin's words."""
     for reasons, names in rejected.items():
         text = "; ".join(reasons)
         yield Ask(tuple(names), text, text)

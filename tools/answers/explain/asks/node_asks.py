@@ -21,10 +21,11 @@ OUTSIDE = ["node(s) didn't satisfy plugin(s) [NodeAffinity]"]
 def asks_of(
     info: PodInfo, snapshot: Snapshot, decision: Decision | Failure
 ) -> dict[Ask, NodeVerdict]:
-    """Returns the things that the rejected nodes lack, each with the verdict about its first node.
+    """Returns the things that the rejected nodes lack, most nodes first, each with the verdict
+    about its first node.
 
-    The things that most nodes lack come first. For plugins that are not known here, their reasons
-    are used. Claims that keep the pod waiting on all nodes have the verdict of PreFilter.
+    A plugin that this module does not know is quoted by its reasons. Claims that keep the pod
+    waiting on all nodes have the verdict of PreFilter.
     """
     if not isinstance(decision, Failure) and decision.prefilter is not None:
         unbound = UNBOUND_IMMEDIATE in decision.prefilter.reasons

@@ -59,8 +59,8 @@ def lacking_features(question: AskQuestion, name: str) -> list[str]:
 
 
 def taint_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
-    """Yields an ask for each taint that is the first that the pod does not tolerate on some
-    node.
+    """Yields an ask for each taint that is, on some node, the first that the pod does not
+    tolerate.
     """
     taints = ((name, first_taint(question, name)) for name in nodes_of(rejected))
     for (key, value, effect), names in grouped(taints).items():
@@ -155,13 +155,13 @@ def _label_ask(
 
 
 def _pair(requirement: NodeSelectorRequirement) -> str:
-    """Returns key=value of a requirement of one value, else ""."""
+    """Returns key=value for a requirement of one value, otherwise ""."""
     single = requirement.operator == "In" and len(requirement.values) == 1
     return f"{requirement.key}={requirement.values[0]}" if single else ""
 
 
 def _spelling_question(words: Iterable[str], possible: Iterable[str]) -> str:
-    """Returns a question about a word that is nearly a possible one, or ""."""
+    """Returns a question about a possible word with almost the same letters, or ""."""
     choices = list(possible)
     near = [match for word in words for match in get_close_matches(word, choices, 1)]
     return f"; did you mean {near[0]}?" if near else ""

@@ -23,7 +23,7 @@ from .ask import Ask, AskQuestion, Rejected, grouped, nodes_of
 
 
 class _Lack(msgspec.Struct, frozen=True):
-    """What a node lacks because of other pods, as in Ask, without the pods that are in the way."""
+    """What a node lacks because of other pods, as in Ask, without the names of these pods."""
 
     one: str
     many: str
@@ -80,8 +80,8 @@ class OtherPods:
         return by_value
 
     def refusing(self, labels: Mapping[str, str]) -> str:
-        """Returns the first pod whose anti-affinity keeps the pod off nodes with these labels, or
-        "".
+        """Returns the first pod whose anti-affinity keeps the pod off nodes with these labels; ""
+        if there is none.
         """
         if self._refusing is None:
             self._refusing = {}
@@ -103,7 +103,7 @@ class OtherPods:
 def _affinity_lack(
     question: AskQuestion, others: OtherPods, node: str, reasons: Sequence[str]
 ) -> tuple[_Lack, str]:
-    """Returns what the node lacks, and a pod that is in the way, or ""."""
+    """Returns what the node lacks, and the pod that stands in the way, "" without one."""
     terms, labels = question.info.template.affinity_terms, question.nodes[node].labels
     if REASON_AFFINITY in reasons:
         for term in terms.required:
@@ -179,8 +179,8 @@ def spread_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
 def _exceeded_constraints(
     question: AskQuestion, hard: Sequence[TopologySpreadConstraint]
 ) -> Iterator[str]:
-    """Yields the key of each constraint with its numbers. With fewer domains than minDomains, the
-    domain with the fewest pods counts as empty.
+    """Yields the topology key of each constraint that the node would exceed, with the numbers of
+    pods. If there are fewer domains than minDomains, the least number is 0.
     """
     resolved = tuple(constraint_of(c, Selector(), "") for c in hard)
     eligible = Eligibility().of(resolved, question.info, question.snapshot, labelled=True)

@@ -32,7 +32,7 @@ def asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
 
 
 def _shortage(question: AskQuestion, name: str, nodes: Sequence[str]) -> str:
-    """Returns what is short in words."""
+    """Returns the resources that are short, in words."""
     requested = question.info.template.spec_requests.get(name, 0)
     infos = [question.nodes[node] for node in nodes]
     largest = max(info.allocatable.get(name, 0) for info in question.nodes.values())
@@ -52,7 +52,7 @@ def _shortage(question: AskQuestion, name: str, nodes: Sequence[str]) -> str:
 
 
 def _held(question: AskQuestion, name: str, node: str) -> str:
-    """Names the pod on a node of which a deferred resize holds most of a resource; "" if none."""
+    """Names the pod on a node whose deferred resize holds most of a resource; "" if none does."""
     pods = question.nodes[node].pods
     held = {key: held_by_resize(info.pod).get(name, 0) for key, info in pods.items()}
     most = max(held, key=held.__getitem__, default="")

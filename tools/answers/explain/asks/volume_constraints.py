@@ -36,7 +36,7 @@ def restriction_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]
 
 
 def limit_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
-    """Yields the drivers of which nodes have attached as many volumes as they can."""
+    """Yields an ask for each driver that can attach no more volumes to some nodes."""
     yield from _asks(question, rejected, NodeVolumeLimits.name, _without_room)
 
 
@@ -56,7 +56,9 @@ def _asks(
     plugin: str,
     worded: Callable[[Demand, tuple[str, ...]], Ask],
 ) -> Iterator[Ask]:
-    """Yields the first demand of each node that leaves it out, and the reasons of other nodes."""
+    """Yields, for each node, the first demand of a volume that rules it out; for other nodes the
+    plugin's reasons.
+    """
     demand_of: dict[str, Demand] = {}
     for demand in demands(question.info, question.snapshot, {plugin}):
         for node in nodes_of(rejected) if demand.left_out is None else demand.left_out:

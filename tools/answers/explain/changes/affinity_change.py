@@ -1,5 +1,5 @@
 """Suggestions to extend or drop a part of the required node affinity, or a required term of pod
-affinity; or all of one of them, if no part is enough alone.
+affinity; or to drop all of one affinity, if no part is enough.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _PODS = (("podAffinity", "affinity"), ("podAntiAffinity", "anti-affinity"))
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """A part of the affinity: the sentence and the patch that drop it, and for a requirement of
-    values the path to it, its key and its values.
+    """A part of the affinity: the sentence and the patch that drop it. A requirement of values also
+    has its path, its key and its values.
     """
 
     sentence: str
@@ -53,7 +53,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
 
 
 def _changes_of_part(world: World, part: _Part) -> Iterator[ProposedChange]:
-    """Yields the changes of a part, if its end is enough."""
+    """Yields the changes of a part, provided that the pod fits without the part."""
     edit = patch_of(world.pod, part.dropped)
     with world.changed([edit]):
         nodes = world.nodes()
@@ -71,8 +71,8 @@ def _changes_of_part(world: World, part: _Part) -> Iterator[ProposedChange]:
 
 
 def _whole_affinities(world: World) -> Iterator[tuple[_Part, list[_Part]]]:
-    """Yields the node affinity, the pod affinity and the anti-affinity that the pod has, each as a
-    whole and in its parts.
+    """Yields each affinity of the pod (to nodes, to pods, against pods), as a whole and as its
+    parts.
     """
     affinity = world.pod["spec"].get("affinity") or {}
     required_terms = (affinity.get("nodeAffinity") or {}).get(REQUIRED) or {}
@@ -98,8 +98,8 @@ def _topology(term: AffinityTerm) -> str:
 
 
 def _node_affinity_parts(pod: Document, terms: Sequence[Document]) -> Iterator[_Part]:
-    """Yields the requirements of the node affinity. The only one of a term cannot be dropped alone,
-    as a term without any matches no node.
+    """Yields the requirements of the node affinity. The only requirement of a term is left out: a
+    term without requirements matches no node, so it cannot be dropped.
     """
     for number, term in enumerate(terms):
         size = sum(len(term.get(field) or ()) for field in _FIELDS)

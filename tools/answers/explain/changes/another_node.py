@@ -1,4 +1,4 @@
-"""Suggestions to add one more node like another one."""
+"""Suggestions to add a node that is like one of the cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_TYPES = 40
 
 
 def _types(world: World) -> list[NodeInfo]:
-    """Returns a node of each type, the smallest first."""
+    """Returns one node of each type, the smallest first."""
     infos = world.node_infos()
     values: dict[str, set[str]] = {}
     for info in infos:
@@ -72,8 +72,8 @@ def node_like(document: Document, name: str) -> Document:
 
 
 def copy_of(world: Documents, info: NodeInfo, suffix: str = "copy") -> tuple[Edit, ...]:
-    """Returns the edits that create a copy of a node, with copies of the pods that every such node
-    has.
+    """Returns the edits that create a copy of a node, and copies of the pods that run on every such
+    node.
 
     The names get the suffix, as often as needed to be new.
     """
@@ -102,7 +102,7 @@ def _unused_name(world: Documents, suffix: str, kind: str, name: str, namespace:
 
 
 def _is_on_each(pod: PodInfo) -> bool:
-    """True for a pod of a DaemonSet, and for one of the kubelet's files."""
+    """True for a pod of a DaemonSet, and for a static pod."""
     owners = pod.pod.metadata.owner_references
     return any(owner.kind in ("DaemonSet", "Node") for owner in owners)
 

@@ -1,4 +1,4 @@
-"""The pods that keep a pending pod away by anti-affinity, its own or theirs."""
+"""The pods that keep a pending pod away by anti-affinity, their own or the pending pod's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change of the cluster after which a pending pod may fit: a sentence, and the same as edits."""
+"""A change of the cluster after which a pending pod may fit: as a sentence and as edits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .edit import Edit
 
 
 class Who(Enum):
-    """Who makes a change, in the order in which changes are shown."""
+    """The people who can make a change, in the order in which changes are shown."""
 
     NOBODY = "wait"
     OWNER = "owner"
@@ -18,8 +18,8 @@ class Who(Enum):
 
 
 class ProposedChange(msgspec.Struct, frozen=True):
-    """A change that may help. `sentence` is an imperative without its end; the smaller the `size`,
-    from 0 to 1, the less changes.
+    """A change that may help. `sentence` is an imperative without a full stop. `size` is from 0 to
+    1: the smaller, the less it changes.
     """
 
     kind: str

@@ -1,5 +1,5 @@
-"""Suggestions to give an unbound claim a volume: a new one, or a smaller one; end its use by
-another pod; or create anew a claim whose volume is part of a node.
+"""Suggestions to give an unbound claim a volume, new or smaller; to end its use by another pod; or
+to replace a claim whose volume is part of a node.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
 
 
 def _ended(world: World, claim: Document) -> Iterator[ProposedChange]:
-    """Yields the end of the pods that use a claim which only one pod may use."""
+    """Yields the deletion of the pods that use a claim of which only one pod may make use."""
     metadata = claim["metadata"]
     place = f"{metadata.get('namespace') or ''}/{metadata['name']}"
     pods = [pod for node in world.node_infos() for pod in node.pods.values()]
@@ -44,7 +44,9 @@ def _ended(world: World, claim: Document) -> Iterator[ProposedChange]:
 
 
 def _added(world: World, claim: Document) -> Iterator[ProposedChange]:
-    """Yields the creation of a volume, usable on each node, for a claim whose class makes none."""
+    """Yields the creation of a volume that every node can use, for a claim whose class makes
+    none.
+    """
     spec, name = claim["spec"], claim["metadata"]["name"]
     of = spec.get("storageClassName") or ""
     found = world.document("StorageClass", of)
@@ -64,7 +66,7 @@ def _added(world: World, claim: Document) -> Iterator[ProposedChange]:
 
 
 def _smaller(world: World, claim: Document) -> Iterator[ProposedChange]:
-    """Yields the largest request for which a driver reports room."""
+    """Yields a smaller claim: its request is the largest for which a driver reports room."""
     of = claim["spec"].get("storageClassName")
     rooms = {
         str(each.maximum_volume_size if each.capacity is None else each.capacity)
@@ -82,7 +84,7 @@ def _smaller(world: World, claim: Document) -> Iterator[ProposedChange]:
 
 
 def _new_claim(world: World, claim: Document) -> Iterator[ProposedChange]:
-    """Yields the creation of a claim in place of one that is bound to a volume on a node."""
+    """Yields the replacement of a claim that is bound to a volume on one node."""
     name, metadata = claim["spec"]["volumeName"], claim["metadata"]
     volume = world.document("PersistentVolume", name)
     if volume is None or not any(source in volume["spec"] for source in ON_A_NODE):

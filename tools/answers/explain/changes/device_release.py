@@ -14,7 +14,7 @@ MOST_CLAIMS = 200
 
 
 def _held(world: World) -> list[Document]:
-    """Returns the other claims that have devices, in the order of their names."""
+    """Returns the other claims that hold devices, by name."""
     status = world.pod.get("status") or {}
     own = {entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
     own |= {entry.get("resourceClaimName") for entry in world.pod["spec"]["resourceClaims"]}
@@ -48,7 +48,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
 
 
 def _enough_claims(world: World, claims: list[Document]) -> Iterator[Document]:
-    """Yields a claim that is enough alone, if there is one in a half that is enough."""
+    """Yields one claim after whose release the pod fits, searched by halves."""
     while len(claims) > 1:
         half = len(claims) // 2
         for part in (claims[:half], claims[half:]):

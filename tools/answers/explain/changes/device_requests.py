@@ -53,7 +53,7 @@ def _another_class(
 def _fewer_devices(
     world: World, claim: Document, path: Path, what: str, request: Document
 ) -> Iterator[ProposedChange]:
-    """Yields the largest number of devices that is enough, unless all are asked for."""
+    """Yields the largest number of devices with which the pod fits, unless it asks for all."""
     number = request.get("count") or 1
     fits, too_many = 0, number
     while too_many - fits > 1:
@@ -69,7 +69,7 @@ def _fewer_devices(
 def _tolerating(
     world: World, claim: Document, path: Path, what: str, request: Document
 ) -> Iterator[ProposedChange]:
-    """Yields the toleration of each taint that devices have, by themselves or by a rule."""
+    """Yields a toleration for each taint of devices, whether a driver or a rule set it."""
     taints = {
         taint
         for each in world.objects(ResourceSlice)
@@ -87,7 +87,7 @@ def _tolerating(
 
 
 def _without_rule(world: World) -> Iterator[ProposedChange]:
-    """Yields the deletion of each rule that keeps pods from devices."""
+    """Yields the deletion of each rule whose taint keeps pods from devices."""
     for document in world.every("DeviceTaintRule"):
         name, spec = document["metadata"]["name"], document.get("spec") or {}
         taint, selector = spec.get("taint") or {}, spec.get("deviceSelector") or {}

@@ -1,5 +1,5 @@
-"""Suggestions to let a selector of devices ask for the attribute first that it reads and some
-devices lack.
+"""Suggestions to guard a device selector: to let it ask first for the attribute that it reads and
+that some devices lack.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ PARTS = ("attributes", "capacity")
 
 
 class _Selector(msgspec.Struct, frozen=True):
-    """A selector of a claim of the pod, or of a class that it names; `path` leads to its
-    expression, `name` are words for it.
+    """A selector of a claim of the pod, or of a device class that it names. `path` leads to its
+    expression, `name` describes it in words.
     """
 
     name: str
@@ -35,7 +35,9 @@ class _Selector(msgspec.Struct, frozen=True):
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
-    """Yields the one change of all selectors that fail, unless one of them fails in any case."""
+    """Yields one change for all selectors that fail; none if one of them fails even with a
+    guard.
+    """
     devices = [
         (each.spec.driver, device)
         for each in world.objects(ResourceSlice)
@@ -72,8 +74,8 @@ def _failing(expression: str, devices: Sequence[tuple[str, Device]]) -> str | No
 
 
 def _guarded(expression: str, devices: Sequence[tuple[str, Device]]) -> tuple[str, str] | None:
-    """Returns the questions whether a device has what an expression reads, and the expression
-    behind them; None if it fails even then. One question is tried before all.
+    """Returns an expression behind the questions whether a device has what it reads; None if it
+    fails even then. A single question is tried before all of them.
     """
     try:
         reads = list(dict.fromkeys(_reads(parse(expression))))
@@ -88,7 +90,7 @@ def _guarded(expression: str, devices: Sequence[tuple[str, Device]]) -> tuple[st
 
 
 def _reads(whole: TreeNode) -> Iterator[str]:
-    """Yields the attributes and capacities of the device that an expression reads."""
+    """Yields the attributes and capacities of a device that an expression reads."""
     stack, bound = [whole], dict[str, TreeNode]()
     while stack:
         node = stack.pop()
@@ -105,9 +107,7 @@ def _reads(whole: TreeNode) -> Iterator[str]:
 
 
 def _member(node: TreeNode | None) -> tuple[TreeNode | None, str]:
-    """Returns the object and the name of a member that is read: `object.name` or
-    `object["name"]`.
-    """
+    """Returns the object and the name in a read of a member: `object.name` or `object["name"]`."""
     match node:
         case Select(operand=operand, field=field, test=False):
             return operand, field

@@ -1,4 +1,4 @@
-"""An edit of an object of the cluster, and the JSON patches that changes are made of."""
+"""An edit of an object of the cluster, and the functions that make JSON patches."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def pointer(*parts: str | int) -> str:
-    """Returns the JSON pointer of these parts."""
+    """Returns the JSON pointer to a path of keys."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def without(document: Document, *parts: str | int) -> Patch:
-    """Returns the patch that removes a member or an item. Parents that become empty are removed
-    too, except objects directly below the document.
+    """Returns the patch that removes a member or an item, and parents that become empty; objects at
+    the top of the document stay.
     """
     values: list[Any] = [document]
     for part in parts:
@@ -57,7 +57,7 @@ def removal(*parts: str | int) -> Patch:
 
 
 def put(value: Any, *parts: str | int) -> Patch:
-    """Returns the patch that sets a member of an object that exists."""
+    """Returns the patch that sets a member of an object. The object must exist."""
     return [{"op": "add", "path": pointer(*parts), "value": value}]
 
 

@@ -18,7 +18,7 @@ from .world import World
 
 
 def _freed(pod: Document) -> Edit:
-    """Returns the edit after which any labels will do."""
+    """Returns the edit after which the pod fits nodes with any labels."""
     patch = removal("spec", "nodeSelector") if pod["spec"].get("nodeSelector") else []
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     if REQUIRED in affinity:
@@ -33,9 +33,7 @@ def openings(world: World) -> Iterator[Edit]:
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
-    """Yields the additions of labels to a node after which it suits the pod, with as few labels as
-    possible.
-    """
+    """Yields, for nodes that would then suit the pod, the addition of the fewest labels."""
     edit = _freed(world.pod)
     if not edit.patch:
         return
@@ -72,7 +70,7 @@ def labelled(world: World, name: str, labels: dict[str, str]) -> tuple[str, Edit
 def _lacks(
     selector: dict[str, str], term: Document, labels: Mapping[str, str]
 ) -> dict[str, str] | None:
-    """Returns the labels that a node lacks, None if labels alone do not help."""
+    """Returns the labels that a node lacks; None if labels alone are not enough."""
     lacks = {key: value for key, value in selector.items() if labels.get(key) != value}
     if term.get("matchFields"):
         return None

@@ -1,4 +1,4 @@
-"""Suggestions to wait until pods have left that are leaving already, or that the pod preempts."""
+"""Suggestions to wait for pods that are being deleted, or that the pod preempts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_LEAVING = 500
 
 
 def worded_pods(keys: Iterable[str]) -> str:
-    """Words pods that leave."""
+    """Returns the names of pods that leave, in words."""
     return listed(sorted(keys))
 
 

@@ -1,4 +1,4 @@
-"""Suggestions to lower requests: to the largest amount with which the pod fits."""
+"""Suggestions to lower requests to the largest amount with which the pod fits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _LISTS = ("containers", "initContainers")
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """A request in the pod, and its amount in units of `unit`: thousandths for cpu, else whole."""
+    """A request of the pod, with its amount in units of `unit`: thousandths for cpu, otherwise
+    whole units.
+    """
 
     owner: str
     resource: str
@@ -34,8 +36,8 @@ class _Request(msgspec.Struct, frozen=True):
     fewest: int  # units; 0 if the pod may do without
 
     def lowered(self, pod: Document, units: int) -> Edit:
-        """Returns the edit that lowers the request; limits of what cannot be overcommitted go with
-        it.
+        """Returns the edit that lowers the request, together with the limit of a resource that
+        cannot be overcommitted.
         """
         limits = (*self.path[:-1], "limits")
         patches: list[Patch] = []
@@ -51,7 +53,7 @@ class _Request(msgspec.Struct, frozen=True):
 
     @property
     def is_common(self) -> bool:
-        """True for a resource whose request may be less than its limit."""
+        """True for a resource whose request may be lower than its limit."""
         return self.resource == CPU or self.resource in BYTES
 
     def text(self, units: int) -> str:
@@ -68,8 +70,8 @@ def _has(document: Document, path: tuple[str | int, ...]) -> bool:
 
 
 def _requests(pod: Document) -> Iterator[_Request]:
-    """Yields the requests that the pod may have too much of, the largest of each resource. Those of
-    the whole pod count instead of those of its containers, and are not less than all of these.
+    """Yields the requests that may be too large, the largest of each resource. Requests of the
+    whole pod replace those of its containers, whose sum is their lower bound.
     """
     spec = pod["spec"]
     largest: dict[str, _Request] = {}

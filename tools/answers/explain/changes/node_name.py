@@ -1,5 +1,5 @@
-"""Suggestions to leave out the name of a pod's node, or select the node, so that a scheduler
-chooses it.
+"""Suggestions to remove a pod's nodeName, or to select that node instead, so that a scheduler
+places the pod.
 """
 
 from __future__ import annotations

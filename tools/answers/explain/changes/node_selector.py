@@ -47,8 +47,8 @@ def changes(world: World) -> Iterator[ProposedChange]:
 
 
 def meant(key: str, value: str, world: World, nodes: Iterable[str]) -> tuple[bool, str | None]:
-    """Returns whether these nodes have a value of the label that is nearly the same as `value`, and
-    that value; otherwise the most frequent value.
+    """Returns True and a value that is almost `value`, if these nodes have one for the label;
+    otherwise False and the most frequent value.
 
     The value is None if the nodes have none, or if different values of the label always mean
     different things.
@@ -63,7 +63,7 @@ def meant(key: str, value: str, world: World, nodes: Iterable[str]) -> tuple[boo
 
 
 def _mistyped_key(key: str, value: str, world: World, nodes: Iterable[str]) -> str | None:
-    """Returns the label that some of these nodes have with this value, if its key is nearly this
+    """Returns the label that some of these nodes have with this value, if its key is almost this
     one and no node has this one.
     """
     keys: set[str] = set()

@@ -16,7 +16,7 @@ NEVER = "Never"
 
 
 def _classes(world: World) -> list[Document]:
-    """Returns the priority classes above the pod's, the lowest one first, one of each priority."""
+    """Returns one priority class for each priority above the pod's, the lowest first."""
     priority = world.info.priority
     if world.pod["spec"].get("preemptionPolicy") == NEVER:
         priority -= 1  # The same priority helps with a class that may preempt.

@@ -1,5 +1,5 @@
-"""The search: tries changes of each kind; if none is enough alone, two of them together; and if no
-two are enough, one of each kind that is needed. Each suggestion is decided again before it is made.
+"""The search for changes that help: single changes, then pairs of them, then one of each kind that
+is needed. A change becomes a suggestion only if the pod fits after it, by a new decision.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ WAYS: tuple[Way, ...] = (
 
 
 def is_pending(asked: AskedPod, decision: Decision | Failure) -> bool:
-    """True if there is something to change: the pod fits nowhere, has scheduling gates, or has a
-    node that keeps its claims waiting.
+    """True if a change can help: the pod fits nowhere, has scheduling gates, or names a node itself
+    while its claims wait for a scheduler to choose one.
     """
     held = bool(asked.question.pinned_to or asked.attempt.info.pod.spec.scheduling_gates)
     return held or isinstance(decision, Failure) or not decision.hosts
@@ -121,8 +121,8 @@ def helps(
     groups: Sequence[Collection[str]],
     seconds: float = SECONDS_FOR_NODES,
 ) -> list[str]:
-    """Returns for each group of nodes the smallest changes after which the pod fits on one of them:
-    the owner's and the admin's, or what happens without them; "" if no change is enough alone.
+    """Returns, for each group of nodes, the smallest changes after which the pod fits on one of
+    them: the owner's or the admin's, or the events to wait for; "" if no single change is enough.
     """
     if asked.attempt.configuration.extenders:
         return [""] * len(groups)
@@ -131,7 +131,7 @@ def helps(
 
 
 def selecting(asked: AskedPod, outcome: Outcome, label: tuple[str, str]) -> list[str]:
-    """Returns the nodes that the pod fits on with a label in its node selector."""
+    """Returns the nodes that the pod fits on if its node selector asks for a label."""
     if asked.attempt.configuration.extenders:
         return []
     world = World(asked, outcome, SECONDS_FOR_NODES)
@@ -141,8 +141,8 @@ def selecting(asked: AskedPod, outcome: Outcome, label: tuple[str, str]) -> list
 
 
 def _help(world: World, nodes: Collection[str]) -> str:
-    """Returns the smallest changes after which the pod fits on one of these nodes, one of each
-    side.
+    """Returns the smallest change by the owner and the smallest by the admin after which the pod
+    fits on one of these nodes.
     """
     ways = [way for way in WAYS if way is not another_node.WAY]
     with world.among(nodes), world.eased(list(gates.openings(world))):
@@ -166,8 +166,8 @@ def _proven(world: World, way: Way) -> Iterator[tuple[ProposedChange, Suggestion
 
 
 def _pairs(world: World) -> list[tuple[ProposedChange, Suggestion]]:
-    """Returns pairs of changes, each with as little as possible of both: after an opening of the
-    first kind a change of the second one is enough, and after that a change of the first one.
+    """Returns pairs of changes, each as small as possible: first the second one is found after an
+    opening of the first kind, then the first one after the second.
     """
     pairs: dict[frozenset[str], tuple[ProposedChange, Suggestion]] = {}
     for place, first in enumerate(WAYS):
@@ -188,8 +188,8 @@ def _pairs(world: World) -> list[tuple[ProposedChange, Suggestion]]:
 
 
 def _several_changes(world: World) -> list[tuple[ProposedChange, Suggestion]]:
-    """Returns three or more changes as one, with as little as possible of each. Of all openings
-    those are left out without which the pod still fits; then a change takes the place of each.
+    """Returns three or more changes as one, each as small as possible. Drops all openings without
+    which the pod still fits, then replaces each of the rest by a change.
     """
     needed: list[tuple[Way, Edit]] = []
     for way in WAYS:
@@ -219,9 +219,7 @@ def _fits_after(world: World, openings: Sequence[Edit]) -> bool:
 
 
 def _joined(*proven: tuple[ProposedChange, Suggestion]) -> tuple[ProposedChange, Suggestion]:
-    """Returns changes, which are made in this order, as one; its sentence begins with those that
-    the owner can make.
-    """
+    """Returns changes as one, made in this order. Its sentence begins with those of the owner."""
     changes = sorted((change for change, _ in proven), key=_object_side)
     joined = ProposedChange(
         " and ".join(change.kind for change in changes),
@@ -234,7 +232,7 @@ def _joined(*proven: tuple[ProposedChange, Suggestion]) -> tuple[ProposedChange,
 
 
 def _sentence(changes: Sequence[str], word: str) -> str:
-    """Returns the sentences of changes as one, joined by a word; "" without any."""
+    """Returns the sentences of changes joined by a word; "" without any."""
     sentences = [*changes[:1], *(text[0].lower() + text[1:] for text in changes[1:])]
     return f", {word} ".join(filter(None, (", ".join(sentences[:-1]), *sentences[-1:])))
 
@@ -249,8 +247,8 @@ def _suggestion(change: ProposedChange, nodes: tuple[str, ...]) -> Suggestion:
 
 
 def first_of(changes: Sequence[Suggestion]) -> list[Suggestion]:
-    """Returns the changes to show. If there are changes by the admin, at most OF_EACH of the others
-    are shown.
+    """Returns the changes to show: at most OF_EACH of those before the admin's, if there are any of
+    the admin's.
     """
     most = MOST_SHOWN
     owners = [change for change in changes if change.who is not Who.ADMIN]

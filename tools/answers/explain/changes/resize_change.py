@@ -23,7 +23,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
 
 
 def _possible(world: World) -> Iterator[ProposedChange]:
-    """Yields the end of each resize of a pod with a node."""
+    """Yields the completion of each resize that the node has accepted."""
     for node in world.node_infos():
         for key, info in node.pods.items():
             if not info.pod.status.container_statuses and info.pod.status.resources is None:
@@ -54,7 +54,7 @@ def _is_refused(pod: Document) -> bool:
 
 
 def _taken_back(pod: Document) -> Patch:
-    """Returns the patch that requests what the node has allocated."""
+    """Returns the patch that sets the requests back to what the node has allocated."""
     patch: Patch = []
     for path, requests, status in _sized(pod):
         allocated = status.get("allocatedResources") or {}
@@ -65,7 +65,7 @@ def _taken_back(pod: Document) -> Patch:
 
 
 def _completed_resize(pod: Document) -> Patch:
-    """Returns the patch after which the status has what the pod requests."""
+    """Returns the patch after which the status has the requests of the spec."""
     status = dict(pod["status"])
     for part, statuses in _LISTS:
         requests = {
@@ -80,7 +80,7 @@ def _completed_resize(pod: Document) -> Patch:
 
 
 def _with(status: Document, requests: Document) -> Document:
-    """Returns the status, if it has resources, with these requests."""
+    """Returns the status with these requests, if it has resources."""
     if not status.get("resources"):
         return status
     resources = {**status["resources"], "requests": requests}
@@ -88,7 +88,7 @@ def _with(status: Document, requests: Document) -> Document:
 
 
 def _sized(pod: Document) -> Iterator[tuple[tuple[str | int, ...], Document, Document]]:
-    """Yields what has requests in the spec: the path to it, its requests and its status."""
+    """Yields the parts of a pod with requests: the path to each, its requests and its status."""
     spec, status = pod["spec"], pod["status"]
     for part, statuses in _LISTS:
         by_name = {of["name"]: of for of in status.get(statuses) or ()}

@@ -1,4 +1,4 @@
-"""Suggestions to make room on a node: the fewest pods that must leave it.
+"""Suggestions to make room on a node by moving the fewest pods away.
 
 Pods that their disruption budgets let go come first. If others must leave, the budgets are named.
 """
@@ -28,7 +28,9 @@ PODS = "pods"
 
 
 def may_leave(pod: PodInfo) -> bool:
-    """False for pods that the node needs, and for pods that would be created again on the node."""
+    """False for pods that the node needs, and for pods whose controller creates them again on the
+    node.
+    """
     owners = pod.pod.metadata.owner_references
     return not is_critical(pod.pod) and not any(owner.kind == "DaemonSet" for owner in owners)
 
@@ -52,8 +54,8 @@ def _requested_amount(pod: PodInfo, resource: str) -> int:
 def _fewest_pods(
     node: NodeInfo, lacks: dict[str, int], in_the_way: Sequence[PodInfo], budgets: Budgets
 ) -> list[PodInfo] | None:
-    """Returns the fewest pods that have what the node lacks besides those `in_the_way`; all of its
-    pods if there are none of these and it lacks no resource. None if too few may leave.
+    """Returns the fewest pods whose resources the node lacks besides those `in_the_way`; None if
+    too few may leave. Returns all of its pods if none is in the way and no resource is lacking.
     """
     if not all(map(may_leave, in_the_way)):
         return None
@@ -77,7 +79,7 @@ def _fewest_pods(
 
 
 def _left(lacks: dict[str, int], pods: Sequence[PodInfo]) -> dict[str, int]:
-    """Returns what is still lacking once these pods have left."""
+    """Returns the amounts that are still lacking after these pods have left."""
     left = {
         name: lack - sum(_requested_amount(pod, name) for pod in pods)
         for name, lack in lacks.items()
@@ -90,7 +92,9 @@ def _share(pod: PodInfo, missing: dict[str, int]) -> float:
 
 
 def _needed(world: World, node: str, pods: Sequence[PodInfo]) -> list[PodInfo]:
-    """Returns those of the pods that must leave a node; none if it is not enough that all do."""
+    """Returns those of the pods that must leave a node; none if the pod fits not even after all
+    have left.
+    """
 
     def fits_without(leaving: Sequence[PodInfo]) -> bool:
         with world.changed([deletion_of(pod.key) for pod in leaving]):
@@ -111,7 +115,7 @@ def _share_of(lacks: dict[str, int], node: NodeInfo) -> float:
 
 
 def _broken(pods: Sequence[PodInfo], budgets: Budgets) -> list[str]:
-    """Returns the budgets that do not allow the pods to leave now."""
+    """Returns the budgets that forbid the eviction of these pods now."""
     broken = violating(pods, budgets)
     namespaces = {pod.key: pod.pod.metadata.namespace for pod in pods}
     names = {
@@ -121,8 +125,8 @@ def _broken(pods: Sequence[PodInfo], budgets: Budgets) -> list[str]:
 
 
 def _candidates(world: World, budgets: Budgets) -> list[tuple[str, list[PodInfo]]]:
-    """Returns the nodes where the fewest pods would have to leave, among those that lack least.
-    Nodes whose budgets do not allow it are last.
+    """Returns the nodes from which the fewest pods would have to leave, among those that lack
+    least. Nodes whose budgets forbid it come last.
     """
     pod, domains = world.info, repelling_pods(world)
     short = []

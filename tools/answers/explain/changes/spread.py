@@ -1,5 +1,5 @@
-"""Suggestions to loosen a spread constraint: by its policies on nodes, a larger maxSkew, fewer
-minDomains, or as a wish.
+"""Suggestions to loosen a spread constraint: by its node policies, a larger maxSkew, fewer
+minDomains, or as a mere preference.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _hard_constraints(pod: Document) -> Iterator[tuple[int, Document]]:
 
 
 def _as_wish(pod: Document, number: int) -> tuple[str, Patch]:
-    """Returns the change that makes a constraint a wish, in words and as a patch."""
+    """Returns the change that makes a constraint a preference, in words and as a patch."""
     constraints = pod["spec"][_PATH[1]]
     key = constraints[number]["topologyKey"]
     if any(c["topologyKey"] == key and c["whenUnsatisfiable"] == SOFT for c in constraints):
@@ -68,7 +68,9 @@ def changes(world: World) -> Iterator[ProposedChange]:
 
 
 def _own(pod: Document) -> Iterator[ProposedChange]:
-    """Yields a constraint of the pod's own, which the profile's default ones give way to."""
+    """Yields a soft constraint of the pod's own, which takes precedence over the profile's default
+    ones.
+    """
     labels = pod["metadata"].get("labels")
     if labels:
         constraint = {
@@ -84,8 +86,8 @@ def _own(pod: Document) -> Iterator[ProposedChange]:
 
 
 def _honoring(world: World, number: int, constraint: Document) -> Iterator[ProposedChange]:
-    """Yields the fewest policies that have to honor what keeps the pod off nodes: the domains of
-    these nodes then do not count.
+    """Yields the fewest policies that must be Honor, so that domains that the pod cannot use do not
+    count.
     """
     ignored = [of for of, default in _POLICIES.items() if constraint.get(of, default) != "Honor"]
     for size in range(1, len(ignored) + 1):
@@ -120,8 +122,8 @@ def _fits_with_fewer(world: World, number: int, domains: int, fewer: int) -> boo
 def _least_number(
     fits: Callable[[int], bool], too_little: int, most: int = MOST_SKEW
 ) -> int | None:
-    """Returns the least number above `too_little` with which the pod fits, None if not even `most`
-    is enough.
+    """Returns the least number above `too_little` with which the pod fits; None if it does not fit
+    even with `most`.
     """
     if most <= too_little or not fits(most):
         return None

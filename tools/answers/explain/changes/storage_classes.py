@@ -1,5 +1,5 @@
-"""Suggestions to give a claim without a class the default StorageClass: one of the cluster, or a
-new one; or let a class make volumes on each node.
+"""Suggestions to give a claim without a class the default StorageClass, an existing or a new one;
+or to let a class make volumes for every node.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
 
 
 def _without_topologies(world: World) -> Iterator[ProposedChange]:
-    """Yields a class without its allowedTopologies, for each class of an unbound claim."""
+    """Yields, for each class of an unbound claim, the class without its allowedTopologies."""
     unbound = [claim["spec"] for claim in claims_of(world) if not claim["spec"].get("volumeName")]
     for name in sorted({spec.get("storageClassName") or "" for spec in unbound}):
         of = world.document("StorageClass", name)
@@ -63,14 +63,14 @@ def _s(claims: list[Document]) -> str:
 
 
 def _has_no_class(claim: Document) -> bool:
-    """True for an unbound claim that gets the default class once there is one; one that asks for no
-    class, with an empty name, does not.
+    """True for an unbound claim that would get a default class. A claim whose class is the empty
+    name asks for none.
     """
     return not claim["spec"].get("volumeName") and claim["spec"].get("storageClassName") is None
 
 
 def _edits_of_class(claim: Document, of: Document) -> Iterator[Edit]:
-    """Yields the edits after which a claim has a class, and a volume if it does not wait for a
+    """Yields the edits that give a claim a class, and a volume if it does not wait for a
     scheduler.
     """
     named = put(of["metadata"]["name"], "spec", "storageClassName")

@@ -1,4 +1,4 @@
-"""Suggestions to remove a node's taints, end its cordon, or wait until a broken node recovers."""
+"""Suggestions to remove a node's taints, uncordon it, or wait until a broken node recovers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def openings(world: World) -> Iterator[Edit]:
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
-    """Yields the uncordoning of a node, the recovery of a broken node, and the removal of as few
-    taints as possible from a node.
+    """Yields, for a node, the uncordoning, the recovery of a broken node, or the removal of the
+    fewest taints.
     """
     tolerations = world.info.template.tolerations
     with world.changed([opening(world.pod)]):
@@ -60,8 +60,8 @@ def changes(world: World) -> Iterator[ProposedChange]:
 
 
 def _without(world: World, name: str, tolerations: Tolerations) -> tuple[str, Edit]:
-    """Returns the taints of a node that reject the pod, in words, and the edit that removes
-    them.
+    """Returns the taints of a node that the pod does not tolerate, in words, and the edit that
+    removes them.
     """
     rejecting = untolerated(world.node_info(name), tolerations)
     words = " and ".join(map(worded, rejecting))
@@ -77,7 +77,7 @@ def _uncordoned(world: World, name: str) -> Edit:
 
 
 def _kept(world: World, name: str, removed: set[tuple[str, str, str]]) -> tuple[Document, Patch]:
-    """Returns the node, and the patch that leaves its other taints."""
+    """Returns the node, and the patch after which it has only its other taints."""
     document = world.document("Node", name)
     assert document is not None
     before = (document.get("spec") or {}).get("taints") or []

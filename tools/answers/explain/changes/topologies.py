@@ -1,6 +1,4 @@
-"""Suggestions to add the label of a topology to a node: one that spreading or pod affinity counts
-by.
-"""
+"""Suggestions to add a topology label to a node, by which spreading or pod affinity counts."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ _AFFINITIES = ("podAffinity", "podAntiAffinity")
 
 
 def _keys(pod: Document) -> set[str]:
-    """Returns the topologies that the pod needs, and that anybody may give a node."""
+    """Returns the topology keys that the pod needs and that an admin may set on a node."""
     spec = pod["spec"]
     affinity = spec.get("affinity") or {}
     terms = [
@@ -68,7 +66,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
 
 
 def _values(world: World, name: str, keys: list[str]) -> Iterator[dict[str, str]]:
-    """Yields values for these labels: those that most nodes have, and then the node's name."""
+    """Yields values for these labels: the most frequent ones, and then the node's name."""
     common: dict[str, list[str]] = {}
     for key in keys:
         values = Counter(info.labels[key] for info in world.node_infos() if key in info.labels)

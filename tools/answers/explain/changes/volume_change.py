@@ -29,7 +29,7 @@ def claims_of(world: World) -> Iterator[Document]:
 
 
 def _bound(world: World) -> Iterator[Document]:
-    """Yields the volumes of the pod's claims that are not part of a node."""
+    """Yields the volumes of the pod's claims, without local volumes of a node."""
     for claim in claims_of(world):
         volume = world.document("PersistentVolume", claim["spec"].get("volumeName") or "")
         if volume is not None and not any(source in volume["spec"] for source in ON_A_NODE):
@@ -76,7 +76,7 @@ def _moves(world: World) -> Iterator[ProposedChange]:
 
 
 def _waits(world: World) -> Iterator[ProposedChange]:
-    """Yields the wait for the provisioners of claims that are to get a volume without a pod."""
+    """Yields the wait for a volume that a provisioner makes without waiting for a pod."""
     edits: list[Edit] = []
     names, provisioners = [], set()
     for claim in claims_of(world):
@@ -95,7 +95,7 @@ def _waits(world: World) -> Iterator[ProposedChange]:
 
 
 def provisioned(claim: Document) -> tuple[Edit, Edit]:
-    """Returns the creation of a claim's volume, which may be used on each node, and the binding."""
+    """Returns the edits that create a volume for a claim, usable on each node, and bind it."""
     metadata, spec = claim["metadata"], claim["spec"]
     name = f"pvc-{metadata['uid']}"
     reference = {

@@ -39,7 +39,7 @@ MOST_DECISIONS = 300
 
 
 class World:
-    """The pod and the cluster as they are after the changes so far.
+    """The pod and the cluster with the changes that are being tried.
 
     After MOST_DECISIONS decisions, or after this many seconds, it is `spent`: the pod fits nowhere.
     """
@@ -62,18 +62,18 @@ class World:
 
     @property
     def written(self) -> PodInfo:
-        """The pod as `pod` says."""
+        """The pod as its document says."""
         return self._attempt.info
 
     @property
     def info(self) -> PodInfo:
-        """The pod as it is decided about."""
+        """The pod in the form of the scheduler."""
         with self.changed(self._easings):
             return self._attempt.info
 
     @property
     def preempted(self) -> Nomination | None:
-        """The result of preemption before any change of the pod, None after one."""
+        """The result of preemption before any change of the pod; None after a change."""
         changed = bool(self._easings) or self._attempt is not self._first
         return None if changed or not self._counts(self._preempted) else self._preempted
 
@@ -124,7 +124,7 @@ class World:
 
     @contextmanager
     def among(self, nodes: Collection[str]) -> Iterator[None]:
-        """Asks about these nodes alone, until the block ends."""
+        """Restricts decisions to these nodes until the block ends."""
         self._among = nodes
         try:
             yield
@@ -139,7 +139,7 @@ class World:
         return nomination is None or self._among is None or nomination.node in self._among
 
     def _answer(self, answer: Callable[[Plain], T], otherwise: T) -> T:
-        """Returns the answer of a new decision, or the other value if there is none."""
+        """Returns the answer of a new decision, or the given value if the decision fails."""
         self._decisions += 1
         self.spent = self.spent or self._decisions > MOST_DECISIONS or monotonic() > self._end
         if self.spent:
@@ -157,7 +157,7 @@ class World:
 
     @contextmanager
     def eased(self, edits: Sequence[Edit]) -> Iterator[None]:
-        """Decides as if these edits followed each change, until the block ends.
+        """Adds these edits to each change that is decided on, until the block ends.
 
         The edits do not appear in the objects, so that changes have the same patches with and
         without them.

@@ -63,7 +63,7 @@ Outcome = CellResult | Failed
 
 
 class WhatIfs:
-    """The what-ifs of a plan. The same cell has the same result in each process."""
+    """The what-ifs of a plan. A cell has the same result in every process."""
 
     def __init__(self, plan: bytes) -> None:
         self._plan = msgspec.json.decode(plan, type=Plan)

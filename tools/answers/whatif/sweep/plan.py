@@ -1,4 +1,4 @@
-"""The plan of a sweep: all that its what-ifs read, in a form that other machines understand."""
+"""The plan of a sweep: everything that its what-ifs read, in a form for other machines."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ _SPAWN = get_context("spawn")
 
 
 def outcomes(plan: bytes, cells: Sequence[Cell], jobs: int) -> Generator[Outcome, None, None]:
-    """Yields the outcome of each cell as soon as it is known. A cell whose worker dies is done
-    again.
+    """Yields the outcome of each cell as soon as it is known. If a worker dies, another one does
+    its cell again.
     """
     left = deque(cells)
     deaths: Counter[int] = Counter()
@@ -96,7 +96,7 @@ class _Worker:
         return outcome
 
     def ended(self) -> str:
-        """Waits for the process, and says how it ended."""
+        """Waits for the process, and returns in words how it ended."""
         self._process.join()
         code = self._process.exitcode or 0
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
@@ -123,7 +123,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 
 def _work(connection: Connection) -> None:
-    """Does the cells that come, until the parent closes the connection or is gone."""
+    """Computes the cells that the parent sends, until the parent closes the connection or ends."""
     try:
         what_ifs = WhatIfs(connection.recv_bytes())
         while True:

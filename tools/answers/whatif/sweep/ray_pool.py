@@ -44,7 +44,7 @@ def outcomes(plan: bytes, cells: Sequence[Cell], address: str) -> Generator[Outc
 
 
 def _check(address: str) -> None:
-    """Raises OSError if nothing listens there, for which Ray would wait for minutes."""
+    """Raises OSError if nothing listens at the address. Ray itself would wait for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()

@@ -1,4 +1,4 @@
-"""The file of a sweep's results, with which a sweep that was stopped goes on.
+"""The file of a sweep's results, from which an interrupted sweep continues.
 
 It has a line of JSON for the sweep and one for each result. A line that was being written when the
 sweep was stopped has no end, and is written again.
@@ -40,7 +40,7 @@ class Results:
 
 @contextmanager
 def opened(path: Path | None, header: Header) -> Iterator[Results]:
-    """Opens the file of a sweep, which may be new. Without a path, results are kept in memory only.
+    """Opens the file of a sweep, which may be new. Without a path, the results are kept in memory.
 
     Raises SourceError for a file of another sweep, or a file to which another process writes.
     """

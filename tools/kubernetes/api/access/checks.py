@@ -1,4 +1,4 @@
-"""Refusals of questions and of requests for tokens."""
+"""The refusals of reviews and of requests for tokens."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ _PARTS = ("allocation", "reservedFor")
 def status_problems(
     store: Store, user: Requester, verb: str, after: Document, before: Document
 ) -> list[str]:
-    """Returns the changes of the status of a claim that the user may not make by update or
-    patch.
+    """Returns the changes of a claim's status for which the user lacks the right. `verb` is update
+    or patch.
     """
     status, old = after.get("status") or {}, before.get("status") or {}
     problems = []
@@ -65,7 +65,7 @@ def _drivers(
 
 
 def _refusal(store: Store, user: Requester, acts: list[Act]) -> str:
-    """Returns why the user may do none of these; an empty text if one is allowed."""
+    """Returns why the user may do none of these acts; "" if one is allowed."""
     verdicts = [authorize(store, user, act) for act in acts]
     if any(verdict.allowed for verdict in verdicts):
         return ""
@@ -90,7 +90,7 @@ def _by_device(status: Document) -> dict[tuple[Any, ...], Document]:
 
 
 def _node(allocation: Document) -> str:
-    """Returns the name of the only node that an allocation is for; "" if it is for others too."""
+    """Returns the name of the only node that can use an allocation; "" if others can too."""
     match (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms"):
         case [
             {

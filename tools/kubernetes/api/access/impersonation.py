@@ -1,4 +1,4 @@
-"""Users who are acted for: the Impersonate headers."""
+"""Impersonation: users who act for others, by the Impersonate headers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _GROUP = "authentication.k8s.io"
 
 
 def acting(store: Store, user: Requester, headers: Mapping[str, str]) -> Requester:
-    """Returns the user that these headers impersonate; without such headers, the user itself.
+    """Returns the user that these headers impersonate; without such headers, the user who sent
+    them.
 
     Raises RefusedError with 400 if the headers name no user, and 403 if the user may not do this.
     """
@@ -59,7 +60,7 @@ def _values(header: str) -> list[str]:
 
 
 def _acts(other: Requester) -> Iterator[Act]:
-    """Yields what a user must be allowed to do to act for another one."""
+    """Yields the acts that a user must be allowed in order to impersonate another."""
     account = account_of(other.name)
     if account is None:
         yield Act("impersonate", resource="users", name=other.name)
@@ -76,7 +77,7 @@ def _acts(other: Requester) -> Iterator[Act]:
 
 
 def _all_groups(other: Requester) -> tuple[str, ...]:
-    """Returns the groups of a user who is acted for, with those that everybody like it has."""
+    """Returns the groups of an impersonated user, with those that every user of its kind has."""
     groups = tuple(other.groups)
     account = account_of(other.name)
     if not groups and account is not None:

@@ -1,4 +1,4 @@
-"""Questions about users and their rights."""
+"""The reviews of users and their rights, such as SubjectAccessReviews."""
 
 from __future__ import annotations
 

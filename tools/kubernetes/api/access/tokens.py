@@ -87,7 +87,7 @@ def bearer(store: Store, token: str) -> Requester:
 
 
 def _bound(store: Store, account: Document, reference: Document) -> dict[str, list[str]]:
-    """Returns what a token that is bound to a pod says about the pod and its node.
+    """Returns the claims about the pod to which a token is bound, and about its node.
 
     Raises RefusedError with 404 if there is no such pod.
     """

@@ -23,8 +23,8 @@ class Requester(msgspec.Struct, frozen=True):
 
     @property
     def may_all(self) -> bool:
-        """True for users who may do everything. This includes users without credentials, whom the
-        server takes for the administrator.
+        """True for users who may do everything, among them users without credentials, who count as
+        the administrator.
         """
         return MASTERS in self.groups or self.name == ANONYMOUS
 

@@ -118,7 +118,7 @@ def or_unknown(size: Range | None) -> Range:
 def call_estimate(
     overload: Overload, target: Operand | None, args: list[Operand]
 ) -> Estimate | None:
-    """Returns the estimate of a call; None if it costs 1 and has a result of unknown size."""
+    """Returns the estimate of a call; None for a cost of 1 and a result of unknown size."""
     estimate = _BY_OVERLOAD.get(overload.id) or _BY_FUNCTION.get(overload.function)
     if estimate is None:
         return None

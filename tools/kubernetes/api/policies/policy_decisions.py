@@ -1,4 +1,6 @@
-"""What policies decide about a write. Mirrors the plugin ValidatingAdmissionPolicy."""
+"""The decisions of admission policies about a write. Mirrors the plugin
+ValidatingAdmissionPolicy.
+"""
 
 from __future__ import annotations
 

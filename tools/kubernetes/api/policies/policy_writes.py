@@ -1,4 +1,4 @@
-"""A write that policies judge, and which policies it concerns."""
+"""A write that is subject to admission policies, and the policies that match it."""
 
 from __future__ import annotations
 
@@ -120,7 +120,9 @@ def _labels(document: Document | None) -> Mapping[str, str]:
 
 
 def values_of(write: Write, kind: Kind) -> dict[str, Any]:
-    """Returns the variables of expressions, with the objects in the form of the matched kind."""
+    """Returns the values of the variables of expressions. The objects have the form of the matched
+    kind.
+    """
     values: dict[str, Any] = {"namespaceObject": write.namespace}
     for name, document in (("object", write.after), ("oldObject", write.before)):
         is_whole = document is not None and write.subresource not in _SENT

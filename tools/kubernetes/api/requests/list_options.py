@@ -1,4 +1,4 @@
-"""The options of a list or a watch that say where it begins, and which of them go together.
+"""The options of a list or a watch that say where it begins, with the rules for their combinations.
 
 Mirrors the validation and the defaults of metav1.ListOptions.
 """

@@ -1,4 +1,5 @@
-"""Refuses requests that web pages make through a browser, since clients need no credentials.
+"""Refuses requests from web pages in a browser, because the clients of this server need no
+credentials.
 
 Any web page can send requests to a port of the machine on which the browser runs. Two headers
 distinguish such requests from kubectl's. A page whose host name resolves to 127.0.0.1 (DNS

@@ -1,4 +1,4 @@
-"""What a request is about: the object in its path, and the right that it needs."""
+"""The target of a request: the object in its path, and the right that the request needs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Validation rules of the API server beyond an object's types, by kind."""
+"""The validation rules of the API server for each kind, beyond the types of fields."""

@@ -56,7 +56,8 @@ def _reference(path: str, reference: Document) -> list[str]:
 
 
 def _target_reference(path: str, target: Document, before: Document | None) -> list[str]:
-    """Checks what is scaled, which is in a group of APIs unless it is a ReplicationController.
+    """Checks the reference to the scaled object. It needs an API group, unless the object is a
+    ReplicationController.
 
     An update may keep the target that the stored object, `before`, has.
     """

@@ -105,7 +105,7 @@ def scheduling(path: str, value: Document) -> list[str]:
 
 
 def event(document: Document, controller: str) -> Iterator[str]:
-    """Checks that an event is in its object's namespace, or in default if the object has no
+    """Checks that an event is in the namespace of its object, or in `default` if the object has no
     namespace.
 
     An event with an eventTime may be in any namespace, but must name its reporter and a reason.
@@ -136,7 +136,7 @@ def event(document: Document, controller: str) -> Iterator[str]:
 
 
 def strict_event(document: Document, before: Document | None) -> Iterator[str]:
-    """Checks the further rules of events.k8s.io: an update may change nothing but the series."""
+    """Checks the stricter rules of events.k8s.io: an update may change the series only."""
     series = document.get("series") or {}
     if series and (before is None or series != before.get("series")):
         if (series.get("count") or 0) < 2:

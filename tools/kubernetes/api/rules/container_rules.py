@@ -54,7 +54,7 @@ _DIVISORS = {  # of a resource: those allowed, and its name in messages
 
 
 def env_var(path: str, variable: Document) -> Iterator[str]:
-    """Checks that a variable has a value or one source, which a container may see."""
+    """Checks that a variable has a value or one source, and that containers may see the source."""
     source = variable.get("valueFrom")
     if source is None:
         return
@@ -73,7 +73,7 @@ def env_var(path: str, variable: Document) -> Iterator[str]:
 
 
 def object_field(path: str, selector: Document, supported: Sequence[str]) -> list[str]:
-    """Checks that a field of the pod is one of those which a container may see."""
+    """Checks that containers may see this field of the pod."""
     place, field = f"{path}.fieldPath", selector.get("fieldPath") or ""
     name, bracket, subscript = field.partition("['")
     if not field:
@@ -98,7 +98,7 @@ def object_field(path: str, selector: Document, supported: Sequence[str]) -> lis
 
 
 def resource_field(path: str, selector: Document, *, needs_container: bool = False) -> list[str]:
-    """Checks that a request or a limit is one of those which a container may see."""
+    """Checks that containers may see this request or limit."""
     resource, problems = selector.get("resource") or "", []
     pages = re.fullmatch("(requests|limits)\\.hugepages-.*", resource)
     if needs_container and not selector.get("containerName"):
@@ -152,7 +152,9 @@ def http_get(path: str, value: Document) -> list[str]:
 
 
 def container(path: str, value: Document) -> list[str]:
-    """Checks sources of the environment, thresholds of probes, restart rules and resources."""
+    """Checks the sources of the environment, the thresholds of probes, the restart rules and the
+    resources.
+    """
     problems: list[str] = []
     for source in value.get("envFrom") or ():
         number = sum(source.get(field) is not None for field in ("configMapRef", "secretRef"))
@@ -187,7 +189,7 @@ def _restart_rules(path: str, value: Document) -> Iterator[str]:
 
 
 def resize_policies(path: str, policies: Sequence[Document], restart: str) -> Iterator[str]:
-    """Checks what a resize of each resource does to a container of a pod with this policy."""
+    """Checks the resize policies of a container against the restart policy of its pod."""
     seen: set[str] = set()
     for i, policy in enumerate(policies):
         name, then = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
@@ -283,7 +285,9 @@ def _page_size(name: str) -> int | None:
 
 
 def used_claims(path: str, sizes: Document, claims: Sequence[str]) -> Iterator[str]:
-    """Checks the claims of the pod that a container uses, each as a whole or by request."""
+    """Checks that the claims which a container uses are the pod's; each is used as a whole, or by
+    request.
+    """
     seen: set[tuple[str, str]] = set()
     for i, claim in enumerate(sizes.get("claims") or ()):
         place = f"{path}[{i}]"

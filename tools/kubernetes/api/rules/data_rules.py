@@ -1,4 +1,6 @@
-"""Rules for ConfigMaps and Secrets: their keys, their size, and what a type of secret needs."""
+"""Rules for ConfigMaps and Secrets: their keys, their size, and the fields that a type of Secret
+requires.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ def _type(document: Document) -> str:
 
 
 def _type_problems(type_: str, data: Document, annotations: Document) -> list[str]:
-    """Returns the problems of what a type of secret needs."""
+    """Returns the problems of the fields that the type of a Secret requires."""
     match type_:
         case "kubernetes.io/service-account-token":
             missing = not annotations.get(_ACCOUNT)
@@ -91,7 +93,7 @@ def _json(key: str, data: Document) -> list[str]:
 
 
 def _syntax_problem(text: str) -> str:
-    """Returns what Go's decoder says of the beginning of a text that is not JSON."""
+    """Returns the message of Go's decoder about the beginning of a text that is not JSON."""
     begun = text.lstrip(" \t\r\n")
     if not begun:
         return "unexpected end of JSON input"
@@ -118,7 +120,7 @@ def _base64(text: str) -> str:
 
 
 def _bytes(pairs: Document) -> int:
-    """Returns how many bytes base64 values have."""
+    """Returns the number of bytes that the base64 values stand for."""
     values = [value for value in pairs.values() if value]
     return sum(len(value) * 3 // 4 - value[-2:].count("=") for value in values)
 

@@ -102,7 +102,7 @@ def _devices(path: str, devices: Document) -> list[str]:
 
 
 def _names(requests: Iterable[Document]) -> dict[str, set[str]]:
-    """Returns the names of the requests, each with the names of its alternatives."""
+    """Returns the names of the requests, each with the names of its subrequests."""
     return {
         request.get("name") or "": {
             alternative.get("name") or "" for alternative in request.get("firstAvailable") or ()
@@ -178,7 +178,7 @@ def _constraint(path: str, constraint: Document, names: Mapping[str, set[str]]) 
 
 
 def _of_requests(path: str, referrer: Document, names: Mapping[str, set[str]]) -> list[str]:
-    """Checks the names of requests in a constraint or a configuration."""
+    """Checks the references to requests in a constraint or a configuration."""
     return set_of(
         f"{path}.requests",
         referrer.get("requests") or (),
@@ -188,7 +188,7 @@ def _of_requests(path: str, referrer: Document, names: Mapping[str, set[str]]) -
 
 
 def _request_name(path: str, name: str, names: Mapping[str, set[str]]) -> list[str]:
-    """Checks the name of a request, or `<request>/<alternative>`."""
+    """Checks a reference to a request, or to one of its subrequests: `<request>/<subrequest>`."""
     segments = name.split("/")
     if len(segments) > 2:
         return [invalid(path, name, _REQUEST_RULE)]
@@ -232,7 +232,9 @@ def status(document: Document, before: Document) -> list[str]:
 
 
 def device_id(allocated: Document) -> Device:
-    """Identifies an allocated device: driver, pool, device and, if it is shared, its share."""
+    """Returns the identity of an allocated device: driver, pool, device and, if it is shared, the
+    share.
+    """
     driver, pool, device, share = (
         allocated.get(field) or "" for field in ("driver", "pool", "device", "shareID")
     )
@@ -245,7 +247,9 @@ def _allocated(allocation: Document | None) -> set[Device]:
 
 
 def without_deallocated(after: Document, before: Document) -> Document:
-    """Returns a claim's new status without the status of devices that the claim no longer has."""
+    """Returns a claim's new status, without the status of devices that are no longer allocated to
+    the claim.
+    """
     gone = _allocated(before.get("allocation")) - _allocated(after.get("allocation"))
     devices = [device for device in after.get("devices") or () if device_id(device) not in gone]
     kept = {field: value for field, value in after.items() if field != "devices"}
@@ -313,7 +317,7 @@ def _allocation(path: str, allocation: Document, names: Mapping[str, set[str]]) 
 
 
 def admin_requests(path: str, requests: Sequence[Document]) -> list[str]:
-    """Returns the refusals of requests for admin access, in a namespace without ADMIN_LABEL."""
+    """Returns the refusals of requests for admin access in a namespace without ADMIN_LABEL."""
     return [
         forbidden(f"{path}[{i}].exactly.adminAccess", _ADMIN_RULE)
         for i, request in enumerate(requests)
@@ -322,7 +326,9 @@ def admin_requests(path: str, requests: Sequence[Document]) -> list[str]:
 
 
 def admin_results(after: Document, before: Document) -> list[str]:
-    """Returns the refusals of new results with admin access, in a namespace without ADMIN_LABEL."""
+    """Returns the refusals of new allocation results with admin access in a namespace without
+    ADMIN_LABEL.
+    """
     new, old = (
         ((claim.get("allocation") or {}).get("devices") or {}).get("results") or []
         for claim in (after, before)

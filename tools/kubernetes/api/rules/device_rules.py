@@ -1,4 +1,4 @@
-"""Rules for device classes and resource slices, and those that they share with claims."""
+"""Rules for device classes and resource slices, and the rules that these share with claims."""
 
 from __future__ import annotations
 
@@ -58,14 +58,16 @@ Check = Callable[[str, Any], Iterable[str]]
 
 
 def each(path: str, items: Sequence[Any], most: int, check: Check) -> list[str]:
-    """Returns the problems of the items of a list, or only that it has more than `most`."""
+    """Returns the problems of the items of a list; only one problem for a list of more than `most`
+    items.
+    """
     if len(items) > most:
         return [too_many(path, len(items), most)]
     return [problem for i, item in enumerate(items) for problem in check(f"{path}[{i}]", item)]
 
 
 def unique(path: str, keys: Iterable[Any]) -> list[str]:
-    """Returns a problem for each key of a list that an earlier item has."""
+    """Returns a problem for each key that an earlier item of the list has too."""
     problems: list[str] = []
     seen: set[Any] = set()
     for i, key in enumerate(keys):
@@ -158,7 +160,7 @@ def configuration(path: str, config: Document) -> list[str]:
 
 
 def raw_object(path: str, value: Any) -> list[str]:
-    """Checks a value of any form, which must be an object of limited size."""
+    """Checks a value of any form: it must be a JSON object of limited size."""
     if value is None:
         return [required(path)]
     if len(msgspec.json.encode(value)) > LONGEST_PARAMETERS:
@@ -169,8 +171,8 @@ def raw_object(path: str, value: Any) -> list[str]:
 
 
 def binding_conditions(path: str, device: Document) -> list[str]:
-    """Checks the conditions that a device needs before a pod is bound, and the conditions on which
-    its binding fails.
+    """Checks the conditions that a device must meet before a pod is bound, and those that make the
+    binding fail.
     """
     awaited = device.get("bindingConditions") or ()
     failing = device.get("bindingFailureConditions") or ()
@@ -249,7 +251,7 @@ def resource_slice(spec: Document, before: Document | None) -> list[str]:
 
 
 def _is_advanced(device: Document) -> bool:
-    """True if a slice with such a device may have fewer devices."""
+    """True if a slice that contains this device may have fewer devices than usual."""
     listed = (device.get("attributes") or {}).values()
     return bool(
         device.get("taints")
@@ -259,7 +261,7 @@ def _is_advanced(device: Document) -> bool:
 
 
 def _nodes_of_slice(spec: Document) -> Iterator[str]:
-    """Checks that exactly one of the fields says which nodes can use the devices."""
+    """Checks that exactly one field says which nodes can use the devices."""
     present: list[str] = []
     node, chosen = spec.get("nodeName"), spec.get("nodeSelector")
     if node:
@@ -289,7 +291,7 @@ def _nodes_of_slice(spec: Document) -> Iterator[str]:
 
 
 def _device(path: str, device: Document, *, each_chosen: bool) -> list[str]:
-    """Checks a device. `each_chosen` is True if each device of the slice names its nodes."""
+    """Checks a device. `each_chosen` is True if each device of the slice names its own nodes."""
     problems = label_name(f"{path}.name", device.get("name") or "")
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     number = len(attributes) + len(capacity)
@@ -384,7 +386,7 @@ def taint(path: str, item: Document) -> Iterator[str]:
 
 
 def taint_rule(spec: Document, before: Document | None) -> Iterator[str]:
-    """Checks a DeviceTaintRule. An effect that is unknown here may stay as it was."""
+    """Checks a DeviceTaintRule. An update may keep an effect that this version does not know."""
     selecting, path = spec.get("deviceSelector") or {}, "spec.deviceSelector"
     for field, check in (("driver", driver_name), ("pool", pool_name), ("device", label_name)):
         if selecting.get(field) is not None:

@@ -1,4 +1,4 @@
-"""The rules that types.txt marks on fields, and the walk that applies them to a document.
+"""The rules for single fields, which types.txt marks, and the walk that applies them to a document.
 
 The head of types.txt lists the marks. A type may also have a rule across its fields: a function of
 a path and a value. A walk visits a document as its types prescribe, and returns the problems of
@@ -50,7 +50,7 @@ _ZEROS: dict[str, Any] = {"string": "", "bool": False, "int32": 0, "int64": 0, "
 
 
 class _Marked(NamedTuple):
-    """A field with rules of its own or below it.
+    """A field that has rules, or whose parts have rules.
 
     `zero` is the value that Kubernetes does not tell from none, None if there is no such value.
     `missing` is the value that is checked if there is none; None if nothing is checked then.
@@ -70,7 +70,7 @@ class _Marked(NamedTuple):
 
 
 class _Type(NamedTuple):
-    """A type's fields that have rules, and its rule across fields.
+    """The fields of a type that have rules, and the rule across its fields.
 
     `recalled` returns the problems of a document of a type that is met again and again, with the
     path _ROOT; None for other types.
@@ -82,7 +82,9 @@ class _Type(NamedTuple):
 
 
 class Marks:
-    """The rules of all types: the marks of types.txt, and these rules across fields, by type."""
+    """The rules of all types: those that types.txt marks on fields, and by type those across
+    several fields.
+    """
 
     def __init__(self, across: Mapping[str, Rule]) -> None:
         unknown = across.keys() - TYPES.keys()

@@ -1,4 +1,5 @@
-"""Field errors in Kubernetes' words, and rules for names, labels and quantities that kinds share.
+"""Field errors in the words of Kubernetes, and the rules for names, labels and quantities that
+kinds share.
 
 A problem reads `path: Reason: value: detail`, as field.Error prints it. A check returns a list of
 problems, which is empty if there are none.
@@ -45,7 +46,7 @@ IN_QUOTAS = COUNTED | COMPUTE | SCRATCH | {"requests.storage"}
 
 
 def shown(value: Any) -> str:
-    """Returns a value as field.Error prints it."""
+    """Returns a value in the form in which field.Error prints it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -106,12 +107,12 @@ def least(path: str, value: int, low: int) -> list[str]:
 
 
 def in_go(value: Document, names: Iterable[str]) -> Document:
-    """Returns a value with the fields of its type in Go, as messages show it."""
+    """Returns a value in the form of its Go type, with all its fields, as messages show it."""
     return {name: value.get(name[0].lower() + name[1:]) for name in names}
 
 
 def annotation_rules(path: str, pairs: Mapping[str, str] | None) -> list[str]:
-    """Returns the problems of annotations: of their keys, and of their size in all."""
+    """Returns the problems of annotations: of each key, and of the total size."""
     problems: list[str] = []
     size = 0
     for key, value in (pairs or {}).items():
@@ -169,8 +170,8 @@ def selector_requirement(
 
 
 def selects(selector: Document | None, pairs: Mapping[str, str]) -> bool:
-    """True if a label selector matches these labels. One that is absent or malformed matches none,
-    an empty one all.
+    """True if a label selector matches these labels. An empty selector matches all labels, an
+    absent or malformed one none.
     """
     return selector is not None and selector_or_nothing(_SELECTOR.convert(selector)).matches(pairs)
 

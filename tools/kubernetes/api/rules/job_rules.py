@@ -1,4 +1,4 @@
-"""Rules for how a job counts its pods that have ended, by index, by exit code and by condition."""
+"""Rules for the pods of a job that have ended: how they count by index, exit code and condition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 
 
 def indexes(path: str, spec: Document) -> Iterator[str]:
-    """Checks the numbers of pods of a job, which may give each pod an index."""
+    """Checks the fields of a job that depend on its completion mode."""
     per_index, most = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
     if most is not None and per_index is None:
         yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
@@ -52,7 +52,7 @@ def _indexed(path: str, spec: Document) -> Iterator[str]:
 
 
 def endings(path: str, spec: Document) -> Iterator[str]:
-    """Checks the policies of success, of failure and of replacement."""
+    """Checks the success policy, the failure policy and the replacement policy."""
     failure, success = spec.get("podFailurePolicy"), spec.get("successPolicy")
     if failure is not None:
         pod = (spec.get("template") or {}).get("spec") or {}
@@ -100,7 +100,7 @@ def _success_rule(path: str, rule: Document, completions: int) -> Iterator[str]:
 
 
 def _number_of_indexes(text: str, completions: int) -> int:
-    """Returns how many indexes a text such as 0,2-5 lists.
+    """Returns the number of indexes in a text such as 0,2-5.
 
     Raises ValueError, in the words of Kubernetes, if it is malformed.
     """

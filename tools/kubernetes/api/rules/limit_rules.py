@@ -1,4 +1,4 @@
-"""Rules for LimitRanges."""
+"""Rules for LimitRanges: the names of resources, and the order of minimum, default and maximum."""
 
 from __future__ import annotations
 
@@ -58,14 +58,16 @@ def _limit(path: str, kind: str, limit: Document) -> Iterator[str]:
 
 
 def _resource(path: str, name: str, kind: str) -> list[str]:
-    """Checks the name of a resource that is limited for this kind of object."""
+    """Checks the name of a resource that a LimitRange limits for this kind of object."""
     if kind in ("Pod", "Container"):
         return name_of_resource(path, name)
     return [invalid(path, name, message) for message in qualified_name(name)]
 
 
 def _order(path: str, name: str, amounts: dict[str, Any]) -> list[str]:
-    """Returns the problems of the amounts of one resource that contradict each other."""
+    """Returns the problems of amounts of one resource that contradict each other, such as a minimum
+    above the maximum.
+    """
     problems: list[str] = []
 
     def at_most(lower: str, upper: str, words: tuple[str, str], field: str, value: str) -> None:

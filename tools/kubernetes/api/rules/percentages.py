@@ -29,5 +29,5 @@ def int_or_percent(path: str, value: Any, most: int | None = 100) -> list[str]:
 
 
 def number_of(value: int | str) -> int:
-    """Returns the number, also of a valid percentage."""
+    """Returns the number, or the number in a valid percentage."""
     return int(value.removesuffix("%")) if isinstance(value, str) else value

@@ -25,7 +25,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def toleration(path: str, given: Document) -> Iterator[str]:
-    """Checks that key, operator, value, effect and seconds fit each other."""
+    """Checks that the key, operator, value, effect and seconds of a toleration fit each other."""
     key, operator = given.get("key") or "", given.get("operator") or "Equal"
     effect, value = given.get("effect") or "", given.get("value") or ""
     if not key and operator != "Exists":
@@ -60,7 +60,9 @@ def toleration(path: str, given: Document) -> Iterator[str]:
 
 
 def taints(path: str, items: Sequence[Document]) -> list[str]:
-    """Checks the taints of a node: each has an effect; a pair of key and effect occurs once."""
+    """Checks the taints of a node: each needs an effect, and no two may have the same key and
+    effect.
+    """
     problems: list[str] = []
     seen: set[tuple[str, str]] = set()
     for i, taint in enumerate(items):
@@ -79,7 +81,7 @@ def taints(path: str, items: Sequence[Document]) -> list[str]:
 
 
 def node_selector(path: str, selector: Document) -> Iterator[str]:
-    """Checks that there are terms, and their requirements on labels and names of nodes."""
+    """Checks that there is a term, and the requirements of each term on labels and names."""
     if not selector.get("nodeSelectorTerms"):
         yield required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
         return
@@ -117,7 +119,7 @@ def _term(path: str, term: Document, *, any_value: bool) -> list[str]:
 
 
 def preferred_term(path: str, preferred: Document) -> list[str]:
-    """Checks the requirements of a preference, which may have any values."""
+    """Checks the requirements of a preferred term, in which label values may have any form."""
     return _term(f"{path}.preference", preferred.get("preference") or {}, any_value=True)
 
 
@@ -133,7 +135,7 @@ def pod_affinity_term(path: str, term: Document) -> Iterator[str]:
 
 
 def _keys(path: str, owner: Document) -> Iterator[str]:
-    """Checks label keys whose values, taken from the pod, are added to a selector."""
+    """Checks matchLabelKeys or mismatchLabelKeys, the label keys whose values come from the pod."""
     matched, mismatched = owner.get("matchLabelKeys") or (), owner.get("mismatchLabelKeys") or ()
     selector = owner.get("labelSelector")
     for field, keys in (("matchLabelKeys", matched), ("mismatchLabelKeys", mismatched)):

@@ -1,4 +1,5 @@
-"""Rules for the resize of a pod in place: only requests and limits of cpu and memory may change.
+"""Rules for the resize of a pod in place: only its requests and limits of cpu and memory may
+change.
 
 Mirrors podResizeStrategy and ValidatePodResize. Resize policies are those of the pod's creation.
 """
@@ -75,7 +76,9 @@ def pod_resize(after: Document, before: Document, qos: str) -> list[str]:
 
 
 def _is_supported(status: Document) -> bool:
-    """False if the node of a running pod does not report the resources of containers."""
+    """False if the node of a running pod does not report the resources of containers, and so cannot
+    resize it.
+    """
     for container in status.get("containerStatuses") or ():
         if (container.get("state") or {}).get("running") is not None:
             return container.get("resources") is not None
@@ -151,7 +154,7 @@ def _removed(after: Document | None, before: Document | None, field: str) -> boo
 
 
 def _fixed(resources: Document | None) -> Document:
-    """Returns the parts of resources that a resize may not change."""
+    """Returns the parts of a container's resources that a resize must not change."""
     fixed: Document = canonical(TYPES["ResourceRequirements"], resources or {})
     for field in ("requests", "limits"):
         kept = {n: a for n, a in fixed.pop(field, {}).items() if n not in RESIZABLE}
@@ -170,7 +173,7 @@ def _canonical(container: Document) -> Document:
 
 
 def _frozen(spec: Document) -> Document:
-    """Returns the parts of a spec that a resize may not change."""
+    """Returns the parts of a spec that a resize must not change."""
     form: Document = canonical(TYPES["PodSpec"], spec)
     form.pop("resources", None)
     for field in _LISTS:

@@ -51,8 +51,8 @@ _SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
 
 
 def pod_spec(path: str, spec: Document) -> Iterator[str]:
-    """Checks what containers use of the pod: volumes, claims, host ports, namespaces, operating
-    system.
+    """Checks the parts of the pod that containers refer to: volumes, claims, host ports,
+    namespaces, operating system.
     """
     containers = [
         (f"{path}.{field}[{i}]", container)
@@ -139,7 +139,9 @@ def new_pod(spec: Document) -> Iterator[str]:
 
 
 def only_of_pods(spec: Document) -> Iterator[str]:
-    """Checks what a pod must fulfil, but not a template: the rest is set when a pod is made."""
+    """Checks the rules that apply to pods but not to templates, whose missing fields are set when a
+    pod is made.
+    """
     for field in _LISTS:
         for i, container in enumerate(spec.get(field) or ()):
             image = container.get("image") or ""
@@ -155,7 +157,7 @@ def only_of_pods(spec: Document) -> Iterator[str]:
 def _file_keys(
     path: str, container: Document, sources: dict[str | None, Document]
 ) -> Iterator[str]:
-    """Yields the problems of variables that are read from files, which are in an emptyDir."""
+    """Yields the problems of variables that are read from files, which must be in an emptyDir."""
     for i, variable in enumerate(container.get("env") or ()):
         key = (variable.get("valueFrom") or {}).get("fileKeyRef")
         if key is None:
@@ -190,7 +192,7 @@ def _propagation(path: str, container: Document) -> Iterator[str]:
 
 
 def _stopping(path: str, lifecycle: Document, spec: Document) -> Iterator[str]:
-    """Yields the problems of how a container ends."""
+    """Yields the problems of sleeping lifecycle hooks, which the grace period limits."""
     grace = spec.get("terminationGracePeriodSeconds")
     grace = _DEFAULT_GRACE if grace is None else grace
     for hook in ("postStart", "preStop"):
@@ -201,7 +203,7 @@ def _stopping(path: str, lifecycle: Document, spec: Document) -> Iterator[str]:
 
 
 def _names(path: str, spec: Document) -> Iterator[str]:
-    """Yields a problem for each init or ephemeral container with the name of another one."""
+    """Yields a problem for each init or ephemeral container whose name another container has."""
     seen = {container.get("name") for container in spec.get("containers") or ()}
     for field in _LISTS[1:]:
         for i, container in enumerate(spec.get(field) or ()):
@@ -212,7 +214,7 @@ def _names(path: str, spec: Document) -> Iterator[str]:
 
 
 def _init_containers(path: str, spec: Document) -> Iterator[str]:
-    """Yields the problems of init containers, which are sidecars if they restart always."""
+    """Yields the problems of init containers. One that always restarts is a sidecar."""
     for i, container in enumerate(spec.get("initContainers") or ()):
         if container.get("restartPolicy") == "Always":
             continue
@@ -245,7 +247,9 @@ def _ephemeral(path: str, spec: Document) -> Iterator[str]:
 
 
 def _host_ports(path: str, spec: Document) -> Iterator[str]:
-    """Yields the problems of ports of the host: each is used once, and by init containers apart."""
+    """Yields the problems of host ports: containers use each once, and init containers are counted
+    apart.
+    """
     used: set[str] = set()
     for field in _LISTS[:2]:
         for i, container in enumerate(spec.get(field) or ()):
@@ -355,7 +359,7 @@ def _spread(path: str, spec: Document) -> list[str]:
 
 
 def claim(path: str, value: Document) -> list[str]:
-    """Checks that a claim of a pod is an object's, or made from a template."""
+    """Checks that a claim of a pod names either a ResourceClaim or a template of one."""
     names = ("resourceClaimName", "resourceClaimTemplateName")
     number = sum(value.get(field) is not None for field in names)
     if number == 1:
@@ -370,7 +374,7 @@ def claim(path: str, value: Document) -> list[str]:
 
 
 def scheduling_group(path: str, value: Document) -> list[str]:
-    """Checks that the group has the name of an object."""
+    """Checks that the scheduling group has a valid object name."""
     place, name = f"{path}.podGroupName", value.get("podGroupName")
     if name is None:
         return [invalid(place, None, "must specify one of: `podGroupName`")]

@@ -1,4 +1,6 @@
-"""Rules for updates of a pod's spec: few fields may change, and a few more while it is gated."""
+"""Rules for updates of a pod's spec: few fields may change, a few more while the pod has scheduling
+gates.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def pod_update(after: Document, before: Document) -> Iterator[str]:
 
 
 def mirror_annotation(after: Document, before: Document | None) -> list[str]:
-    """Checks the annotation of mirror pods, which kubelets give them at their creation."""
+    """Checks the annotation of mirror pods: a pod with it must name its node, and no update may
+    change it.
+    """
     new = (after["metadata"].get("annotations") or {}).get(MIRROR)
     path = f"metadata.annotations[{MIRROR}]"
     if before is not None:
@@ -107,7 +111,7 @@ def _gates(after: list[Document], before: list[Document]) -> list[str]:
 
 
 def _stricter_placement(new: Document, old: Document) -> list[str]:
-    """Checks that a gated pod is only restricted to fewer nodes.
+    """Checks that an update of a gated pod only narrows the set of its nodes.
 
     Removes the checked fields from both specs.
     """

@@ -76,7 +76,7 @@ def policy(name: str, spec: Document) -> Iterator[str]:
 
 
 def status(status: Document) -> list[str]:
-    """Returns the problems of a policy's type checking."""
+    """Returns the problems of the type checking in a policy's status."""
     problems: list[str] = []
     checking = status.get("typeChecking") or {}
     for i, warning in enumerate(checking.get("expressionWarnings") or ()):
@@ -169,7 +169,7 @@ def _rule(path: str, rule: Document) -> Iterator[str]:
 
 
 def _values(path: str, values: Sequence[str], noun: str) -> list[str]:
-    """Checks that there are values, and that * is alone."""
+    """Checks that the list is not empty, and that * is its only value."""
     if not values:
         return [required(path)]
     if len(values) > 1 and "*" in values:
@@ -178,7 +178,7 @@ def _values(path: str, values: Sequence[str], noun: str) -> list[str]:
 
 
 def _resources(path: str, resources: Sequence[str]) -> Iterator[str]:
-    """Checks that no resource is among those that another one with a * stands for."""
+    """Checks that no resource is repeated by another with a *, which already includes it."""
     if not resources:
         yield required(path)
     whole, anywhere = set[str](), set[str]()  # those of `pods/*`, and those of `*/status`

@@ -1,4 +1,4 @@
-"""Rules for ResourceQuotas."""
+"""Rules for ResourceQuotas: their amounts and their scopes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def status(document: Document) -> list[str]:
 
 
 def quota_warnings(document: Document) -> list[str]:
-    """Returns warnings about requests that may be more than the limits."""
+    """Returns a warning for each request that may exceed its limit."""
     hard = (document.get("spec") or {}).get("hard") or {}
     warnings = []
     for name in ("cpu", "memory", "storage", "ephemeral-storage"):

@@ -1,4 +1,4 @@
-"""Rules for security contexts, and for the fields that a pod's operating system excludes."""
+"""Rules for security contexts, and for the fields that the pod's operating system does not have."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ Placed = tuple[str, Document]  # a container with its path
 
 
 def context(path: str, value: Document) -> Iterator[str]:
-    """Checks that a container which may not gain privileges has none from the start."""
+    """Checks that a container which may not gain privileges is not privileged from the start."""
     if value.get("allowPrivilegeEscalation") is not False:
         return
     shown = in_go(value, _CONTEXT_IN_GO)
@@ -85,7 +85,7 @@ def context(path: str, value: Document) -> Iterator[str]:
 
 
 def seccomp_profile(path: str, value: Document) -> list[str]:
-    """Checks that a profile has a type, and a path if it is on the host alone."""
+    """Checks that a profile has a type, and a path only if the profile is a file of the host."""
     place, profile = f"{path}.localhostProfile", value.get("localhostProfile")
     problems = _profile_type(path, value, "seccompProfile")
     if value.get("type") != "Localhost":
@@ -99,7 +99,7 @@ def seccomp_profile(path: str, value: Document) -> list[str]:
 
 
 def app_armor_profile(path: str, value: Document) -> list[str]:
-    """Checks that a profile has a type, and a name if it is on the host alone."""
+    """Checks that a profile has a type, and a name only if the profile is loaded on the host."""
     place, profile = f"{path}.localhostProfile", value.get("localhostProfile")
     problems = _profile_type(path, value, "appArmorProfile")
     if problems:
@@ -138,7 +138,7 @@ def windows_options(path: str, value: Document) -> Iterator[str]:
 
 
 def _user_problems(name: str) -> Iterator[str]:
-    """Yields what is wrong with the name of a Windows user, which may have a domain."""
+    """Yields the problems of the name of a Windows user, which may begin with a domain."""
     *domains, user = name.split("\\")
     if not name:
         yield " cannot be an empty string"
@@ -164,7 +164,7 @@ def _user_problems(name: str) -> Iterator[str]:
 
 
 def of_pod(path: str, spec: Document, containers: Sequence[Placed]) -> Iterator[str]:
-    """Returns the problems of a pod's namespaces, users and operating system."""
+    """Yields the problems of a pod's namespaces, sysctls, users and host name."""
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         place = f"{path}.securityContext.shareProcessNamespace"
         rule = "ShareProcessNamespace and HostPID cannot both be enabled"
@@ -185,7 +185,7 @@ def _host_sysctls(path: str, spec: Document) -> Iterator[str]:
 
 
 def _host_users(path: str, spec: Document, containers: Sequence[Placed]) -> Iterator[str]:
-    """Yields the problems of a pod in a user namespace, or of one that would have to be in one."""
+    """Yields the problems of a pod in a user namespace, and of a pod that must be in one."""
     if spec.get("hostUsers") is False:
         own = (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC"))
         for field, name in own:
@@ -211,7 +211,9 @@ def _host_name(path: str, spec: Document) -> Iterator[str]:
 
 
 def _host_process(path: str, spec: Document, containers: Sequence[Placed]) -> Iterator[str]:
-    """Yields the problems of a Windows pod whose containers run on the host, all or none."""
+    """Yields the problems of Windows host processes: in a pod, all containers run on the host or
+    none.
+    """
     of_spec = _runs_on_host(spec)
     number = 0
     for place, container in containers:
@@ -241,7 +243,7 @@ def _runs_on_host(owner: Document) -> bool | None:
 
 
 def of_system(path: str, spec: Document, containers: Sequence[Placed]) -> Iterable[str]:
-    """Returns the problems of the operating system that a pod names."""
+    """Returns the problems of fields that the pod's operating system does not have."""
     if spec.get("os") is None:
         return []
     name = spec["os"].get("name") or ""

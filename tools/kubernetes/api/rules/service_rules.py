@@ -15,7 +15,9 @@ _POLICIES = ("Cluster", "Local")
 
 
 def service(path: str, spec: Document) -> Iterator[str]:
-    """Checks type, addresses, ports, affinity, balancer and traffic policies against each other."""
+    """Checks the combination of type, addresses, ports, affinity, load balancer and traffic
+    policies.
+    """
     type_, headless = spec.get("type") or "ClusterIP", _is_headless(spec)
     if not spec.get("ports") and not headless and type_ != "ExternalName":
         yield required(f"{path}.ports")
@@ -38,7 +40,7 @@ def _is_headless(spec: Document) -> bool:
 
 
 def _alias(path: str, spec: Document) -> Iterator[str]:
-    """Yields the problems of a service that is a name for a host elsewhere."""
+    """Yields the problems of an ExternalName, a service that stands for a host elsewhere."""
     for field in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
         given = spec.get(field) or (spec.get("clusterIP") if field == "clusterIPs" else None)
         if given:
@@ -117,7 +119,7 @@ def _affinity(path: str, spec: Document) -> list[str]:
 
 
 def _balancer(path: str, spec: Document, type_: str) -> Iterator[str]:
-    """Returns the problems of fields that only a service with a load balancer has."""
+    """Returns the problems of fields that only a LoadBalancer may have."""
     detail, balanced = "may only be used when `type` is 'LoadBalancer'", type_ == "LoadBalancer"
     ranges, place = spec.get("loadBalancerSourceRanges") or (), f"{path}.LoadBalancerSourceRanges"
     if ranges and not balanced:
@@ -134,7 +136,7 @@ def _balancer(path: str, spec: Document, type_: str) -> Iterator[str]:
 
 
 def _traffic(path: str, spec: Document, type_: str) -> Iterator[str]:
-    """Yields the problems of how traffic from outside arrives."""
+    """Yields the problems of the policies for traffic from outside."""
     policy, check = spec.get("externalTrafficPolicy"), spec.get("healthCheckNodePort") or 0
     place, at = f"{path}.externalTrafficPolicy", f"{path}.healthCheckNodePort"
     outside = type_ in ("LoadBalancer", "NodePort") or (
@@ -154,7 +156,7 @@ def _traffic(path: str, spec: Document, type_: str) -> Iterator[str]:
 
 
 def as_checked(spec: Document, before: Document) -> Document:
-    """Returns a service's spec without the addresses that it loses as it becomes an alias."""
+    """Returns a service's spec without the addresses that it loses by becoming an ExternalName."""
     if spec.get("type") != "ExternalName" or before.get("type") == "ExternalName":
         return spec
     lost = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
@@ -166,7 +168,9 @@ def as_checked(spec: Document, before: Document) -> Document:
 
 
 def service_update(spec: Document, before: Document) -> Iterator[str]:
-    """Checks that a service keeps its addresses, families and balancer."""
+    """Checks that a service keeps its cluster IP, its load balancer class and its health check
+    port.
+    """
     types = (spec.get("type"), before.get("type"))
     if "ExternalName" not in types and not (_is_headless(spec) and _is_headless(before)):
         new, old = spec.get("clusterIPs") or [], before.get("clusterIPs") or []
@@ -185,12 +189,14 @@ def service_update(spec: Document, before: Document) -> Iterator[str]:
 
 
 def _is_local(spec: Document) -> bool:
-    """True if a service needs a port for checks of nodes' health."""
+    """True if a service needs a node port for health checks."""
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
 def subset(path: str, value: Document) -> Iterator[str]:
-    """Checks the addresses of one part of Endpoints, and that its ports have names if several."""
+    """Checks the addresses of a subset of Endpoints, and that its ports have names if there are
+    several.
+    """
     if not value.get("addresses") and not value.get("notReadyAddresses"):
         yield required(path, "must specify `addresses` or `notReadyAddresses`")
     ports = value.get("ports") or ()

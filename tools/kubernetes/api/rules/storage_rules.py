@@ -1,4 +1,4 @@
-"""Rules for claims, volumes, storage classes, CSI drivers and nodes, and attachments."""
+"""Rules for claims, volumes, storage classes, CSI drivers, CSI nodes and attachments."""
 
 from __future__ import annotations
 
@@ -81,14 +81,16 @@ def _data_sources(path: str, spec: Document) -> list[str]:
 
 
 def is_known_source(source: Document) -> bool:
-    """True for a claim or a snapshot, which is what dataSource had before dataSourceRef came."""
+    """True for a claim or a snapshot, the only sources that dataSource could name before
+    dataSourceRef.
+    """
     known = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
     return (source.get("apiGroup") or "", source.get("kind")) in known
 
 
 def claim_update(document: Document, before: Document) -> Iterator[str]:
-    """Checks that a claim keeps what it asked for, but for its size and attributes once it is
-    bound. Binding sets its volume, and its class if it omits it.
+    """Checks that a claim keeps its spec. Once bound, it may change its size and attributes;
+    binding sets its volume, and its class if it names none.
     """
     spec, was = document.get("spec") or {}, before.get("spec") or {}
     if spec == was:
@@ -178,7 +180,9 @@ def volume_update(spec: Document, before: Document) -> list[str]:
 
 
 def _is_renamed(after: Any, before: Any) -> bool:
-    """True if two affinities are equal, but for labels that have their final names in one."""
+    """True if two affinities are equal except for beta labels that one of them has under their
+    final names.
+    """
     if isinstance(after, dict) and isinstance(before, dict):
         return after.keys() == before.keys() and all(
             _is_renamed(after[field], value) for field, value in before.items()
@@ -235,7 +239,9 @@ def _allowed_topologies(terms: Iterable[Document]) -> Iterator[str]:
 
 
 def csi_driver(path: str, spec: Document) -> list[str]:
-    """Checks how often a driver is asked, and that tokens in secrets are requested."""
+    """Checks how often a driver updates its number of allocatable volumes, and that tokens in
+    secrets are requested.
+    """
     problems: list[str] = []
     seconds, tokens = spec.get("nodeAllocatableUpdatePeriodSeconds"), spec.get("tokenRequests")
     if seconds is not None and seconds < _LEAST_UPDATE_SECONDS:
@@ -250,7 +256,7 @@ def csi_driver(path: str, spec: Document) -> list[str]:
 
 
 def volume_attachment(path: str, spec: Document) -> list[str]:
-    """Checks that the source is either the name of a volume or a volume."""
+    """Checks that the source is either the name of a volume or the spec of one."""
     source, path = spec.get("source") or {}, f"{path}.source"
     inline, named = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
     rule = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
@@ -266,7 +272,7 @@ def volume_attachment(path: str, spec: Document) -> list[str]:
 
 
 def csi_node_driver(path: str, driver: Document) -> Iterator[str]:
-    """Checks the length of the id and the keys of the topology, each of which is there once."""
+    """Checks the length of the node id, and that no topology key occurs twice."""
     if len((driver.get("nodeID") or "").encode()) > _NODE_ID_BYTES:
         detail = f"must be {_NODE_ID_BYTES} characters or less"
         yield invalid(f"{path}.nodeID", driver["nodeID"], detail)
@@ -280,7 +286,7 @@ def csi_node_driver(path: str, driver: Document) -> Iterator[str]:
 
 
 def csi_node_update(spec: Document, before: Document) -> Iterator[str]:
-    """Checks that the drivers which stay are unchanged, but for what can be allocated."""
+    """Checks that the drivers which stay keep all fields but the number of allocatable volumes."""
     had = {driver.get("name"): driver for driver in before.get("drivers") or ()}
     for driver in spec.get("drivers") or ():
         fixed, was = (

@@ -21,7 +21,7 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 
 
 def strategy(kind: str, spec: Document) -> list[str]:
-    """Checks how a workload of this kind replaces its pods. Absent fields get defaults."""
+    """Checks the update strategy of a workload of this kind. Absent fields get defaults."""
     if kind not in _TYPES:
         return []
     place = "spec.strategy" if kind == "Deployment" else "spec.updateStrategy"
@@ -61,7 +61,7 @@ def _rolling(kind: str, place: str, rolling: Document) -> list[str]:
 
 
 def _is_nonzero(value: Any) -> bool:
-    """True for a number or a percentage other than 0; a text that is neither counts as 0."""
+    """True for a number or percentage other than 0. Other text counts as 0."""
     if isinstance(value, str):
         return not int_or_percent("", value, most=None) and number_of(value) != 0
     return bool(value)

@@ -118,7 +118,9 @@ def problems(kind: str, document: Document, before: Document | None = None) -> l
 
 
 def _as_checked(kind: str, document: Document, before: Document | None) -> Document:
-    """Returns an object as Kubernetes validates it, with or without what it sets by itself."""
+    """Returns an object in the form that Kubernetes validates: some fields that it sets by itself
+    are added or left out.
+    """
     spec, was = document.get("spec"), (before or {}).get("spec")
     if kind == "StatefulSet" and spec:
         return {**document, "spec": workload_rules.as_checked(spec)}
@@ -128,8 +130,8 @@ def _as_checked(kind: str, document: Document, before: Document | None) -> Docum
 
 
 def resize_problems(document: Document, before: Document, qos: str) -> list[str]:
-    """Returns the problems of the resize of a pod. `qos` is the quality of service that the resized
-    pod would have.
+    """Returns the problems of the resize of a pod. `qos` is the QoS class that the resized pod
+    would have.
     """
     spec, metadata = document.get("spec") or {}, document.get("metadata") or {}
     own = _metadata("Pod", metadata) + _pod_spec(spec)
@@ -137,7 +139,7 @@ def resize_problems(document: Document, before: Document, qos: str) -> list[str]
 
 
 def status_problems(kind: str, document: Document, before: Document) -> list[str]:
-    """Returns the problems of an update of an object's status; both documents are whole objects."""
+    """Returns the problems of an update of an object's status. Both documents are whole objects."""
     rule = _OF_STATUSES.get(kind)
     return [*rule(document, before)] if rule is not None else []
 
@@ -180,14 +182,14 @@ def _events_event(document: Document, before: Document | None) -> Iterator[str]:
 
 
 def _of_spec(rule: Callable[[Document, Document | None], Iterable[str]]) -> KindRule:
-    """Returns the rule of an object with this rule for its spec and the earlier one."""
+    """Returns the rule for an object that applies this rule to its spec and its earlier spec."""
     return lambda document, before: rule(
         document.get("spec") or {}, None if before is None else before.get("spec") or {}
     )
 
 
 def _on_update(rule: Callable[[Document, Document], Iterable[str]]) -> KindRule:
-    """Returns the rule of an object with this rule for the update of its spec."""
+    """Returns the rule for an object that applies this rule to its spec at an update."""
     return _of_spec(lambda spec, was: [] if was is None else rule(spec, was))
 
 

@@ -1,4 +1,4 @@
-"""The forms of values that types.txt names: names, paths, addresses, ports and modes.
+"""The forms of values that types.txt names: of names, paths, addresses, ports and modes.
 
 A form is a function of a path and a value; it returns problems in Kubernetes' words.
 """
@@ -56,7 +56,7 @@ _LEADING_ZEROS = re.compile(r"\d+(\.\d+){3}")
 
 
 def _messages(check: Callable[[str], Iterable[str]]) -> Form:
-    """Returns a form whose problems are the messages of a check of a text."""
+    """Returns a form whose problems are the messages of this check of a text."""
     return lambda path, value: [invalid(path, value, message) for message in check(value)]
 
 
@@ -76,7 +76,7 @@ def port_name_messages(name: str) -> list[str]:
 
 
 def port(path: str, value: int | str) -> Iterable[str]:
-    """Checks a port that is given by its number or its name."""
+    """Checks a port, which is a number or a name."""
     return between(path, value, 1, 65535) if isinstance(value, int) else _PORT_NAME(path, value)
 
 
@@ -127,7 +127,7 @@ def driver_name(path: str, name: str) -> list[str]:
 
 
 def ip(path: str, value: str) -> list[str]:
-    """Checks an address; zeros at the beginning of a part, and IPv4 in IPv6, are ambiguous."""
+    """Checks an IP address. Leading zeros, and IPv4 written as IPv6, are refused as ambiguous."""
     try:
         address = ip_address(value)
     except ValueError:
@@ -143,7 +143,9 @@ def ip(path: str, value: str) -> list[str]:
 
 
 def endpoint_ip(path: str, value: str) -> list[str]:
-    """Checks that traffic can be sent to an address."""
+    """Checks that an endpoint may have this address: it must not be, for example, a loopback
+    address.
+    """
     try:
         address = ip_address(value)
     except ValueError:
@@ -205,7 +207,7 @@ def disk_partition(path: str, value: int) -> list[str]:
 
 
 def token_seconds(path: str, value: int) -> list[str]:
-    """Checks how long the token of a service account is valid."""
+    """Checks the lifetime of a service account's token."""
     if value < 600:
         return [invalid(path, value, "may not specify a duration less than 10 minutes")]
     if value > 1 << 32:
@@ -218,13 +220,13 @@ def weight(path: str, value: int) -> list[str]:
 
 
 def namespace(path: str, value: str) -> Iterable[str]:
-    """Checks the namespace of endpoints, which may not be empty."""
+    """Checks the namespace of an endpoint's target, which may not be empty."""
     rule = "if the endpointnamespace is set, it must be a valid namespace name"
     return _messages(dns_label)(path, value) if value else [invalid(path, value, rule)]
 
 
 def class_name(path: str, value: str) -> list[str]:
-    """Checks the name of a class, or the empty name for no class."""
+    """Checks the name of a class; the empty name stands for no class."""
     return [invalid(path, value, message) for message in dns_subdomain(value)] if value else []
 
 
@@ -233,7 +235,7 @@ def positive_or_zero(path: str, amount: Any) -> list[str]:
 
 
 def own_options(path: str, options: Document) -> list[str]:
-    """Checks that no option of a flexible volume is in a namespace of Kubernetes."""
+    """Checks that no option of a flexible volume has a key of Kubernetes' own."""
     rule = "kubernetes.io and k8s.io namespaces are reserved"
     return [
         invalid(f"{path}[{key}]", key, rule)
@@ -248,7 +250,7 @@ def provisioner(path: str, value: str) -> list[str]:
 
 
 def domain_path(path: str, value: str) -> Iterator[str]:
-    """Checks a path that begins with a domain, as example.com/controller."""
+    """Checks a path that begins with a domain, such as example.com/controller."""
     if not value:
         yield required(path)
         return
@@ -264,7 +266,7 @@ def domain_path(path: str, value: str) -> Iterator[str]:
 
 
 def non_empty(path: str, value: str) -> list[str]:
-    """Checks a text that may be absent, but not empty."""
+    """Checks that a text is not empty. It may be absent."""
     return [] if value else [required(path)]
 
 
@@ -273,14 +275,14 @@ def positive(path: str, value: int) -> list[str]:
 
 
 def _with(*fields: str) -> Form:
-    """Returns the form of a reference that has these fields."""
+    """Returns the form of a reference that must have these fields."""
     return lambda path, value: [
         required(f"{path}.{field}") for field in fields if not value.get(field)
     ]
 
 
 def secret(path: str, reference: Document) -> Iterator[str]:
-    """Checks the name and the namespace of a secret."""
+    """Checks that a reference to a secret has a name and a namespace."""
     name, namespace = reference.get("name"), reference.get("namespace")
     yield from class_name(f"{path}.name", name) if name else [required(f"{path}.name")]
     place = f"{path}.namespace"

@@ -34,7 +34,7 @@ _MOST_ISCSI_NAME = 64
 
 
 def sources_of(type_: str) -> tuple[str, ...]:
-    """Returns the fields of a type that say where a volume is stored, in Kubernetes' order."""
+    """Returns the fields of a type that are volume sources, in Kubernetes' order."""
     named = {
         name: field.numbers
         for name, field in (TYPES[type_].fields or {}).items()
@@ -49,7 +49,7 @@ _SOURCES = sources_of("Volume")
 
 
 def one_source(path: str, value: Document, sources: Sequence[str]) -> list[str]:
-    """Checks that a volume has one source."""
+    """Checks that a volume has exactly one of these sources."""
     given = [field for field in sources if value.get(field) is not None]
     if not given:
         return [required(path, "must specify a volume type")]
@@ -58,7 +58,7 @@ def one_source(path: str, value: Document, sources: Sequence[str]) -> list[str]:
 
 
 def volume(path: str, value: Document) -> Iterator[str]:
-    """Checks that a volume has one source."""
+    """Checks that a volume of a pod has exactly one source."""
     yield from one_source(path, value, _SOURCES)
     iscsi, name = value.get("iscsi") or {}, value.get("name") or ""
     full = f"{name}:{iscsi.get('targetPortal') or ''}"
@@ -73,7 +73,7 @@ _ISCSI_RULE = (
 
 
 def empty_dir(path: str, value: Document) -> list[str]:
-    """Checks that the limit is not negative."""
+    """Checks that the size limit is not negative."""
     limit = value.get("sizeLimit")
     if limit is None or quantity.nano_value(limit) >= 0:
         return []
@@ -81,7 +81,7 @@ def empty_dir(path: str, value: Document) -> list[str]:
 
 
 def iscsi(path: str, value: Document) -> list[str]:
-    """Checks that there is a secret if either session asks for one."""
+    """Checks that there is a secret if discovery or sessions use authentication."""
     secret = value.get("secretRef")
     if (value.get("chapAuthDiscovery") or value.get("chapAuthSession")) and secret is None:
         return [required(f"{path}.secretRef")]
@@ -89,7 +89,7 @@ def iscsi(path: str, value: Document) -> list[str]:
 
 
 def fibre_channel(path: str, value: Document) -> list[str]:
-    """Checks that either names or ids are set, and a unit with names."""
+    """Checks that either target names or wwids are set, and a lun with target names."""
     names, ids = value.get("targetWWNs"), value.get("wwids")
     lun: int | None = value.get("lun")
     place, problems = f"{path}.targetWWNs", []
@@ -136,7 +136,7 @@ def flocker(path: str, value: Document) -> Iterator[str]:
 
 
 def azure_disk(path: str, value: Document) -> list[str]:
-    """Checks that the address of a disk is one of its kind."""
+    """Checks that the URI of a disk fits its kind."""
     kind, uri = value.get("kind") or "Shared", value.get("diskURI") or ""
     begins, form = (
         ("/subscriptions/", _MANAGED_DISK) if kind == "Managed" else ("https://", _BLOB_DISK)
@@ -145,7 +145,7 @@ def azure_disk(path: str, value: Document) -> list[str]:
 
 
 def csi(path: str, value: Document) -> list[str]:
-    """Checks the name of the secret for publishing, if there is one."""
+    """Checks the name of the secret for NodePublish, if there is one."""
     secret = value.get("nodePublishSecretRef")
     if secret is None:
         return []
@@ -156,7 +156,9 @@ def csi(path: str, value: Document) -> list[str]:
 
 
 def claim_template(path: str, value: Document) -> list[str]:
-    """Checks the metadata of the claim that is made for a volume: labels and annotations alone."""
+    """Checks the metadata of the claim that is made for a volume: it may have labels and
+    annotations only.
+    """
     metadata = value.get("metadata") or {}
     return [
         *labels(f"{path}.metadata.labels", metadata.get("labels")),
@@ -169,7 +171,7 @@ def claim_template(path: str, value: Document) -> list[str]:
 
 
 def downward_file(path: str, value: Document) -> Iterator[str]:
-    """Checks that a file has one source, and that containers may see it."""
+    """Checks that a file has one source, and that containers may see the source."""
     own, resource = value.get("fieldRef"), value.get("resourceFieldRef")
     if own is None and resource is None:
         yield required(path, "one of fieldRef and resourceFieldRef is required")
@@ -202,7 +204,7 @@ def projected(path: str, value: Document) -> Iterator[str]:
 
 
 def _written(source: Document) -> Iterator[tuple[str, str]]:
-    """Yields the paths that a source writes, each with what a message about it shows."""
+    """Yields the paths that a source writes, each with the words for it in a message."""
     for field in ("secret", "configMap"):
         part = source.get(field) or {}
         for item in part.get("items") or ():
@@ -214,7 +216,9 @@ def _written(source: Document) -> Iterator[tuple[str, str]]:
 
 
 def mounts(path: str, container: Document, sources: dict[Any, Document]) -> Iterator[str]:
-    """Checks that the volumes which a container mounts, or uses as devices, are the pod's."""
+    """Checks that the volumes which a container mounts, or uses as devices, are declared in the
+    pod.
+    """
     for i, mount in enumerate(container.get("volumeMounts") or ()):
         name = mount.get("name") or ""
         if name not in sources:
@@ -233,7 +237,7 @@ def mounts(path: str, container: Document, sources: dict[Any, Document]) -> Iter
 
 
 def unique_places(path: str, container: Document) -> Iterator[str]:
-    """Checks that mounts and devices of a container have different places and names."""
+    """Checks that the mounts and devices of a container have different paths and names."""
     mounted, devices = container.get("volumeMounts") or (), container.get("volumeDevices") or ()
     names_of_devices = {device.get("name") for device in devices}
     places_of_devices = {device.get("devicePath") for device in devices}

@@ -1,4 +1,4 @@
-"""Rules for workloads, whose selector must match their pod template, and for disruption budgets."""
+"""Rules for workloads, whose selector must match their template, and for disruption budgets."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def workload(kind: str, spec: Document) -> Iterator[str]:
 
 
 def _template_problems(kind: str, pod: Document) -> Iterator[str]:
-    """Yields the problems of a template whose pods must run for ever."""
+    """Yields the problems of a template whose pods must always restart."""
     restart, place = pod.get("restartPolicy") or "Always", "spec.template.spec"
     if restart != "Always":
         yield unsupported(f"{place}.restartPolicy", restart, ("Always",))
@@ -92,8 +92,8 @@ def stateful_set(spec: Document, before: Document | None) -> Iterator[str]:
 
 
 def as_checked(spec: Document) -> Document:
-    """Returns a stateful set's spec with the pods that it makes: with volumes for its claims, and
-    without names of hosts, which it overwrites.
+    """Returns a StatefulSet's spec as its pods have it: with volumes for its claims, and without
+    host names, which it overwrites.
     """
     template = spec.get("template")
     if template is None or template.get("spec") is None:
@@ -107,7 +107,7 @@ def as_checked(spec: Document) -> Document:
 
 
 def job(path: str, spec: Document) -> Iterator[str]:
-    """Checks the spec of a job, also of one that a CronJob makes."""
+    """Checks the spec of a Job, also in the template of a CronJob."""
     restart = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
     place = f"{path}.template.spec.restartPolicy"
     if restart in (None, "", "Always"):
@@ -122,8 +122,8 @@ def job(path: str, spec: Document) -> Iterator[str]:
 
 
 def own_selector(document: Document, *, new: bool) -> Iterator[str]:
-    """Checks that the selector of a job matches its pods, and that the selector of a new one is
-    made for it, unless it is manual.
+    """Checks that the selector of a job matches its pods. The selector of a new job must be
+    generated, unless it is manual.
     """
     metadata, spec = document.get("metadata") or {}, document.get("spec") or {}
     selector, template = spec.get("selector"), spec.get("template") or {}
@@ -157,7 +157,7 @@ def own_selector(document: Document, *, new: bool) -> Iterator[str]:
 
 
 def job_name(document: Document) -> list[str]:
-    """Checks that the pods of an indexed job can have its name, with the index, as host name."""
+    """Checks that the name of an indexed job, followed by an index, is a valid host name."""
     spec, name = document.get("spec") or {}, (document.get("metadata") or {}).get("name") or ""
     completions = spec.get("completions")
     if spec.get("completionMode") != "Indexed" or not completions or completions < 0:
@@ -183,7 +183,9 @@ def job_update(spec: Document, before: Document) -> Iterator[str]:
 
 
 def _fixed(template: Document) -> Document:
-    """Returns what a suspended job keeps of its pods: all but where they run and what they need."""
+    """Returns the parts of the template that a suspended job must keep: all but node placement and
+    resources.
+    """
     pod: Document = canonical(TYPES["PodSpec"], template.get("spec") or {})
     for field in ("nodeSelector", "tolerations", "schedulingGates"):
         pod.pop(field, None)

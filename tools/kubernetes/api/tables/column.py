@@ -45,7 +45,7 @@ class Column(msgspec.Struct, frozen=True):
 
 
 def at(document: Document, *path: str) -> Any:
-    """Returns the value at a path of keys; None if there is none."""
+    """Returns the value at a path of keys, or None."""
     value: Any = document
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
@@ -53,7 +53,9 @@ def at(document: Document, *path: str) -> Any:
 
 
 def text(document: Document, *path: str, default: str = "") -> str:
-    """Returns a non-empty string, or the digits of a number (an int-or-string, a quantity)."""
+    """Returns a non-empty string, or the digits of a number, as an int-or-string or a quantity may
+    be.
+    """
     value = at(document, *path)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return default
@@ -128,7 +130,7 @@ def boolean(*path: str, default: bool = False) -> Read:
 
 
 def size(*paths: tuple[str, ...]) -> Read:
-    """Returns a reader of the total number of entries of the lists and objects at these paths."""
+    """Returns a reader that counts the entries of the lists and objects at these paths."""
 
     def read(document: Document, _: datetime) -> int:
         values = [at(document, *path) for path in paths]
@@ -142,7 +144,7 @@ def label_selector(*path: str) -> Read:
 
 
 def since(*path: str) -> Read:
-    """Returns a reader of the time since the timestamp at this path."""
+    """Returns a reader of the time that has passed since the timestamp at this path."""
     return lambda document, now: age(text(document, *path), now)
 
 

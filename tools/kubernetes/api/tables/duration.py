@@ -1,4 +1,4 @@
-"""Durations as kubectl prints them: one or two units, the finer one only while it matters."""
+"""Durations as kubectl prints them: in one unit, or two where the smaller one matters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of pods: what `kubectl get pods` derives from the statuses of their containers.
+"""The columns of pods: what `kubectl get pods` derives from the statuses of containers.
 
 Init containers are read in order up to the first that has not finished. While there is such a
 container, it determines the status, and only init containers count for restarts. After that, the
@@ -128,7 +128,9 @@ def _status(pod: Document, _: datetime) -> str:
 
 
 def _container_status(pod: Document, shown: str) -> str:
-    """Returns the status that the containers give, the first before the others; else `shown`."""
+    """Returns the status by the containers, of which the first takes precedence; `shown` if they
+    give none.
+    """
     statuses, failure = entries(pod, "status", "containerStatuses"), ""
     for status in reversed(statuses):
         terminated = at(status, "state", "terminated")
@@ -169,7 +171,7 @@ def _readiness_gates(pod: Document, _: datetime) -> str:
 
 
 def row_conditions(pod: Document) -> list[Document]:
-    """Returns the conditions of a row: Completed, if the pod has finished."""
+    """Returns the conditions of a row: Completed if the pod has finished."""
     phase = text(pod, "status", "phase")
     if phase not in (SUCCEEDED, FAILED):
         return []

@@ -64,7 +64,9 @@ JOB_CONDITIONS = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCr
 
 
 def _job_status(job: Document, _: datetime) -> str:
-    """Returns Terminating for a deleted unfinished job, else a true condition or Running."""
+    """Returns Terminating for a deleted unfinished job; otherwise the true condition, or
+    Running.
+    """
     met = [type_ for type_ in JOB_CONDITIONS if condition(job, type_) == "True"]
     if job["metadata"].get("deletionTimestamp") and not {"Complete", "Failed"}.intersection(met):
         return "Terminating"
@@ -197,7 +199,7 @@ DAEMON_SETS = (
 
 
 def _job_template_reader(key: str) -> Read:
-    """Returns a reader of one field of all containers of the pods of a cron job."""
+    """Returns a reader of one field of all containers in the pod template of a cron job."""
     path = ("spec", "jobTemplate", "spec", "template", "spec", "containers")
     return lambda document, _: ",".join(text(each, key) for each in entries(document, *path))
 

@@ -68,17 +68,15 @@ def add(sums: dict[str, Sum], others: Sums) -> None:
 
 
 def raise_to(sums: dict[str, Sum], others: Sums) -> None:
-    """Raises each sum to the other sum of the same name, if that is larger."""
+    """Raises each sum to the other sum of the same name, if the other is larger."""
     for name, other in others.items():
         if name not in sums or other.nano > sums[name].nano:
             sums[name] = other
 
 
 def pod_sums(spec: Document, of_container: Callable[[Document], Sums]) -> dict[str, Sum]:
-    """Returns the sums of the containers that run together, or the amounts that an init container
-    needs together with the sidecars before it, if these are more.
-
-    `of_container` returns the amounts of a container.
+    """Returns the sums of the containers that run together; or, if larger, what an init container
+    needs together with the earlier sidecars. `of_container` returns the amounts of a container.
     """
     total: dict[str, Sum] = {}
     sidecars: dict[str, Sum] = {}

@@ -1,4 +1,4 @@
-"""The two forms of an autoscaler: v2, in which it is stored, and v1, which knows one target of cpu.
+"""The two forms of an autoscaler: v2, in which it is stored, and v1, whose only metric is cpu.
 
 In v1, annotations keep what v1 has no fields for: other metrics, and the behavior. Kubernetes uses
 the same annotations; here their JSON has the form of v2.
@@ -64,7 +64,7 @@ def as_v1(document: Document) -> Document:
 
 
 def _share(metric: Document, field: str) -> int | None:
-    """Returns the utilization in this field of a metric of cpu; None for another metric."""
+    """Returns the utilization in this field of a cpu metric; None for another metric."""
     of = metric.get("resource") or {}
     share: int | None = (of.get(field) or {}).get("averageUtilization")
     return share if of.get("name") == "cpu" else None

@@ -1,4 +1,4 @@
-"""Kinds that two APIs serve: each object is stored in the form of one and converted for the other.
+"""Kinds that two API versions serve: an object is stored in one form, and converted for the other.
 
 An Event of events.k8s.io/v1 is stored as one of core/v1. The two differ in the names of their
 fields and in what a client may write (see rules.cluster). A HorizontalPodAutoscaler of

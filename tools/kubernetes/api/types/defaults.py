@@ -37,8 +37,8 @@ def defaulted(kind: Kind, document: Document) -> Document:
 
 
 def timed(kind: Kind, document: Document, now: Callable[[], str]) -> Document:
-    """Returns a document with the times that its sender need not give: of the phase of a new
-    volume, and of taints of devices.
+    """Returns a document with times that its sender may leave out: of the phase of a new volume,
+    and of device taints.
     """
     time = _TIMES.get(kind)
     return document if time is None else time(document, now())
@@ -72,7 +72,7 @@ def _rule_timed(rule: Document, now: str) -> Document:
 
 
 def _container(container: Document) -> None:
-    """Sets the pull policy: Always for the tag latest, which is the default."""
+    """Sets the pull policy. It is Always for the tag latest, which is implied by default."""
     if "imagePullPolicy" not in container:
         image = _IMAGE.fullmatch(str(container.get("image", "")))
         latest = image is not None and image["digest"] is None and image["tag"] in (None, "latest")
@@ -86,20 +86,20 @@ def _image_volume(source: Document) -> None:
 
 
 def _volume(volume: Document) -> None:
-    """Makes a volume without a source an empty directory."""
+    """Turns a volume without a source into an emptyDir."""
     if volume.keys() <= {"name"}:
         volume["emptyDir"] = {}
 
 
 def _pod_spec(spec: Document) -> None:
-    """Sets both names of the service account; the newer one wins."""
+    """Sets both names of the service account field; the newer name takes precedence."""
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
 def _spec_of_pod(spec: Document) -> None:
-    """Sets what only pods get, and templates do not: requests from limits, ports of the host."""
+    """Sets the defaults of pods that templates do not get: requests from limits, and host ports."""
     _pod_spec(spec)
     host = spec.get("hostNetwork", False)
     for field in ("containers", "initContainers"):
@@ -129,7 +129,7 @@ def _container_of_pod(container: Document, *, host: bool) -> Document:
 
 
 def _pod_resources(spec: Document) -> Document:
-    """Returns the pod's own resources: limits of huge pages and requests come from the containers;
+    """Returns the pod's own resources. Huge page limits and requests come from the containers,
     other requests from the pod's limits.
     """
     own = spec["resources"]
@@ -165,7 +165,7 @@ def _daemon_set_strategy(strategy: Document) -> None:
 
 
 def _stateful_set_strategy(strategy: Document) -> None:
-    """Sets the partition, if a rolling update is asked for or nothing is."""
+    """Sets the partition, unless the strategy is OnDelete."""
     if "type" not in strategy:
         strategy["type"] = "RollingUpdate"
         strategy.setdefault("rollingUpdate", {})
@@ -174,7 +174,7 @@ def _stateful_set_strategy(strategy: Document) -> None:
 
 
 def _stateful_set_spec(spec: Document) -> None:
-    """Makes the templates of claims say what they are, whatever they said."""
+    """Sets apiVersion and kind of the claim templates, whatever they were."""
     if spec.get("volumeClaimTemplates"):
         spec["volumeClaimTemplates"] = [
             {**claim, "apiVersion": "v1", "kind": "PersistentVolumeClaim"}
@@ -183,7 +183,7 @@ def _stateful_set_spec(spec: Document) -> None:
 
 
 def _labelled_as_template(workload: Document) -> None:
-    """Gives a workload without labels those of its template."""
+    """Gives a workload without labels the labels of its template."""
     metadata = workload.get("metadata") or {}
     labels = _template_labels(workload.get("spec") or {})
     if labels and not metadata.get("labels"):
@@ -201,8 +201,8 @@ def _replication_controller(spec: Document) -> None:
 
 
 def _job(job: Document) -> None:
-    """Sets the defaults of a job, which the templates of cron jobs do not get. It is one pod, if
-    neither completions nor parallelism are set.
+    """Sets the defaults of a job, which do not apply to templates of cron jobs. A job has one pod
+    by default.
     """
     _labelled_as_template(job)
     spec = {**_JOB, **job["spec"]}
@@ -237,7 +237,7 @@ def _service_port(port: Document) -> None:
 
 
 def _secret(secret: Document) -> None:
-    """Moves stringData into data, which has base64 without line ends."""
+    """Moves stringData to data, in base64."""
     data = {key: "".join(value.split()) for key, value in (secret.get("data") or {}).items()}
     for key, value in (secret.pop("stringData", None) or {}).items():
         data[key] = base64.b64encode(value.encode()).decode()
@@ -259,7 +259,7 @@ def _namespace(namespace: Document) -> None:
 
 
 def _node_spec(spec: Document) -> None:
-    """Makes podCIDR and podCIDRs agree. The older field wins where both are set."""
+    """Makes podCIDR and podCIDRs agree. The older field takes precedence."""
     first, all_ = spec.get("podCIDR"), spec.get("podCIDRs")
     if first and (not all_ or all_[0] != first):
         spec["podCIDRs"] = [first]
@@ -273,7 +273,7 @@ def _node_status(status: Document) -> None:
 
 
 def _limit(limit: Document) -> None:
-    """Sets the limit of a container to its maximum, its request to that limit or the minimum."""
+    """Sets the limit of a container to its maximum, and the request to the limit or the minimum."""
     if limit.get("type") != "Container":
         return
     default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
@@ -302,7 +302,7 @@ def _device_count(request: Document) -> None:
 
 
 def _autoscaler(spec: Document) -> None:
-    """Scales on cpu, if no metric is given; half a behavior gets its other half."""
+    """Adds a cpu metric if there is none, and completes a behavior that has one direction only."""
     if not spec.get("metrics"):
         spec["metrics"] = [_CPU_TARGET]
     if (behavior := spec.get("behavior")) is not None:

@@ -1,4 +1,4 @@
-"""A cache of results by document: thousands of pods come from a few templates.
+"""A cache of results by document, as thousands of pods come from a few templates.
 
 Only for functions whose result depends on the document alone and is never changed. Kubernetes has
 no counterpart.

@@ -1,4 +1,4 @@
-"""The form in which Kubernetes stores an object: with its defaults, and without what says nothing.
+"""The form in which Kubernetes stores an object: with its defaults, and without empty fields.
 
 Mirrors what a document becomes when Go reads and writes it. A field that is empty, false or 0 goes,
 unless Go tells such a value from none; amounts are written in one way; and each type gets its
@@ -80,7 +80,7 @@ class NormalForm:
 
 
 def _says_something(field: Field, value: Any) -> bool:
-    """True if Go writes the value of a field, which is false, 0 or empty, or null."""
+    """True if Go writes this value of a field, which is false, 0, empty or null."""
     if isinstance(value, dict | list):
         return field.required or field.shape.fields is not None or field.shape.name == "any"
     return field.keeps_zero and value is not None

@@ -78,7 +78,7 @@ def _document(body: bytes) -> Document:
 
 
 def _shape_of(api_version: str, kind: str) -> Shape:
-    """Returns the type of a kind. A type of the group meta is a kind of every group."""
+    """Returns the type of a kind. Types of the group meta belong to every group."""
     served = BY_KIND.get((api_version, kind))
     shape = TYPES.get(kind if served is None else served.type_name)
     if shape is not None and shape.api_version.removeprefix("core/") in (api_version, "meta/v1"):
@@ -200,7 +200,7 @@ def _time(octets: bytes, *, micro: bool) -> str:
 
 
 def _flat(data: bytes, *wires: int) -> list[_Record]:
-    """Returns the fields 1, 2, ... of a message, which have these wire types.
+    """Returns the fields 1, 2, ... of a message, given their wire types.
 
     A field that occurs several times has its last value; an absent field is zero.
     """

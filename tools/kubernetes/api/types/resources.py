@@ -46,7 +46,7 @@ _OWN_SUBRESOURCES = {
 
 
 class Kind(msgspec.Struct, frozen=True, eq=False):
-    """A kind and its place in the API; `status` and `scale` are True if it has these subresources.
+    """A kind and its path in the API. `status` and `scale` are True if it has these subresources.
 
     A kind that is `stored_as` another kind is another form of it (see conversion). Each kind exists
     once, below, so kinds are compared by identity, which makes the store's look-ups cheap.
@@ -80,7 +80,7 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def resource(self) -> str:
-        """The plural and the group, in the form that messages have."""
+        """The plural with the group, as messages name it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
@@ -89,7 +89,7 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
         return (*(("status",) if self.status else ()), *(("scale",) if self.scale else ()), *own)
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """Returns the path of one object or, without a name, of all objects."""
+        """Returns the path of an object; without a name, that of all objects."""
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         place = (
             f"{base}/namespaces/{namespace}/{self.plural}"

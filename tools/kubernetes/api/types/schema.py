@@ -174,7 +174,7 @@ TYPES = compiled(Path(__file__).with_name("types.txt").read_text(encoding="utf-8
 
 
 def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
-    """Returns the findings of strict decoding; nothing for a kind without a known type."""
+    """Returns the findings of strict decoding. A kind without a known type has none."""
     shape = TYPES.get(kind)
     if shape is None:
         return Findings([], "")
@@ -189,7 +189,7 @@ def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
 
 
 def replaced(document: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """Returns a document without the fields that hold the very same values as in an earlier
+    """Returns a document without the fields whose values are the same objects as in an earlier
     document.
 
     After a patch, these are the fields that it does not touch. Items of lists stay in their places.
@@ -445,7 +445,7 @@ def _duplicates(
 
 
 def canonical(shape: Shape, value: Any) -> Any:
-    """Returns a value without absent and empty parts, with quantities as numbers.
+    """Returns a value without absent and empty parts, and with quantities as numbers.
 
     Two values are equal in this form if Kubernetes treats them as equal.
     """
@@ -465,7 +465,7 @@ def canonical(shape: Shape, value: Any) -> Any:
 
 
 def _is_absent(field: Field, value: Any) -> bool:
-    """True if Kubernetes does not tell the value of a field from none."""
+    """True if Kubernetes treats this value of a field as absent."""
     if value in ({}, []):
         return field.shape.fields is None or field.shape.name in _EMBEDDED
     return not field.keeps_zero and value in ("", 0)  # also False

@@ -43,8 +43,8 @@ TOLERATED = tuple(
 
 
 def admitted_pod(store: Store, pod: Document) -> Document:
-    """Returns the pod as the admission plugins leave it, with its first status, and with the labels
-    that its terms name by key in their selectors.
+    """Returns a new pod after admission, with its first status. Selectors of its terms include the
+    labels that the terms name by key.
 
     Raises RefusedError with 403 if an admission plugin rejects the pod.
     """
@@ -118,7 +118,7 @@ def admitted_claim(store: Store, claim: Document) -> Document:
 
 
 def with_both_sources(claim: Document, before: Document | None) -> Document:
-    """Returns the claim with its data source under the old and the new name, if both can say it.
+    """Returns the claim with its data source in both fields, old and new, if both can hold it.
 
     A data source that the old name never had is dropped, unless the stored claim has one.
     """
@@ -212,7 +212,7 @@ def _give_priority(store: Store, spec: dict[str, Any], pod: str) -> None:
 
 
 def _default_class(store: Store) -> Document | None:
-    """Returns the default PriorityClass, of several the one of the least value."""
+    """Returns the default PriorityClass; of several, the one with the lowest value."""
     classes = (stored.document for stored in store.list(PRIORITY_CLASSES))
     return min(
         (each for each in classes if each.get("globalDefault")),
@@ -277,7 +277,7 @@ def _forbidden_pod(pod: str, why: str) -> RefusedError:
 
 
 def _tolerations(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the pod's tolerations, and the two that every pod gets.
+    """Returns the pod's tolerations with the two that every pod gets.
 
     These let the pod stay for 300 seconds on a node that is not ready or unreachable.
     """

@@ -44,7 +44,7 @@ TAINT_RULES = BY_KIND["resource.k8s.io/v1", "DeviceTaintRule"]
 
 
 class AdmissionAttributes(msgspec.Struct):
-    """A create or update that has yet to be admitted. Checks of the user need a caller."""
+    """A create or update before its admission. Checks of the user need a caller."""
 
     store: Store
     caller: Caller | None
@@ -88,7 +88,7 @@ def _keep_status(write: AdmissionAttributes) -> None:
 
 
 def _date_taint(write: AdmissionAttributes) -> Document | None:
-    """The time of a rule's taint follows its effect, unless the write has a time of its own."""
+    """Updates the time of a rule's taint when its effect changes, unless the write sets a time."""
     spec = write.after.get("spec") or {}
     taint, was = spec.get("taint") or {}, (write.before or {})["spec"]["taint"]
     if taint.get("effect") == was["effect"] or taint.get("timeAdded") != was.get("timeAdded"):

@@ -1,4 +1,4 @@
-"""Whoever sends a write: the checks that depend on the user."""
+"""The user who sends a write, and the checks that depend on the user."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Caller(msgspec.Struct, frozen=True):
         check_right(store, self.user, act)
 
     def claim_problems(self, store: Store, after: Document, before: Document) -> list[str]:
-        """Returns the changes of the status of a claim of devices that the user may not make."""
+        """Returns the changes of a device claim's status for which the user lacks the right."""
         return (
             [] if self.user.may_all else status_problems(store, self.user, self.verb, after, before)
         )

@@ -74,7 +74,9 @@ def take_permission(store: Store, pod: Document) -> str:
 
 
 def stays_in_drain(pod: Document) -> bool:
-    """True for a pod that a drain leaves, because it would come back to the node."""
+    """True for a pod that a drain leaves alone, because its controller would recreate it on the
+    node.
+    """
     return (controller_in(pod) or {}).get("kind") in ("DaemonSet", "Node")
 
 
@@ -93,7 +95,7 @@ def mark_disrupted(store: Store, pod: Document, message: str) -> None:
 
 
 def _counts(budget: Document) -> str:
-    """Returns the name of a budget, and the pods that it counts and needs."""
+    """Returns the name of a budget, with the numbers of healthy and of required pods."""
     status = budget.get("status") or {}
     has, needs = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     return f"{budget['metadata']['name']} had {has} healthy pods, needed {needs}"
@@ -105,7 +107,7 @@ def _state(pod: Document) -> str:
 
 
 def _goes_anyway(pod: Document) -> bool:
-    """True if the pod does not run (any longer), so that no budget counts it."""
+    """True if the pod does not run, so that no budget counts it."""
     unprotected = pod["status"].get("phase") in ("Pending", "Succeeded", "Failed")
     return unprotected or "deletionTimestamp" in pod["metadata"]
 
@@ -122,13 +124,13 @@ def _ready(pod: Document) -> bool:
 
 
 def lets_unhealthy_go(budget: Document, healthy: int, desired: int) -> bool:
-    """True if a pod that is not ready may go without a permission."""
+    """True if a pod that is not ready may be evicted without the budget's permission."""
     always = budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
     return always or healthy >= desired > 0
 
 
 def _check_status(budget: Document) -> None:
-    """Raises RefusedError if the budget does not allow a disruption for certain."""
+    """Raises RefusedError unless the budget's status is sure to allow a disruption."""
     name, status = budget["metadata"]["name"], budget.get("status") or {}
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 1):
         why = f"The disruption budget {name} is still being processed by the server."
@@ -144,7 +146,7 @@ def _check_status(budget: Document) -> None:
 
 
 def _why_none(name: str, status: Document) -> str:
-    """Says why a budget allows no disruption."""
+    """Returns in words why a budget allows no disruption."""
     conditions = status.get("conditions") or ()
     refuses = [c for c in conditions if c["type"] == ALLOWED and c["status"] == "False"]
     reason, message = (
@@ -160,7 +162,7 @@ def _why_none(name: str, status: Document) -> str:
 
 
 def _after_eviction(status: Document, pod: Document, now: str) -> Document:
-    """Returns the budget's status with one permission less, which the pod has taken."""
+    """Returns the budget's status with one disruption less, after it was granted to the pod."""
     allowed = status["disruptionsAllowed"] - 1
     disrupted = {**(status.get("disruptedPods") or {}), pod["metadata"]["name"]: now}
     after = {**status, "disruptionsAllowed": allowed, "disruptedPods": disrupted}

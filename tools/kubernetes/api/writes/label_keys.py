@@ -1,4 +1,5 @@
-"""matchLabelKeys and mismatchLabelKeys: the values of a new pod's own labels, added to selectors.
+"""matchLabelKeys and mismatchLabelKeys: the API server adds a new pod's own label values to
+selectors.
 
 A term of its affinity to pods, or a spread constraint, may name keys instead of values. The API
 server writes the values into the term's selector when the pod is created, so that a later change of
@@ -48,7 +49,7 @@ def _affinity(affinity: Document, labels: Mapping[str, str]) -> Document:
 
 
 def _selecting(term: Document, labels: Mapping[str, str]) -> Document:
-    """Returns a term, or a constraint, that selects by the labels whose keys it names."""
+    """Returns a term or constraint whose selector includes the labels that it names by key."""
     selector = term.get("labelSelector")
     if selector is None:
         return term

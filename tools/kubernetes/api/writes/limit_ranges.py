@@ -79,7 +79,7 @@ def _with_defaults(pod: Document, limit_range: Document) -> Document:
 def _container(
     container: Document, requests: Amounts, limits: Amounts, title: str, notes: list[str]
 ) -> Document:
-    """Returns a container with the defaults that it lacks, which are added to `notes`."""
+    """Returns a container with the defaults that it lacks, and adds these to `notes`."""
     resources = dict(container.get("resources") or {})
     for field, defaults, what in (
         ("requests", requests, "request"),
@@ -149,7 +149,7 @@ def _beyond(
     bound: Any,
     *amounts: tuple[str, Amounts],
 ) -> str:
-    """Says which amount is beyond a bound, or that the first of them is not specified."""
+    """Returns in words which amount is out of bounds, or missing."""
     word, of_first = amounts[0]
     if name not in of_first:
         return f"{rule}.  No {word} is specified"
@@ -172,7 +172,7 @@ def _ratio_above(kind: str, name: str, most: Any, requests: Amounts, limits: Amo
 
 
 def _sums(spec: Document, field: str) -> Mapping[str, Any]:
-    """Returns the requests or the limits of a pod; for CPU and memory the pod's own, if any."""
+    """Returns the requests or limits of a pod. For cpu and memory the pod's own take precedence."""
     sums = pod_sums(
         spec, lambda container: sums_of((container.get("resources") or {}).get(field) or {})
     )

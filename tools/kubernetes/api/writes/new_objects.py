@@ -1,4 +1,4 @@
-"""What is done to a new object before its defaults are set: a selector for jobs, finalizers.
+"""Prepares a new object before its defaults are set: selectors of jobs, finalizers.
 
 Mirrors PrepareForCreate of Kubernetes' strategies, and the admission plugin
 StorageObjectInUseProtection.
@@ -18,8 +18,8 @@ FINALIZER = "kubernetes"  # of a namespace: it waits for what is in it
 
 
 def prepared(kind: Kind, document: Document, *, protects: bool) -> Document:
-    """Returns a new object as its kind prepares it. Claims and volumes get the finalizer that
-    protects them only if `protects`.
+    """Returns a new object as Kubernetes' strategy for its kind prepares it. Claims and volumes get
+    a protecting finalizer only if `protects`.
     """
     finalizer = _FINALIZERS.get(kind, "") if protects else ""
     if finalizer:
@@ -29,7 +29,7 @@ def prepared(kind: Kind, document: Document, *, protects: bool) -> Document:
 
 
 def _selecting(job: Document) -> Document:
-    """Returns a new job that selects by its uid, unless its selector is its user's to choose.
+    """Returns a new job that selects pods by its uid, unless its selector is manual.
 
     Labels that the job has already stay as they are; if they differ, validation refuses the job.
     """
@@ -49,14 +49,14 @@ def _selecting(job: Document) -> Document:
 
 
 def _waiting(namespace: Document) -> Document:
-    """Returns a new namespace, which is finalized once it is empty."""
+    """Returns a new namespace with the finalizer that keeps it until it is empty."""
     spec = namespace.get("spec") or {}
     have = spec.get("finalizers") or ()
     return {**namespace, "spec": {**spec, "finalizers": [*{**dict.fromkeys(have), FINALIZER: 0}]}}
 
 
 def _protected(document: Document, finalizer: str) -> Document:
-    """Returns a new object that stays as long as it is used."""
+    """Returns a new object with the finalizer that keeps it while it is in use."""
     metadata = document["metadata"]
     finalizers = {**dict.fromkeys(metadata.get("finalizers") or ()), finalizer: None}
     return {**document, "metadata": {**metadata, "finalizers": [*finalizers]}}

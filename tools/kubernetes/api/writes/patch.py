@@ -81,7 +81,7 @@ def _json_patched(document: Any, patch: Any) -> Any:
 
 
 def _merge(old: Any, patch: Any) -> Any:
-    """Merges as RFC 7386 does and, as in Kubernetes, drops null fields of objects in a list too."""
+    """Merges as RFC 7386 does. Like Kubernetes, it also drops null fields of objects in a list."""
     if isinstance(patch, list | tuple):
         return [item if item is None else _merge(None, item) for item in patch]
     if not isinstance(patch, dict):
@@ -152,7 +152,7 @@ def _identity(item: Any, key: str = BY_VALUE) -> Any:
 
 
 def _places(items: list[Any], key: str) -> dict[Any, list[int]]:
-    """Returns the indices of the items with each identity."""
+    """Returns, for each identity, the indices of the items that have it."""
     places: dict[Any, list[int]] = {}
     for i, item in enumerate(items):
         identity = _identity(item, key)
@@ -164,7 +164,7 @@ def _places(items: list[Any], key: str) -> dict[Any, list[int]]:
 
 
 def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Puts the items that the order names into that order.
+    """Sorts the items that the order names into that order.
 
     The other items stay before the items that they preceded in the old list.
     """

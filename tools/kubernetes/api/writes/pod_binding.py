@@ -1,4 +1,4 @@
-"""The subresource binding: a pod gets its node."""
+"""The subresource binding, which gives a pod its node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .refusals import other_uid
 
 
 def bound(pod: Document, binding: Document, now: str) -> Document:
-    """Returns a pod as it is once it is bound.
+    """Returns a pod after its binding.
 
     Raises RefusedError: 422 if the binding names no node, 409 if the pod is bound, deleting or
     gated, or has another uid.

@@ -1,4 +1,4 @@
-"""Usage that ResourceQuotas limit: which amounts an object uses, and which scopes it is in.
+"""The usage that ResourceQuotas limit: the amounts that an object uses, and the scopes it is in.
 
 Mirrors Kubernetes' quota evaluators: pods, services and claims have amounts of their own, every
 other object counts as one.
@@ -48,7 +48,7 @@ def count_name(kind: Kind) -> str:
 
 
 def counts(kind: Kind, name: str) -> bool:
-    """True if the amount of this name in a quota is about objects of this kind."""
+    """True if a quota's limit of this name applies to objects of this kind."""
     if name == count_name(kind):
         return True
     if kind is PODS:
@@ -80,8 +80,8 @@ def usage(kind: Kind, document: Document, now: datetime) -> Sums:
 
 
 def pod_usage(pod: Document, now: datetime) -> Sums:
-    """Returns the amounts that a pod uses. A pod that has finished or should be gone is only
-    counted.
+    """Returns the amounts that a pod uses. A pod that has finished, or is overdue for deletion,
+    counts as an object only.
     """
     amounts = {count_name(PODS): ONE}
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or _is_overdue(pod, now):
@@ -122,7 +122,7 @@ def is_in_scope(kind: Kind, document: Document, scope: Document) -> bool:
 
 
 def is_terminating(pod: Document) -> bool:
-    """True if the pod ends by itself. The scope Terminating selects such pods."""
+    """True if the pod has a deadline, as the scope Terminating requires."""
     return (pod["spec"].get("activeDeadlineSeconds") or -1) >= 0
 
 
@@ -163,7 +163,7 @@ def _is_of_whole_pod(name: str) -> bool:
 
 
 def _is_overdue(pod: Document, now: datetime) -> bool:
-    """True for a deleted pod that is still there after its grace period."""
+    """True if a deleted pod still exists after its grace period."""
     deleted, grace = (
         pod["metadata"].get(field) for field in ("deletionTimestamp", "deletionGracePeriodSeconds")
     )
@@ -173,7 +173,7 @@ def _is_overdue(pod: Document, now: datetime) -> bool:
 
 
 def _named(requests: Sums, limits: Sums) -> dict[str, Sum]:
-    """Returns requests and limits under the names that they have in a quota."""
+    """Returns the requests and limits by the names that quotas use for them."""
     amounts: dict[str, Sum] = {}
     for name, request in requests.items():
         if name in _NATIVE or name.startswith(_HUGE_PAGES):
@@ -206,7 +206,9 @@ def _pod_level_sums(pod: Document, field: str) -> dict[str, Sum]:
 
 
 def _effective(pod: Document, container: Document, field: str) -> Sums:
-    """Returns the amounts of a container: the most of those it should have and has, in a resize."""
+    """Returns the amounts of a container. During a resize, the larger of those it should have and
+    has.
+    """
     desired = sums_of((container.get("resources") or {}).get(field) or {})
     status = pod.get("status") or {}
     statuses = list(status.get("containerStatuses") or ())
@@ -254,7 +256,7 @@ def _claim(claim: Document) -> dict[str, Sum]:
 
 
 def _devices(spec: Document) -> dict[str, Sum]:
-    """Returns the devices of each class; of alternatives, the most that may be allocated."""
+    """Returns the number of devices by class; for alternatives, the largest number."""
     numbers: dict[str, int] = {}
     for request in (spec.get("devices") or {}).get("requests") or ():
         alternatives = request.get("firstAvailable") or [request.get("exactly") or {}]

@@ -27,7 +27,7 @@ def expected_version(kind: Kind, metadata: Document, before: Document) -> str:
 
 
 def check_place(kind: Kind, sent: Document, before: Document) -> None:
-    """Raises RefusedError if the metadata that was sent is not that of the stored object."""
+    """Raises RefusedError if a document names another object than the stored one."""
     metadata = before["metadata"]
     for field in ("name", "namespace"):
         here = metadata.get(field)

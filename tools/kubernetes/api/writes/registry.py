@@ -92,14 +92,14 @@ class Api:
         before: Document | None,
         subresource: str = "",
     ) -> None:
-        """Raises RefusedError if admission refuses a write. Nothing of the write is stored yet."""
+        """Raises RefusedError if admission refuses a write. Stores nothing."""
         if self._caller is not None:
             self.warnings += self._caller.warnings(
                 self.store, operation, kind, (namespace, name), after, before, subresource
             )
 
     def create(self, kind: Kind, namespace: str, document: Document) -> StoredObject:
-        """Creates an object. A generated name that exists already is tried anew. Raises
+        """Creates an object. If a generated name is taken, tries another one. Raises
         RefusedError.
         """
         document = self._decoded(kind, document)
@@ -336,8 +336,8 @@ class Api:
         subresource: str = "",
         before: Document | None = None,
     ) -> Document:
-        """Returns the document without nulls and without fields that its kind does not have. Of a
-        status, only that part is of interest, and of its parts, those that were not stored before.
+        """Returns the document without nulls and without fields that its kind does not have. For a
+        status, only that part is decoded, and of it only what was not stored before.
 
         Raises RefusedError with 400 for a value of the wrong type and, if validation is Strict, for
         an unknown or duplicate field.
@@ -400,7 +400,7 @@ class Api:
         return self._end_if_empty(name) or namespace
 
     def end_contents(self, namespace: str) -> None:
-        """Deletes what is in a namespace, and with the last of it the namespace."""
+        """Deletes the contents of a namespace, and then the namespace."""
         for kind in KINDS:
             if kind.namespaced:
                 for stored in list(self.store.list(kind, namespace)):

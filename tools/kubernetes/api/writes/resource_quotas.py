@@ -36,13 +36,13 @@ _COUNTED = tuple(kind for kind in KINDS if kind.namespaced and kind.kind not in 
 
 
 def open_ledgers(store: Store) -> None:
-    """Notes which namespaces have quotas, after a restart."""
+    """Finds the namespaces that have quotas, after a restart."""
     for stored in store.list(QUOTAS):
         store.ledgers.setdefault(stored.document["metadata"]["namespace"], None)
 
 
 def limited(quota: Document) -> Document:
-    """Returns a quota whose status has the limits of its spec."""
+    """Returns a quota with the limits of its spec in its status."""
     hard = (quota.get("spec") or {}).get("hard") or {}
     return {**quota, "status": {**(quota.get("status") or {}), "hard": hard}}
 
@@ -68,8 +68,8 @@ def check_quotas(
 
 
 def settle(store: Store, kind: Kind, written: StoredObject, *, gone: bool = False) -> StoredObject:
-    """Charges the quotas of the namespace after a write, or gives back the charge if the object is
-    `gone`.
+    """Charges an object to the quotas of its namespace after a write, or gives back the charge if
+    it is `gone`.
 
     Returns the object; a quota is returned with its sums.
     """
@@ -93,7 +93,7 @@ def settle(store: Store, kind: Kind, written: StoredObject, *, gone: bool = Fals
 def _enter(
     store: Store, ledger: Ledger, kind: Kind, document: Document, *, gone: bool = False
 ) -> list[Account]:
-    """Enters an object into the ledger. Returns the accounts whose sums differ then."""
+    """Enters an object into the ledger. Returns the accounts whose sums change."""
     metadata = document["metadata"]
     name = metadata["name"]
     if kind is PODS:
@@ -109,13 +109,15 @@ def _enter(
 
 
 def _settle_ending(store: Store, ledger: Ledger, namespace: str) -> None:
-    """Gives back the charges of pods that are still there after their grace periods."""
+    """Gives back the charges of pods that still exist after their grace periods."""
     for name in sorted(ledger.ending):
         settle(store, PODS, store.stored(PODS, namespace, name))
 
 
 def _ledger(store: Store, kind: Kind, namespace: str) -> Ledger | None:
-    """Returns the ledger of a namespace, counted if necessary; None if nothing is limited."""
+    """Returns the ledger of a namespace, which is counted if necessary; None if no quota limits
+    anything.
+    """
     if namespace not in store.ledgers or kind.kind in _UNCOUNTED:
         return None
     ledger = store.ledgers[namespace]
@@ -212,7 +214,9 @@ def _charged_to_pod(store: Store, ledger: Ledger, claim: Document) -> Sums:
 
 
 def _recharge_claim(store: Store, ledger: Ledger, pod: Document) -> None:
-    """Charges the claim for a pod's extended resources again, for what the pod no longer is."""
+    """Charges the claim for a pod's extended resources anew, once the pod is no longer charged for
+    them.
+    """
     namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
     status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
     name = status.get("resourceClaimName") or ledger.claims.get(uid)

@@ -26,7 +26,8 @@ _IP_FIELDS = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 
 
 def allocated(store: Store, service: Document, before: Document | None) -> Document:
-    """Returns a service with what it is given; an update keeps what the service has.
+    """Returns a service with its allocated addresses and ports. An update keeps those of the stored
+    service.
 
     Raises RefusedError with 422 if another service has what it asks for.
     """
@@ -45,7 +46,7 @@ def allocated(store: Store, service: Document, before: Document | None) -> Docum
 
 
 def _leave(spec: Document, was: Document) -> None:
-    """Drops what the new type does not have, unless the update changes it."""
+    """Drops addresses and ports that the new type does not have, unless the update changes them."""
     gone: list[str] = []
     if spec["type"] == "ExternalName" != was["type"]:
         gone += (*_IP_FIELDS, "internalTrafficPolicy")
@@ -64,7 +65,7 @@ def _leave(spec: Document, was: Document) -> None:
 
 
 def _keep(spec: Document, was: Document) -> None:
-    """Takes from the stored service what the update does not name."""
+    """Copies addresses and ports that the update leaves out from the stored service."""
     if "ExternalName" not in (spec["type"], was["type"]):
         for field in _IP_FIELDS:
             if was.get(field):
@@ -149,8 +150,8 @@ def _addresses(first: int) -> Iterator[str]:
 
 
 def _give_ports(store: Store, service: Document, spec: Document, was: Document) -> None:
-    """Gives a node port to each port that needs one. Ports of one number share it, if their
-    protocols differ.
+    """Allocates a node port for each port that needs one. Ports with the same number and different
+    protocols share one.
     """
     new = _node_ports(spec) - _node_ports(was)
     gives = spec["type"] == "NodePort" or (
@@ -177,7 +178,7 @@ def _give_ports(store: Store, service: Document, spec: Document, was: Document) 
 
 
 def _is_local(spec: Document) -> bool:
-    """True if a service needs a port for checks of nodes' health."""
+    """True if a service needs a node port for health checks."""
     return spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 

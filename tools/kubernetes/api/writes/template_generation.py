@@ -16,7 +16,9 @@ ANNOTATION = "deprecated.daemonset.template.generation"
 
 
 def numbered(daemon_set: Document, before: Document | None) -> Document:
-    """Returns the daemon set with the number of its template. Only a new one may bring its own."""
+    """Returns the daemon set with the number of its template's version. Only a new daemon set may
+    set it.
+    """
     number = _number(daemon_set if before is None else before)
     if before is not None:
         new, old = (each["spec"].get("template") for each in (daemon_set, before))

@@ -1,4 +1,4 @@
-"""The pods that a kubelet has admitted, what they take, and whether there is room for more."""
+"""The pods that a kubelet has admitted, the resources they take, and the room for more."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Room:
             self._resizes.make_room(now)
 
     def _count(self, uid: str, requests: Amounts) -> bool:
-        """Counts what a pod takes; returns True if that is less of something than before."""
+        """Updates what a pod takes. Returns True if it takes less of a resource than before."""
         before, less = self._requests.get(uid, {}), False
         if requests != before:
             for name in dict(before) | dict(requests):
@@ -63,7 +63,7 @@ class Room:
         return less
 
     def check(self, pod: Pod, node: Node) -> tuple[Rejection | None, list[Pod]]:
-        """Returns why the node cannot take a pod, and the pods that it must preempt if it can."""
+        """Returns why the node cannot take a pod, and otherwise the pods that it must preempt."""
         return self._check(pod, self._taken_by(pod), node)
 
     def check_resized(self, pod: Pod, node: Node) -> tuple[Rejection | None, list[Pod]]:

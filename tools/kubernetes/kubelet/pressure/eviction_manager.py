@@ -1,4 +1,4 @@
-"""The eviction manager of a node: a state machine, stepped once each monitoring interval.
+"""The eviction manager of a node: a state machine that takes a step in each monitoring interval.
 
 Mirrors `synchronize` and `Admit` of pkg/kubelet/eviction/eviction_manager.go. What is available
 and what pods use comes in; conditions, at most one eviction under pressure, and every eviction of
@@ -84,11 +84,13 @@ class Manager:
         return not self._first_observed
 
     def is_calm(self, observations: Observations) -> bool:
-        """True if none of these observations is below a threshold."""
+        """True if none of these observations is below its threshold."""
         return not thresholds_met(self._thresholds, observations, enforce_min_reclaim=False)
 
     def ends_at(self) -> float | None:
-        """Returns when the first condition ends if no threshold is met; None without conditions."""
+        """Returns when the first condition ends, provided that no threshold is met; None without
+        conditions.
+        """
         first = min(map(self._last_observed.__getitem__, self.conditions), default=None)
         return None if first is None else first + self._settings.transition
 
@@ -130,7 +132,7 @@ class Manager:
         return EvictionStep(starved, reclaims, (eviction,))
 
     def _observe(self, observations: Observations, now: float) -> list[Threshold]:
-        """Updates the conditions. Returns the thresholds to act on."""
+        """Updates the conditions. Returns the thresholds that call for action."""
         thresholds = thresholds_met(self._thresholds, observations, enforce_min_reclaim=False)
         unresolved = thresholds_met(self._met, observations, enforce_min_reclaim=True)
         thresholds = merged(thresholds, unresolved)

@@ -1,4 +1,4 @@
-"""In which order the pods of a node are evicted.
+"""The order in which the pods of a node are evicted.
 
 Mirrors the rank functions of pkg/kubelet/eviction/helpers.go: pods that use more than they request
 come first, then those of lower priority, then those that use most beyond their requests.
@@ -34,7 +34,7 @@ _SortKey = Callable[[Pod], tuple[int, ...]]
 
 
 class Layout(enum.Enum):
-    """The file systems that a node has in addition to the kubelet's."""
+    """The file systems of a node besides the kubelet's own."""
 
     SHARED = "none: images and containers are on nodefs"
     DEDICATED = "imagefs, with images and containers"
@@ -80,7 +80,7 @@ _PARTS = {
 
 
 def parts_on(signal: str, layout: Layout) -> Parts:
-    """Returns the parts of a pod's disk usage that count for a signal of a disk."""
+    """Returns the parts of a pod's disk usage that count for a disk signal."""
     return _PARTS[signal][layout]
 
 

@@ -1,4 +1,4 @@
-"""Which unused images a kubelet removes when the disk of images is nearly full.
+"""The unused images that a kubelet removes when the image disk is nearly full.
 
 Mirrors pkg/kubelet/images/image_gc_manager.go: the images that were used longest ago go first,
 until the disk is filled to the low mark only.
@@ -26,7 +26,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class Collection(msgspec.Struct, frozen=True):
-    """The images that are left; if too much of the disk is still used, the reason, otherwise ""."""
+    """The images that are left, and why the disk is still too full; "" if it is not."""
 
     images: tuple[ContainerImage, ...]
     problem: str = ""
@@ -43,13 +43,13 @@ class Collector:
         self._used: dict[str, float] = {}  # when a pod last ended that used an image, by name
 
     def detect(self, images: Sequence[ContainerImage], now: float) -> None:
-        """Takes the images of the node."""
+        """Stores the images of the node."""
         self._detected = {image.names: self._detected.get(image.names, now) for image in images}
         names = {name for image in images for name in image.names}
         self._used = {name: at for name, at in self._used.items() if name in names}
 
     def note_end(self, pod: Pod, now: float) -> None:
-        """Notes that a pod has ended, and no longer uses its images."""
+        """Records the end of a pod, whose images are no longer in use."""
         if self._detected:
             self._used |= dict.fromkeys(names_of((pod,)), now)
 
@@ -96,7 +96,7 @@ def used_images(
 
 
 def names_of(pods: Iterable[Pod]) -> set[str]:
-    """Returns the names of the images of pods, also with the tag that is implied."""
+    """Returns the names of the images of pods, each also with its implied tag."""
     names = {
         container.image
         for pod in pods
@@ -110,7 +110,7 @@ def _percent(disk: Observation) -> int:
 
 
 def _size(amount: float) -> str:
-    """Returns the text of a size in the largest unit of which it has one."""
+    """Returns a size as text, in the largest unit that it fills."""
     unit = 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1

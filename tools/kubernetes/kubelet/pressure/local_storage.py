@@ -1,4 +1,4 @@
-"""Pods that use more local storage than their own limits allow: volumes, the pod, a container.
+"""Pods that exceed their own limits of local storage: of a volume, the pod or a container.
 
 Mirrors localStorageEviction of pkg/kubelet/eviction/eviction_manager.go.
 """

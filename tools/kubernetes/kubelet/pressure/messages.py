@@ -1,4 +1,4 @@
-"""What an eviction under pressure says: the message of the pod, the annotations of its event."""
+"""The words of an eviction under pressure: the pod's message, and the annotations of the event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One node under the eye of its kubelet: its pods, when to look next, and what to write then.
+"""The kubelet's management of one node: its pods, when it next looks at them, and what it then
+writes.
 
 A look kills what exceeds its memory, and once each monitoring interval steps the eviction manager.
 Curves tell the most that pods can use in the time ahead. So the kubelet looks again only when
@@ -191,7 +192,7 @@ class NodePressure:
         return self._resizes.allocated_document(pod)
 
     def _wake(self, now: datetime) -> None:
-        """Makes the next look come at once. The manager still steps at its own times."""
+        """Makes the next look due now. The manager keeps the times of its steps."""
         seconds = now.timestamp()
         if self._step_at < seconds:
             self._step_at = self._interval_after(seconds)
@@ -199,7 +200,7 @@ class NodePressure:
         self._look_at = min(self._look_at, seconds)
 
     def _interval_after(self, seconds: float) -> float:
-        """Returns the next time at which the manager steps; nodes step at different times."""
+        """Returns the next time of a manager's step. The times differ from node to node."""
         return self._tick_after(seconds, MONITORING_SECONDS)
 
     def _tick_after(self, seconds: float, period: float) -> float:
@@ -237,7 +238,7 @@ class NodePressure:
     def _admit_resize(
         self, pod: Pod, allocation: Allocation, now: datetime
     ) -> tuple[str, str, list[KubeletWrite]]:
-        """Admits a pod with what its spec requests as if it came anew; see Resizes."""
+        """Admits a pod with the requests of its spec, as if it were new; see Resizes."""
         static = self._settings.static_managers
         problem = infeasible(pod, qos_of(pod), allocation, static) or under_pressure(
             pod, qos_of(pod), self._manager.conditions
@@ -278,7 +279,7 @@ class NodePressure:
     def _read(
         self, now: datetime, ahead: float = 0.0
     ) -> tuple[dict[str, PodUsage], list[KubeletWrite]]:
-        """Returns the usage of pods by uid, and an event for each description that is wrong."""
+        """Returns the usage of pods by uid, and an event for each invalid description of usage."""
         usages: dict[str, PodUsage] = {}
         writes: list[KubeletWrite] = []
         for uid, pod in self._using.items():
@@ -300,7 +301,9 @@ class NodePressure:
         return usages, writes
 
     def _observe(self, usages: Usages, without: Iterable[str] = ()) -> dict[str, Observation]:
-        """Returns what is available, or would be without dead containers or unused images."""
+        """Returns the available amounts, or what they would be without dead containers or unused
+        images.
+        """
         dead = [] if CONTAINERS in without else [left for _, left in self._dead(usages)]
         images = self._used_images() if IMAGES in without else self._images
         return observe(
@@ -318,7 +321,7 @@ class NodePressure:
         return used_images(self._images, self._room.pods.values())
 
     def _collect(self, usages: Usages, now: datetime) -> list[KubeletWrite]:
-        """Removes images that are not used, if the disk is nearly full."""
+        """Removes unused images if the disk is nearly full."""
         disk, pods = self._observe(usages).get(IMAGEFS), self._room.pods.values()
         collection = self._collector.collect(self._images, pods, disk, now.timestamp())
         writes = self._keep_images(collection.images)
@@ -330,7 +333,7 @@ class NodePressure:
         return writes
 
     def _keep_images(self, images: tuple[ContainerImage, ...]) -> list[KubeletWrite]:
-        """Removes the other images from the node."""
+        """Removes all images from the node but these."""
         if images == self._images:
             return []
         self._images = images
@@ -449,7 +452,7 @@ class NodePressure:
         return oom.next_victim(used, qos, memory)
 
     def _is_within(self, pod: Pod, usage: PodUsage) -> bool:
-        """True if it is known that a pod keeps its own limits, as its usage never changes."""
+        """True if a pod is sure to stay within its own limits, because its usage never changes."""
         uid = pod.metadata.uid
         cached = self._within.get(uid)
         if cached is not None and cached[0] is pod and cached[1] is usage:
@@ -482,7 +485,7 @@ class NodePressure:
     # ----------------------------------------------------------------------------- planning
 
     def _plan(self, now: datetime) -> None:
-        """Sets when to look next: as late as nothing can happen before."""
+        """Sets the time of the next look as late as possible, but before anything can happen."""
         seconds = now.timestamp()
         restart = self._restarts.next
         between = MONITORING_SECONDS / 2  # steps of the manager
@@ -515,20 +518,20 @@ class NodePressure:
         return self._step_at + (stride - 1) * MONITORING_SECONDS
 
     def _before_step(self, now: datetime) -> float:
-        """Returns the time of the next step, or an earlier one if memory may not last."""
+        """Returns the time of the next step, or an earlier time if memory may run out."""
         seconds = now.timestamp()
         usages, _ = self._read(now, max(self._step_at - seconds, OOM_SECONDS))
         lasts = self._next_victim(usages) is None
         return self._step_at if lasts else min(self._step_at, seconds + OOM_SECONDS)
 
     def _notice(self, usages: Usages) -> dict[str, Observation]:
-        """Returns what will be available, and notices if the disk of images will be filled."""
+        """Returns the future available amounts, and notes when the image disk will be full."""
         observations = self._observe(usages)
         self._is_filled = self._collector.is_due(observations.get(IMAGEFS))
         return observations
 
     def _is_calm(self, now: datetime, ahead: float) -> bool:
-        """True if nothing can happen for so many seconds unless a pod changes."""
+        """True if nothing can happen for this many seconds, unless a pod changes."""
         usages, _ = self._read(now, ahead)
         return (
             self._manager.is_calm(self._notice(usages))

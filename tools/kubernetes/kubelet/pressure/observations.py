@@ -1,4 +1,5 @@
-"""What is available on a node: capacities, less what pods, dead containers and images use.
+"""The available resources of a node: its capacities, less the usage of pods, dead containers and
+images.
 
 Mirrors makeSignalObservations of pkg/kubelet/eviction/helpers.go, and the summary that it reads. A
 node has one file system, unless an annotation gives it another one for images:

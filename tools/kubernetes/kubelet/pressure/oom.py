@@ -1,4 +1,5 @@
-"""Which container the kernel kills for want of memory, and when the kubelet starts it again.
+"""The choice of the container that the kernel kills when memory runs out, and the time of its
+restart.
 
 Mirrors GetContainerOOMScoreAdjust of pkg/kubelet/qos/policy.go, the score of the Linux kernel, and
 the back-off of the kubelet. A container is killed if it exceeds its limit; if the containers of a
@@ -23,7 +24,9 @@ FIRST_BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 10.0, 300.0
 
 
 class Victim(msgspec.Struct, frozen=True):
-    """A container to kill. `of_node` is False if only its own or its pod's limit is exceeded."""
+    """A container to kill. `of_node` is True if the node's memory has run out, and not only a limit
+    is exceeded.
+    """
 
     pod: Pod
     container: str
@@ -67,8 +70,8 @@ def next_victim(used: Used, qos: dict[str, str], memory: int) -> Victim | None:
 
 
 def restarts(pod: Pod, name: str) -> bool:
-    """True if this container of the pod is started again after it was killed: unless its policy,
-    which is by default that of the pod, is Never.
+    """True if this container is started again after it was killed: always unless its own policy, or
+    else the pod's, is Never.
     """
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     own = next(c.restart_policy for c in containers if c.name == name)
@@ -89,7 +92,7 @@ class Restarts:
         return min(self._at.values(), default=float("inf"))
 
     def wait(self, uid: str, name: str, now: float) -> float:
-        """Returns how many seconds a container that is killed now waits for its restart."""
+        """Returns the seconds until the restart of a container that is killed now."""
         seconds, until = next_backoff(self._backoffs.get((uid, name)), now)
         self._backoffs[uid, name] = (seconds, until)
         if seconds:
@@ -137,7 +140,7 @@ def beyond_limit(pod: Pod, usage: PodUsage, qos: str, memory: int) -> str:
 
 
 def _in_effect(pod: Pod) -> dict[str, ResourceRequirements]:
-    """Returns the resources of containers: those that they have, whatever a resize requests."""
+    """Returns the resources that containers have now, whatever a resize requests."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     of = {container.name: container.resources for container in containers}
@@ -165,7 +168,7 @@ def _request(container: Container) -> int:
 
 
 def _unassigned(pod: Pod) -> int:
-    """Returns the share of a container in what the pod requests beyond its containers."""
+    """Returns a container's share of the pod's own requests that its containers do not request."""
     requests = pod.spec.resources.requests if pod.spec.resources is not None else {}
     if "memory" not in requests:
         return 0

@@ -1,4 +1,5 @@
-"""Which pods a kubelet rejects although they are bound to it, and what a critical pod preempts.
+"""The pods that a kubelet rejects although they are bound to its node, and those that a critical
+pod preempts.
 
 Mirrors pkg/kubelet/lifecycle/predicate.go, pkg/kubelet/preemption, and Admit of the eviction
 manager.
@@ -70,8 +71,8 @@ def under_pressure(pod: Pod, qos: str, conditions: Sequence[str]) -> Rejection |
 
 
 def wrong_os(pod: Pod, node: Node) -> Rejection | None:
-    """Returns the rejection of a pod that is not for the operating system of the node; None if it
-    is.
+    """Returns the rejection of a pod for another operating system than the node's; None for other
+    pods.
     """
     system = node.metadata.labels.get(_OS, "linux")
     if pod.metadata.labels.get(_OS, system) != system:
@@ -86,7 +87,7 @@ def wrong_os(pod: Pod, node: Node) -> Rejection | None:
 def infeasible(
     pod: Pod, qos: str, allocation: Allocation, static: Sequence[str]
 ) -> Rejection | None:
-    """Returns why the policies of a kubelet never let it resize the pod.
+    """Returns why this kubelet could never perform a resize of the pod, by its policies.
 
     `static` are the resources that it allots to Guaranteed pods in whole units.
     """
@@ -105,8 +106,8 @@ def infeasible(
 
 
 def shortages(requests: Amounts, used: Amounts, pods: int, node: Node) -> list[Shortage]:
-    """Returns the resources that the node lacks for a pod. `pods` others are on the node, and use
-    `used`.
+    """Returns the resources that the node lacks for a pod. The node has `pods` other pods, which
+    use `used`.
 
     Resources that the node does not declare are ignored: extended resources, or all of a new node.
     """
@@ -126,9 +127,7 @@ def shortages(requests: Amounts, used: Amounts, pods: int, node: Node) -> list[S
 
 
 def mismatch(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | None:
-    """Returns why the pod must not run on the node beside the others, whatever resources
-    are left.
-    """
+    """Returns why the pod must not run on the node, whatever resources are free."""
     if not _selects(pod, node):
         return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
     claims = set(_ports(pod))
@@ -179,8 +178,7 @@ def _ports_conflict(claims: set[tuple[str, int, str]], other: Pod) -> bool:
 def victims_of(
     pod: Pod, others: Iterable[Pod], lacking: Iterable[Shortage], qos: Callable[[Pod], str]
 ) -> list[Pod] | None:
-    """Returns the pods that a critical pod preempts, as few as possible; None if even all would not
-    suffice.
+    """Returns as few pods as possible for a critical pod to preempt; None if all would not suffice.
 
     Guaranteed pods are preempted only if all others do not suffice, and burstable pods only if all
     best-effort pods do not suffice.
@@ -212,7 +210,9 @@ def _preemptable(pod: Pod, other: Pod) -> bool:
 
 
 def _nearest(pods: Iterable[Pod], needs: dict[str, int]) -> list[Pod] | None:
-    """Returns pods whose requests meet the needs, always the nearest to what is left of them."""
+    """Returns pods that together meet the needs. Each is the one whose requests come nearest to
+    what is still needed.
+    """
     left, chosen = list(pods), []
     while needs:
         if not left:

@@ -1,4 +1,4 @@
-"""The text of quantities as Kubernetes prints them: the largest unit that needs no fraction."""
+"""Quantities as Kubernetes prints them, in the largest unit that needs no fraction."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The statuses that a kubelet gives to pods that it evicts, kills, restarts, preempts or rejects,
-and to nodes under pressure, as strategic merge patches.
+"""The statuses that a kubelet sets, as strategic merge patches: of pods that it evicts, kills,
+restarts, preempts or rejects, and of nodes under pressure.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REASONS = {
 
 
 def node_condition(kind: str, *, holds: bool, time: str) -> Document:
-    """Returns a condition of pressure of a node."""
+    """Returns the condition of a node about a kind of pressure."""
     reason, message = _REASONS[kind][0 if holds else 1]
     return {
         "type": kind,
@@ -95,7 +95,9 @@ def rejected_status(reason: str, message: str, time: str) -> Document:
 
 
 def _ended(status: ContainerStatus, reason: str, time: str) -> ContainerStatus:
-    """Returns the status of a container that is killed now; that of an ended one as it is."""
+    """Returns the status of a container after it was killed. The status of an ended container
+    stays.
+    """
     if status.state.running is None:
         return status
     ended = Terminated(
@@ -166,7 +168,7 @@ def _with(
 
 
 def containers_patch(status: PodStatus, time: str) -> Document:
-    """Returns the patch that writes the statuses of the containers, and whether all are ready.
+    """Returns the patch with the statuses of the containers, and whether all are ready.
 
     If no container will run again, the pod has failed.
     """
@@ -193,7 +195,7 @@ def containers_patch(status: PodStatus, time: str) -> Document:
 def _condition(
     kind: str, *, holds: bool, time: str, reason: str = "", message: str = ""
 ) -> Document:
-    """Returns a condition of a pod; an empty reason or message removes the one before."""
+    """Returns a condition of a pod. An empty reason or message removes the earlier one."""
     return {
         "type": kind,
         "status": "True" if holds else "False",

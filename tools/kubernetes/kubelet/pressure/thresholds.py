@@ -1,4 +1,4 @@
-"""Signals and thresholds: when too little of something is available on a node.
+"""The signals of pressure, and the thresholds below which too little is available.
 
 Mirrors the thresholds of pkg/kubelet/eviction/helpers.go. A hard threshold has no grace period. Go
 keeps thresholds in the random order of its maps; here they have the order of the configuration.
@@ -63,7 +63,7 @@ class ThresholdError(ValueError):
 
 
 class Amount(msgspec.Struct, frozen=True):
-    """An amount: a quantity, or else a share of the capacity."""
+    """An amount: a quantity, or a share of the capacity."""
 
     quantity: str = ""
     share: float = 0.0
@@ -159,7 +159,7 @@ def with_containerfs(
 
 
 def _statement(path: str, signal: str, text: str) -> Amount | None:
-    """Returns the amount of a threshold; None for 0% and 100%, which disable it."""
+    """Returns the amount that a threshold states; None for 0% and 100%, which disable it."""
     _check_signal(path, signal)
     if text in ("0%", "100%"):
         return None
@@ -233,7 +233,7 @@ def _float32(number: float) -> float:
 def thresholds_met(
     thresholds: Iterable[Threshold], observations: Observations, *, enforce_min_reclaim: bool
 ) -> list[Threshold]:
-    """Returns the thresholds that are met, whatever their grace periods are.
+    """Returns the thresholds that are met, regardless of their grace periods.
 
     With `enforce_min_reclaim`, a threshold is also met until its minimum has been reclaimed.
     """

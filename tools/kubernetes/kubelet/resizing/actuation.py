@@ -1,4 +1,4 @@
-"""What becomes of the containers of a pod whose allocation has changed.
+"""Brings the containers of a pod to their allocated resources.
 
 Mirrors computePodResizeAction and validateMemoryResizeAction of pkg/kubelet/kuberuntime.
 """
@@ -47,7 +47,7 @@ def is_actuated(pod: Pod, allocation: Allocation) -> bool:
 
 
 def actuate(pod: Pod, allocation: Allocation, time: str) -> Actuation:
-    """Gives a pod its allocated resources. Restarts the containers whose policy requires it."""
+    """Gives a pod its allocated resources, and restarts the containers whose policy requires it."""
     restarted = _restarting(pod, allocation)
 
     def sized(statuses: Iterable[ContainerStatus]) -> list[Document]:

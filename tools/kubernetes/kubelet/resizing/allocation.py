@@ -32,7 +32,7 @@ def allocation_of(pod: Pod) -> Allocation:
 
 
 def same(before: Allocation, after: Allocation) -> bool:
-    """True if a resize has nothing to change."""
+    """True if the two allocations have equal amounts, so that a resize changes nothing."""
     old, new = before.containers, after.containers
     return (
         amounts(before.pod) == amounts(after.pod)
@@ -84,7 +84,7 @@ def document_with(pod: Document, allocation: Allocation) -> Document:
 
 
 def listed(resources: ResourceRequirements) -> Document:
-    """Returns requests and limits as a document."""
+    """Returns requests and limits as a document of resources."""
     document: Document = msgspec.to_builtins(resources)
     return document
 
@@ -118,7 +118,7 @@ def is_increase(pod: Pod, allocation: Allocation) -> bool:
 
 
 def requests_changed(pod: Pod, allocation: Allocation, resource: str) -> bool:
-    """True if a container of the spec requests another amount of a resource than is allocated."""
+    """True if a container requests another amount in the spec than it was allocated."""
     index = RESIZABLE.index(resource)
     return any(
         amounts(resources)[index] != amounts(allocation.containers[name])[index]

@@ -1,4 +1,4 @@
-"""The resizes of the pods of a node: which wait for room, and which are in progress.
+"""The resizes of a node's pods: those that wait for room, and those in progress.
 
 Mirrors pkg/kubelet/allocation/allocation_manager.go. A resize that the node cannot take now is
 deferred, and tried again when a pod leaves or shrinks, and every three minutes. Those that request
@@ -64,7 +64,7 @@ class Resizes:
 
     @property
     def due(self) -> float:
-        """When to look next, as Unix time."""
+        """When to look next, in Unix time."""
         times = list(self._progressing.values())
         return min([*times, self._retry_at] if self._pending else times, default=NEVER)
 
@@ -79,7 +79,7 @@ class Resizes:
         return pod if allocation is None else document_with(pod, allocation)
 
     def put(self, before: Pod | None, pod: Pod, now: float) -> None:
-        """Takes a new version of an admitted pod; `before` is the previous version."""
+        """Stores a new version of an admitted pod; `before` is the previous version."""
         uid = pod.metadata.uid
         if before is None or not _has_same_requests(before, pod):
             self._compare(before, pod, now)
@@ -110,7 +110,7 @@ class Resizes:
         self._completed.discard(uid)
 
     def make_room(self, now: float) -> None:
-        """Makes the waiting resizes be tried again, since a pod has left or shrunk."""
+        """Makes waiting resizes due now, because a pod has left or shrunk."""
         if self._pending:
             self._retry_at = min(self._retry_at, now)
 
@@ -155,7 +155,7 @@ class Resizes:
         )
 
     def _try(self, pod: Pod, now: datetime) -> list[KubeletWrite]:
-        """Allocates to a pod what its spec requests, or says why not."""
+        """Allocates the resources that a pod's spec requests, or returns why it cannot."""
         uid = pod.metadata.uid
         allocation = self._allocations.get(uid)
         if allocation is None:
@@ -200,7 +200,7 @@ class Resizes:
     # ------------------------------------------------------------------------------- actuation
 
     def _finish(self, pod: Pod, now: datetime) -> list[KubeletWrite]:
-        """Brings an allocation into effect, or says why that is not possible yet."""
+        """Puts an allocation into effect, or returns why that must wait."""
         uid, seconds = pod.metadata.uid, now.timestamp()
         pod = self.allocated(pod)
         allocation = allocation_of(pod)
@@ -257,7 +257,7 @@ def _conditioned(
     generation: int,
     now: datetime,
 ) -> Document:
-    """Returns a condition; its time of transition is that of the last change of its reason."""
+    """Returns a condition. Its transition time changes only with its reason."""
     time = rfc3339(now)
     same_reason = before is not None and before.reason == reason
     since = before.last_transition_time if before is not None and same_reason else time
@@ -285,7 +285,7 @@ def _patch(pod: Pod, status: Document, *, versioned: bool = False) -> StatusPatc
 
 
 def _summary(title: str, pod: Pod, generation: int, error: str = "") -> str:
-    """Returns the message of an event: what a pod's containers request, and what is wrong."""
+    """Returns the message of an event: the requests of the pod's containers, and the problem."""
     summary: Document = {}
     for field, containers in (
         ("initContainers", pod.spec.init_containers),

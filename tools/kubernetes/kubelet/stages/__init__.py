@@ -1,1 +1,1 @@
-"""Stages: the life of pods and nodes as data, in the form of KWOK's Stage objects."""
+"""Stages: the lifecycle of pods and nodes as data, in the form of KWOK's Stage objects."""

@@ -1,4 +1,4 @@
-"""What a stage does to its object, as data: patches, events and the deletion."""
+"""The actions of a stage on its object, as data: patches, events and the deletion."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def quote(value: Any) -> str:
 
 
 def as_yaml(value: Any, indent: int = 0) -> str:
-    """Returns a value as YAML; with an indent, each line begins with twice as many spaces."""
+    """Returns a value as YAML. With an indent, each line begins with twice that many spaces."""
     check_width(indent)
     text = str(yaml.safe_dump(value, default_flow_style=False))
     return ("\n" + text).replace("\n", "\n" + "  " * indent) if indent else text
@@ -128,5 +128,5 @@ NAMES = frozenset(PLAIN) | frozenset(OF_PLAYERS)
 
 
 def functions(of_player: Functions) -> Functions:
-    """Returns all functions; `of_player` has the functions whose names are in OF_PLAYERS."""
+    """Returns all functions, with those of `of_player` under the names in OF_PLAYERS."""
     return {**PLAIN, **of_player}

@@ -13,7 +13,7 @@ _MAX_WIDTH = 1000
 
 
 def check_width(width: int) -> None:
-    """Raises ValueError if a text would be filled up to more than a line."""
+    """Raises ValueError for a padding wider than a line may be."""
     if width > _MAX_WIDTH:
         raise ValueError(f"expected at most {_MAX_WIDTH} places, got {width}")
 

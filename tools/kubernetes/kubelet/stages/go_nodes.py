@@ -1,4 +1,4 @@
-"""What templates do: the nodes that a template is compiled to, and the state of an execution."""
+"""The nodes to which a template is compiled, and the state of its execution."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class TemplateError(ValueError):
 
 
 class BreakError(Exception):
-    """`break` inside of `range`."""
+    """A `break` inside of `range`."""
 
 
 class ContinueError(Exception):
-    """`continue` inside of `range`."""
+    """A `continue` inside of `range`."""
 
 
 class Scope:
@@ -56,7 +56,7 @@ class Scope:
         self.output.append(text)
 
     def turn(self, turns: int, line: int) -> None:
-        """Counts the turns of a range before they are taken."""
+        """Counts the turns of a range before they begin. Raises ValueError if they are too many."""
         self._turns += turns
         if self._turns > _MAX_TURNS:
             raise TemplateError(line, f"range: expected at most {_MAX_TURNS:,} turns altogether")
@@ -140,7 +140,9 @@ def field(value: Value, name: str, line: int) -> Value:
 def branch(
     test: Value, names: tuple[str, ...], body: Node, other: Node | None, *, rebinds: bool
 ) -> Node:
-    """Returns the node of an `if` or, if it `rebinds` the dot to the tested value, of a `with`."""
+    """Returns the node of an `if`; with `rebinds`, that of a `with`, which binds the dot to the
+    tested value.
+    """
 
     def run(scope: Scope, dot: Any) -> None:
         size = len(scope.names)

@@ -291,7 +291,7 @@ def _constant(constant: Any) -> Filter:
 
 
 class _Path:
-    """The fields of fields from the value on, such as `.a.b`, the most frequent part of queries."""
+    """A path of fields such as `.a.b`, the most frequent part of queries."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names

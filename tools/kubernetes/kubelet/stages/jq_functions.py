@@ -1,4 +1,6 @@
-"""The values and functions of jq: order, arithmetic, access, and what queries may call."""
+"""The values and functions of jq: order, arithmetic, access, and the functions that queries may
+call.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _TYPES = ("null", "boolean", "number", "string", "array", "object")
 
 
 class FailedError(Exception):
-    """A query cannot be applied to a value."""
+    """A query that cannot be applied to a value."""
 
 
 def itself(value: Any) -> list[Any]:
@@ -142,7 +144,7 @@ def _has(value: Any, place: Any) -> bool:
 
 
 def _test(value: Any, pattern: Any) -> bool:
-    """True if a text matches. KWOK's patterns are Go's: their time is in proportion to the text."""
+    """True if the text matches the pattern. As in Go, the time grows linearly with the text."""
     matcher = compiled(_of(str, pattern)).matcher
     if matcher is None:
         raise FailedError

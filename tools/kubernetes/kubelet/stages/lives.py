@@ -1,4 +1,4 @@
-"""The lives of objects: which stage each of them is in, and when the stage ends.
+"""The lives of objects: the stage that each object is in, and when it ends.
 
 An object that stages select is in one of them, chosen by their weights. While the same stages
 select it, it stays in that one, and its delay goes on, whatever else changes in the object. When
@@ -38,8 +38,8 @@ class Due(msgspec.Struct, frozen=True):
 
 
 class _Life(msgspec.Struct):
-    """The state of an object: `due` is None while its steps are carried out, and `newer` holds the
-    versions that came meanwhile.
+    """The state of an object. `due` is None while its steps are performed; `newer` holds the
+    versions that arrive meanwhile.
     """
 
     document: Document
@@ -67,7 +67,7 @@ class Lives:
         return len(self._lives)
 
     def put(self, document: Document, now: float, since: float | None = None) -> None:
-        """Takes a new version of an object. `since` is when it came into this state; by default
+        """Stores a new version of an object. `since` is when it entered this state; by default,
         now.
         """
         uid = uid_of(document)
@@ -87,7 +87,7 @@ class Lives:
         self._idle.pop(uid, None)
 
     def replace(self, documents: Iterable[Document], now: float) -> None:
-        """Takes all existing objects. The delays of new ones began with their last transition."""
+        """Stores all existing objects. The delay of a new one began at its last transition."""
         listed = {uid_of(document): document for document in documents}
         for uid in (self._lives.keys() | self._idle.keys()) - listed.keys():
             self.remove(uid)
@@ -95,7 +95,7 @@ class Lives:
             self.put(document, now, min(now, last_transition(document)))
 
     def wake(self, uid: str) -> None:
-        """Decides again when the object's stage is over, because other objects have changed."""
+        """Computes again when the object's stage ends, because other objects have changed."""
         life = self._lives.get(uid)
         if life is not None and life.due is not None:
             self._set_due(uid, life)
@@ -106,7 +106,7 @@ class Lives:
         return None if life is None else life.document
 
     def is_due(self, uid: str) -> bool:
-        """True if the end of an object's stage is known, or its steps are being carried out."""
+        """True if the end of an object's stage is known, or its steps are in progress."""
         life = self._lives.get(uid)
         return life is not None and (life.due is None or life.due < inf)
 
@@ -117,7 +117,7 @@ class Lives:
         return self._times[0][0] if self._times else None
 
     def take_due(self, now: float) -> list[Due]:
-        """Returns the objects whose stages are over, each once until `ended`."""
+        """Returns the objects whose stages have ended. None is returned again before `ended`."""
         due_now: list[Due] = []
         while (due := self.next_due()) is not None and due <= now:
             life = self._lives[heappop(self._times)[2]]

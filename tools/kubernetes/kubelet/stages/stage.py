@@ -1,4 +1,4 @@
-"""A stage: when it selects an object, how long it waits, and the steps that follow.
+"""A stage: the objects that it selects, how long it lasts, and the steps at its end.
 
 The documents have the form of KWOK's `kwok.x-k8s.io/v1alpha1` Stage, with one addition: a step may
 name a Python step of the kubelets (`step: start`). Expressions are the part of jq in `jq`, and

@@ -1,4 +1,4 @@
-"""The status of a Deployment, and the conditions that tell how its roll-out goes on."""
+"""The status of a Deployment, and the conditions that report its roll-out."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Conditions:
         return condition_of(self._conditions, kind)
 
     def set(self, kind: str, status: str, reason: str, message: str, since: str = "") -> None:
-        """Sets a condition, unless it has this status and reason already.
+        """Sets a condition, unless it already has this status and reason.
 
         `since` is the time of the change, which is now by default.
         """
@@ -64,7 +64,7 @@ class Conditions:
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A decision for a Deployment, from which its status follows.
+    """A decision about a Deployment, from which its status follows.
 
     The roll-out goes on only if it `rolls`. `creates` is the name of the ReplicaSet that it
     creates, "" if none, and `refusal` is the server's reason for refusing the last one.
@@ -125,7 +125,9 @@ def _has_deadline(deployment: Deployment) -> bool:
 
 
 def _begin(deployment: Deployment, step: Step, conditions: Conditions) -> None:
-    """Notes in Progressing that a roll-out begins, pauses or resumes; then its deadline begins."""
+    """Reports in Progressing that a roll-out begins, pauses or resumes, which restarts its
+    deadline.
+    """
     before, paused = conditions.find("Progressing"), deployment.spec.paused
     reason = "" if before is None else before.reason
     if paused and reason not in (_PAUSED, _EXCEEDED):
@@ -151,7 +153,7 @@ def _progress(
     conditions: Conditions,
     now: datetime,
 ) -> list[Write]:
-    """Sets Progressing, and returns a reminder for its deadline.
+    """Sets Progressing, and returns a reminder for the deadline.
 
     Once complete, a roll-out stays complete until the template changes, even if pods are lost.
     """
@@ -188,7 +190,7 @@ def _seconds_left(deployment: Deployment, progressing: Condition | None, now: da
 
 
 def _has_progressed(before: DeploymentStatus, after: DeploymentStatus) -> bool:
-    """True if pods were updated or became ready or available, or old ones are gone."""
+    """True if more pods are updated, ready or available than before, or fewer old ones are left."""
     return (
         after.updated_replicas > before.updated_replicas
         or after.ready_replicas > before.ready_replicas
@@ -198,7 +200,7 @@ def _has_progressed(before: DeploymentStatus, after: DeploymentStatus) -> bool:
 
 
 def _fail(sets: list[ReplicaSet], conditions: Conditions) -> None:
-    """Copies the first ReplicaFailure of the ReplicaSets, or removes that of the deployment."""
+    """Copies the first ReplicaFailure of the ReplicaSets, or removes the condition."""
     failures = (condition_of(each.status.conditions, FAILURE) for each in sets)
     failure = next((each for each in failures if each is not None), None)
     if failure is None:

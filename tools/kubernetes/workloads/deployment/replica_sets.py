@@ -1,4 +1,4 @@
-"""The ReplicaSets of a Deployment: the one of its template, their revisions and annotations."""
+"""The ReplicaSets of a Deployment: that of its template, their revisions and annotations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LONGEST_NAME = 253
 
 
 def of_template(deployment: Deployment, sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
-    """Returns the first ReplicaSet of the current template."""
+    """Returns the first ReplicaSet with the current template."""
     template, sets = _without_hash(deployment.spec.template), list(sets)
     templates = [_without_hash(each.spec.template) for each in sets]
     if template in templates:
@@ -55,7 +55,7 @@ def next_revision(old: Iterable[ReplicaSet]) -> int:
 
 
 def renewed(deployment: Deployment, new: ReplicaSet, revision: int) -> list[Write]:
-    """Makes the ReplicaSet the latest revision, even an old one after a roll-back.
+    """Gives a ReplicaSet the latest revision, also an old one after a roll-back.
 
     Then the deployment gets its revision. Annotations are left alone if the revision is no number.
     """
@@ -81,7 +81,9 @@ def _copied(deployment: Deployment) -> dict[str, str]:
 
 
 def _extended(earlier: str, revision: str) -> str:
-    """Appends a revision to a list of revisions, of which the oldest go if it becomes too long."""
+    """Appends a revision to a list of revisions. If the list gets too long, the oldest are
+    dropped.
+    """
     revisions = [*earlier.split(","), revision] if earlier else [revision]
     while sum(map(len, revisions)) + len(revisions) - 1 > _LONGEST_HISTORY:
         del revisions[0]
@@ -89,7 +91,7 @@ def _extended(earlier: str, revision: str) -> str:
 
 
 def collisions_of(deployment: Deployment, is_taken: Callable[[str], bool]) -> int:
-    """Returns how many hashes of the template are taken by other ReplicaSets."""
+    """Returns how many hashes of the template other ReplicaSets have taken."""
     collisions = deployment.status.collision_count or 0
     while is_taken(name_of_new(deployment, collisions)):
         collisions += 1

@@ -1,4 +1,4 @@
-"""How many replicas each ReplicaSet of a Deployment should have.
+"""The sizes of a Deployment's ReplicaSets.
 
 A roll-out moves replicas from the old ones to the new one. If the Deployment is scaled meanwhile,
 all of them grow or shrink in proportion.
@@ -46,7 +46,7 @@ def recreates(deployment: Deployment) -> bool:
 
 
 def sizes_noted(deployment: Deployment) -> dict[str, str]:
-    """Returns the annotations of a ReplicaSet with the sizes of the deployment.
+    """Returns the annotations of a ReplicaSet that record the sizes of the deployment.
 
     From them it follows later whether the deployment has been scaled since.
     """
@@ -55,7 +55,7 @@ def sizes_noted(deployment: Deployment) -> dict[str, str]:
 
 
 def _noted(replica_set: ReplicaSet, annotation: str) -> int | None:
-    """Returns a size that a ReplicaSet was annotated with; None if it is absent or no size."""
+    """Returns a size recorded in an annotation; None if it is absent or invalid."""
     text = replica_set.metadata.annotations.get(annotation, "")
     size = int(text) if text.isascii() and text.isdigit() else None
     return size if size is not None and size <= _MOST_INT32 else None
@@ -75,8 +75,8 @@ def resized(
     via: int | None = None,
     notes: bool = False,
 ) -> list[Write]:
-    """Returns the patches that give a ReplicaSet its size. If it `notes`, a ReplicaSet of that size
-    gets the annotations too. A resize `via` another size is told as two steps.
+    """Returns the patches that give a ReplicaSet its size. With `notes`, annotations are updated
+    even at that size. A resize `via` another size is reported as two steps.
     """
     annotations, before = sizes_noted(deployment), replicas_of(replica_set)
     if before == replicas and not (
@@ -100,7 +100,7 @@ def resized(
 
 
 def scaled(deployment: Deployment, new: ReplicaSet | None, old: list[ReplicaSet]) -> list[Write]:
-    """Brings the ReplicaSets to the size of the deployment, without a step of the roll-out."""
+    """Scales the ReplicaSets to the size of the deployment, without a step of the roll-out."""
     desired, active = (
         replicas_of(deployment),
         [each for each in _all(new, old) if replicas_of(each)],
@@ -129,7 +129,8 @@ def _is_saturated(deployment: Deployment, new: ReplicaSet) -> bool:
 
 
 def _proportional(deployment: Deployment, active: list[ReplicaSet]) -> list[tuple[ReplicaSet, int]]:
-    """Shares what is to add or remove among ReplicaSets by their sizes; the largest gets the rest.
+    """Divides added or removed replicas among ReplicaSets by their sizes. The largest gets the
+    remainder.
 
     Of equal ones, the newest grow first, and the oldest shrink first.
     """
@@ -177,7 +178,9 @@ def size_of_new(deployment: Deployment, new: ReplicaSet | None, old: Sequence[Re
 
 
 def shrunk(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> list[Write]:
-    """Removes unavailable pods of old ReplicaSets first, then as many as availability allows."""
+    """Scales the old ReplicaSets down: first by their unavailable pods, then as far as availability
+    allows.
+    """
     sizes = {each.metadata.name: replicas_of(each) for each in old}
     if not sum(sizes.values()):
         return []
@@ -203,5 +206,7 @@ def shrunk(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -
 
 
 def _available(replica_set: ReplicaSet) -> int:
-    """Returns the number of available pods that stay; the status also counts those to delete."""
+    """Returns the number of available pods that stay. The status also counts those to be
+    deleted.
+    """
     return min(replica_set.status.available_replicas, replicas_of(replica_set))

@@ -1,1 +1,1 @@
-"""The Job controller, and the rules by which it judges pods that have ended."""
+"""The Job controller, and the rules about pods that have ended."""

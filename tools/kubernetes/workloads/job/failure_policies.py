@@ -1,4 +1,6 @@
-"""Judges the ends of pods by a pod failure policy, and indexes by a success policy."""
+"""The rules of a pod failure policy about failed pods, and those of a success policy about
+indexes.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def judge(job: Job, pod: Pod) -> PolicyVerdict:
 
 
 def _match(rule: PodFailureRule, pod: Pod) -> str:
-    """Returns how a pod matches a rule; "" if it does not."""
+    """Returns how a rule matches a pod, in words; "" if it does not."""
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     status = pod.status
     if rule.on_exit_codes is not None:
@@ -61,7 +63,7 @@ def _exit_code(status: ContainerStatus, rule: OnExitCodes) -> int:
 
 
 def success(job: Job, completions: int, succeeded: Sequence[range]) -> str:
-    """Returns which rule of the success policy is met; "" if none is."""
+    """Returns the rule of the success policy that is met; "" if none is."""
     policy = job.spec.success_policy
     for number, rule in enumerate(policy.rules if policy and succeeded else ()):
         count = rule.succeeded_count

@@ -57,7 +57,7 @@ _ENDS = {SUCCESS: "Complete", FAILURE: "Failed"}
 
 
 class JobVerdict(msgspec.Struct, frozen=True):
-    """The reason for the end of a job: the type, reason and message of its condition."""
+    """The end of a job: the type, reason and message of its condition."""
 
     type: str
     reason: str
@@ -101,7 +101,7 @@ def labels(job: Job) -> dict[str, str]:
 
 
 def freed(pod: Pod) -> list[Write]:
-    """Removes the finalizer of a pod whose job is gone."""
+    """Removes the finalizer from a pod whose job is gone."""
     left = without(pod, FINALIZER)
     return [patch(pod, {"metadata": left}, guarded=True)] if left else []
 
@@ -124,7 +124,7 @@ def _number(pod: Pod, annotation: str) -> int:
 
 
 def _ends_in_failure(job: Job, pod: Pod) -> bool:
-    """True if a pod has failed, or is being deleted and need not end before it is replaced."""
+    """True if a pod has failed, or is being deleted and may be replaced before its end."""
     if pod.status.phase == "Failed":
         return True
     only_failed = job.spec.pod_replacement_policy == "Failed"
@@ -198,7 +198,7 @@ class _Step:
                 self.held[index] = pod
 
     def _fails_index(self, pod: Pod) -> bool:
-        """True if a failed pod is the last one of its index."""
+        """True if the failure of a pod makes its index fail for good."""
         if not _ends_in_failure(self.job, pod):
             return False
         verdict = judge(self.job, pod)
@@ -246,7 +246,7 @@ class _Step:
         ]
 
     def _notices(self, conditions: list[Document], status: Document) -> Iterator[Notice]:
-        """Yields what the new conditions tell: an end, a suspension or a resumption."""
+        """Yields the notices about new conditions: an end, a suspension, a resumption."""
         for condition in conditions:
             kind, is_true = condition["type"], condition["status"] == "True"
             if holds(self.job.status.conditions, kind) == is_true:
@@ -317,12 +317,14 @@ class _Step:
         return self.succeeded >= self.completions and not active
 
     def _leave(self, pods: list[Pod]) -> None:
-        """Counts pods that this decision deletes as terminating."""
+        """Counts the pods that this decision deletes as terminating."""
         self.terminating += len(pods)
         self.ready -= sum(map(is_ready, pods))
 
     def _manage(self) -> tuple[list[Write], int]:
-        """Returns the writes that create or delete pods, and how many are active after them."""
+        """Returns the writes that create or delete pods, and the number of active pods after
+        them.
+        """
         active = len(self.active)
         if self.job.spec.suspend:
             desired = 0
@@ -350,7 +352,9 @@ class _Step:
         return self._next_indexes(missing, only_failed)
 
     def _superfluous(self, count: int) -> list[Pod]:
-        """Returns active pods to delete: those without an index of their own, then the surplus."""
+        """Returns the active pods to delete: first those without a valid index and duplicates, then
+        the surplus.
+        """
         if not self.indexed:
             return by_age(self.active, self.now)[: min(max(count, 0), BURST)]
         by_index: dict[int, list[Pod]] = defaultdict(list)
@@ -385,7 +389,9 @@ class _Step:
         return [*creates, *later], self._with_created(len(ready))
 
     def _with_created(self, count: int) -> int:
-        """Returns how many pods are active if the server takes new ones, which it may refuse."""
+        """Returns the number of active pods if the server accepts the new ones, which it may
+        refuse.
+        """
         return len(self.active) + (0 if self.refusal else count)
 
     def _pod(self, index: int | None) -> Document:
@@ -408,7 +414,7 @@ class _Step:
         return pod
 
     def _inherited(self, last: Pod | None) -> dict[str, str]:
-        """Returns the annotations that hold how often the pods of an index have failed."""
+        """Returns the annotations with the number of failures of an index, for its next pod."""
         failed, ignored = (0, 0) if last is None else _counts(last)
         if last is not None:
             counts = judge(self.job, last).counts
@@ -452,7 +458,7 @@ class _Step:
         return releases
 
     def _may_go(self, pod: Pod, end: JobVerdict | None) -> bool:
-        """True if a pod need not be kept any longer once it is counted."""
+        """True if a pod may be removed once it is counted."""
         if end is not None or pod.status.phase == "Succeeded":
             return True
         held = self.held.get(_index(pod))
@@ -461,7 +467,7 @@ class _Step:
         )
 
     def _kind(self, pod: Pod, end: JobVerdict | None) -> str:
-        """Returns how a pod counts: succeeded, failed, by its index, or not at all ("")."""
+        """Returns as what a pod counts: succeeded, failed, of its index, or nothing ("")."""
         valid = self._is_valid(pod)
         if pod.status.phase == "Succeeded":
             if not self.indexed:
@@ -473,7 +479,7 @@ class _Step:
         return ""
 
     def _suspension(self, conditions: list[Document], status: Document) -> list[Document]:
-        """Returns the conditions with Suspended, and starts or stops the job's time."""
+        """Returns the conditions with Suspended. Starts or stops the active time of the job."""
         was = condition_of(self.job.status.conditions, "Suspended")
         if self.job.spec.suspend:
             if not (was and was.status == "True"):
