@@ -34,6 +34,7 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.server.debug import Debug
 from berth.actors.system import Daemon
+from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.config.options import Options
 from berth.tools.bench.inproc import InProcess
@@ -285,6 +286,7 @@ async def virtual_cluster(
     args: Mapping[str, Mapping[str, Any]] | None = None,
     lags: Mapping[type[Any], float] | None = None,
     path: Path | None = None,
+    gates: Mapping[str, bool] = DEFAULTS,
 ) -> AsyncIterator[VirtualCluster]:
     """Runs a scheduler with these plugins besides the default ones; they must be registered. `args`
     are those of plugins by name. The configuration follows the file at `path`, if there is one.
@@ -310,7 +312,7 @@ async def virtual_cluster(
             extenders or Extenders(),
             cluster.clock,
             Random(1),
-            Options(),
+            Options(feature_gates=gates),
             instruments=cluster.instruments,
             observer=_Decisions(cluster),
             file=file,

@@ -7,7 +7,7 @@ allocation is pending, the cache has the API server's claims, and every pod gets
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -18,13 +18,29 @@ from hypothesis import strategies as st
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.devices import (
     EXTENDED_RESOURCE_CLAIM,
+    NO_EXECUTE,
     DeviceClass,
+    DeviceTaintRule,
     InFlightAllocation,
     ResourceClaim,
     ResourceSlice,
 )
 from berth.actors.scheduling.kube.kinds import BY_KIND
-from tests.kit.devices import API, GPU, claim, device_class, request, resource_slice, using
+from berth.config.feature_gates import DEFAULTS, defaults_of
+from berth.config.versions import VERSIONS
+from berth.tools.kubernetes.devices.device_claims import results_of
+from berth.tools.kubernetes.devices.device_eviction import selects
+from tests.kit.devices import (
+    API,
+    DRIVER,
+    GPU,
+    claim,
+    device_class,
+    device_taint_rule,
+    request,
+    resource_slice,
+    using,
+)
 from tests.kit.examples import examples
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
@@ -39,14 +55,16 @@ CHANGES = (
     *("pod", "pod", "pod", "extended", "shared", "many", "preempt"),
     *("delete", "delete", "claim", "slice", "touch", "touch", "node", "bind"),
 )
+RULES = BY_KIND[API, "DeviceTaintRule"]
 
 
 class Story:
     """Random changes to a cluster of three nodes with two devices each."""
 
-    def __init__(self, cluster: VirtualCluster, rng: Random) -> None:
+    def __init__(self, cluster: VirtualCluster, rng: Random, changes: tuple[str, ...]) -> None:
         self.cluster = cluster
         self.rng = rng
+        self.changes = changes
         self.number = 0
         self.foreign: set[str] = set()  # the uids of pods that somebody else bound
 
@@ -62,7 +80,7 @@ class Story:
         await self.cluster.create(resource_slice(name, "gpu-0", "gpu-1"))
 
     async def step(self) -> None:
-        what = self.rng.choice(CHANGES)
+        what = self.rng.choice(self.changes)
         self.number += 1
         name = f"x{self.number}"
         match what:
@@ -92,10 +110,8 @@ class Story:
                     await self.cluster.delete("ResourceSlice", f"{name}-gpus", "", API)
                 else:
                     await self.publish(name)
-            case "touch":
-                await self.touch()
-            case "bind":
-                await self.bind()
+            case "touch" | "taint" | "bind":
+                await getattr(self, what)()
             case "node":
                 name = self.rng.choice(NODES)
                 await self.cluster.delete("Node", name)
@@ -108,6 +124,37 @@ class Story:
             metadata, name = self.rng.choice(waiting), self.rng.choice(NODES)
             self.foreign.add(metadata.uid)
             await self.cluster.api.bind("default", metadata.name, metadata.uid, name)
+
+    async def taint(self) -> None:
+        """Makes a rule that taints some devices, or deletes one, once there are two."""
+        rules = sorted(rule for _, rule in self.cluster.objects(RULES))
+        if len(rules) > 1:
+            await self.cluster.delete("DeviceTaintRule", self.rng.choice(rules), "", API)
+            return
+        some = {"pool": self.rng.choice(NODES), "device": self.rng.choice(("gpu-0", "gpu-1"))}
+        selector = {key: some[key] for key in self.rng.choice(((), ("pool",), ("pool", "device")))}
+        effect = self.rng.choice(("NoSchedule", "NoExecute"))
+        rule = device_taint_rule(
+            f"r{self.number}", "broken", effect=effect, driver=DRIVER, **selector
+        )
+        await self.cluster.create(rule)
+
+    async def end_rules(self) -> None:
+        for _, rule in self.cluster.objects(RULES):
+            await self.cluster.delete("DeviceTaintRule", rule, "", API)
+
+    async def evict(self) -> None:
+        """Deletes the pods whose devices a rule taints with the effect NoExecute."""
+        rules = self.cluster.objects(RULES).values()
+        for item in self.claims():
+            tainted = any(
+                rule.spec.taint.effect == NO_EXECUTE and selects(rule, result)
+                for rule in rules
+                for result in results_of(item)
+            )
+            users = {user.name for user in item.status.reserved_for} if tainted else set()
+            for name in sorted(users & self.cluster.pods().keys()):
+                await self.cluster.delete_pod(name)
 
     async def remake(self) -> None:
         """Replaces a claim that has no devices by another of its name."""
@@ -133,6 +180,7 @@ class Story:
         """Takes pods that are gone out of claims, frees what nobody uses, and deletes what was made
         for a pod that is gone.
         """
+        await self.evict()
         there = {pod.metadata.uid for pod in self.cluster.pods().values()}
         for item in self.claims():
             name, users = item.metadata.name, item.status.reserved_for
@@ -218,16 +266,24 @@ def failing(rng: Random, rate: float, working: list[bool]) -> Callable[[str, str
     return choose
 
 
-async def play(seed: int, rate: float, late: float, lags: tuple[float, float, float]) -> None:
+async def play(
+    seed: int,
+    rate: float,
+    late: float,
+    lags: tuple[float, float, float],
+    changes: tuple[str, ...] = CHANGES,
+    gates: Mapping[str, bool] = DEFAULTS,
+) -> None:
     rng, failing_now = Random(seed), [True]
     kinds = (ResourceClaim, ResourceSlice, DeviceClass)
     async with virtual_cluster(
         late=late,
         fault=failing(rng, rate, failing_now),
-        lags={**dict(zip(kinds, lags, strict=True)), Pod: lags[1]},
+        lags={**dict(zip(kinds, lags, strict=True)), Pod: lags[1], DeviceTaintRule: lags[2]},
+        gates=gates,
     ) as cluster:
         cluster.fails_read = lambda _path: bool(failing_now) and rng.random() < rate
-        story = Story(cluster, rng)
+        story = Story(cluster, rng, changes)
         await story.furnish()
         for _ in range(20):
             await story.step()
@@ -237,6 +293,7 @@ async def play(seed: int, rate: float, late: float, lags: tuple[float, float, fl
             if rng.random() < 0.5:
                 await story.control()
         failing_now.clear()
+        await story.end_rules()
         for _ in range(12):
             await story.control()
             await cluster.clock.advance(2.0)
@@ -273,3 +330,17 @@ def test_no_device_is_given_twice_and_no_pod_is_forgotten(
     seed: int, rate: float, late: float, lags: tuple[float, float, float]
 ) -> None:
     anyio.run(play, seed, rate, late, lags)
+
+
+@examples(0.05)
+@given(
+    st.integers(0, 1 << 32),
+    st.sampled_from((0.0, 0.1, 0.3)),
+    st.sampled_from((0.0, 0.1)),
+    st.tuples(*[st.sampled_from((0.0, 1.5, 6.0))] * 3),
+)
+def test_nor_while_rules_taint_devices(
+    seed: int, rate: float, late: float, lags: tuple[float, float, float]
+) -> None:
+    newest = defaults_of(VERSIONS[37])
+    anyio.run(play, seed, rate, late, lags, (*CHANGES, *["taint"] * 4), newest)
