@@ -43,12 +43,12 @@ def changes(world: World) -> Iterator[ProposedChange]:
         for each in world.objects(ResourceSlice)
         for device in each.spec.devices
     ]
-    edits, parts = list[Edit](), list[str]()
+    edits, parts, lists = list[Edit](), list[str](), world.gates["ListAttributesInSelectors"]
     for each in _selectors(world):
-        failing = _failing(each.expression, devices)
+        failing = _failing(each.expression, devices, lists=lists)
         if failing is None:
             continue
-        guarded = _guarded(each.expression, devices)
+        guarded = _guarded(each.expression, devices, lists=lists)
         if guarded is None:
             return
         guards, expression = guarded
@@ -62,9 +62,11 @@ def changes(world: World) -> Iterator[ProposedChange]:
         )
 
 
-def _failing(expression: str, devices: Sequence[tuple[str, Device]]) -> str | None:
-    """Returns the first device on which an expression fails; None if it fails on none."""
-    compiled = selector(expression)
+def _failing(expression: str, devices: Sequence[tuple[str, Device]], *, lists: bool) -> str | None:
+    """Returns the first device on which an expression fails; None if it fails on none. `lists`
+    tells whether attributes may be lists.
+    """
+    compiled = selector(expression, lists=lists)
     for driver, device in devices:
         try:
             compiled.matches(driver, device)
@@ -73,7 +75,9 @@ def _failing(expression: str, devices: Sequence[tuple[str, Device]]) -> str | No
     return None
 
 
-def _guarded(expression: str, devices: Sequence[tuple[str, Device]]) -> tuple[str, str] | None:
+def _guarded(
+    expression: str, devices: Sequence[tuple[str, Device]], *, lists: bool
+) -> tuple[str, str] | None:
     """Returns an expression behind the questions whether a device has what it reads; None if it
     fails even then. A single question is tried before all of them.
     """
@@ -84,7 +88,7 @@ def _guarded(expression: str, devices: Sequence[tuple[str, Device]]) -> tuple[st
     for paths in (*([path] for path in reads), reads):
         guards = " && ".join(f"has({path})" for path in paths)
         guarded = f"{guards} && ({expression})"
-        if guards and _failing(guarded, devices) is None:
+        if guards and _failing(guarded, devices, lists=lists) is None:
             return guards, guarded
     return None
 

@@ -61,6 +61,11 @@ class World:
         return self._tried.at(self._pod)
 
     @property
+    def gates(self) -> Mapping[str, bool]:
+        """The feature gates and changes of the version that decides, with their values."""
+        return self._tried.explainer.handle.feature_gates
+
+    @property
     def written(self) -> PodInfo:
         """The pod as its document says."""
         return self._attempt.info

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
+from berth.config.feature_gates import defaults_of
+from berth.config.versions import VERSIONS
 from berth.tools.answers.explain.changes.change import Suggestion
 from berth.tools.answers.explain.changes.proof_search import search
 from berth.tools.answers.explain.cluster_source import ClusterQuestion
-from berth.tools.answers.explain.decider import decided
+from berth.tools.answers.explain.decider import Explainer, decided
 from berth.tools.answers.explain.tried_cluster import asked
 from tests.kit.changes import CONFIGURATION, EXPLAINER, fits_after, suggested
 from tests.kit.daemon import pod
@@ -124,3 +128,14 @@ def test_two_selectors_ask_first() -> None:
 )
 def test_no_change_is_named_that_does_not_help(expressions: tuple[str, ...]) -> None:
     assert suggested(objects(*expressions), using(pod("p", "0"), "c")) == []
+
+
+def test_a_selector_of_a_list_in_1_37() -> None:
+    lists = device("a"), {"name": "b", "attributes": {"modes": {"strings": ["x", "y"]}}}
+    of_list = request(selectors=selecting(f'{OF_DRIVER}.modes.includes("y")'))
+    cluster = [device_class("gpu"), node(), resource_slice("n", *lists), claim("c", of_list)]
+    question = ClusterQuestion(using(pod("p"), "c"), cluster, CONFIGURATION)
+    of = asked(Explainer(CONFIGURATION, defaults_of(VERSIONS[37])), question)
+    (change,) = search(of, decided(of.attempt).outcome, inf).suggestions
+    assert f"begin with has({OF_DRIVER}.modes) && (it fails on the device a)" in change.sentence
+    assert change.nodes == ("n",)
