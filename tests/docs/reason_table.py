@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from berth.tools.answers.explain.answer_schema import answer_schema
 from berth.tools.answers.explain.explained_pod import ExplainedPod, ExplainedPods, FailedAttempt
 from berth.tools.answers.explain.reasons.reason_table import REASONS, ReasonRow
 from tests.docs.blocks import ROOT
@@ -36,18 +37,7 @@ def _camel(field: str) -> str:
 
 def schema() -> dict[str, Any]:
     """Returns the JSON Schema of the answers, by command."""
-    references, components = msgspec.json.schema_components(
-        ANSWERS.values(), ref_template="#/$defs/{name}"
-    )
-    for component in components.values():
-        if "description" in component:
-            component["description"] = " ".join(component["description"].split())
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "answers of berth with codes of reasons",
-        "properties": dict(zip(ANSWERS, references, strict=True)),
-        "$defs": components,
-    }
+    return answer_schema("answers of berth with codes of reasons", ANSWERS)
 
 
 def refresh() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import msgspec
-
 from tests.docs import reason_table
 
 REFRESH = "run python -m tests.docs.refresh"
@@ -16,5 +14,4 @@ def test_the_table_of_reasons_is_that_of_the_program() -> None:
 
 
 def test_the_schema_of_the_answers_is_that_of_the_program() -> None:
-    program = json.loads(msgspec.json.encode(reason_table.schema()))
-    assert json.loads(reason_table.SCHEMA.read_text()) == program, REFRESH
+    assert json.loads(reason_table.SCHEMA.read_text()) == reason_table.schema(), REFRESH

@@ -15,7 +15,15 @@ import msgspec
 import pytest
 from playwright.async_api import Browser, expect
 
-from berth.tools.answers.whatif.conclusion import Kept, Pending, Result, Returned, WithoutPods
+from berth.tools.answers.explain.cause import Cause
+from berth.tools.answers.whatif.conclusion import (
+    Kept,
+    Pending,
+    RefusedEviction,
+    Result,
+    Returned,
+    WithoutPods,
+)
 from berth.tools.answers.whatif.node_usage import Fullness, NodeChange
 from berth.tools.answers.whatif.placement import Deleted, Evicted, Lost, Placed
 from berth.tools.answers.whatif.question import Answered
@@ -55,6 +63,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
         return source.read().decode()
 
 
+DRAINED = Cause("NodeDrained", "node-0 is drained", node="node-0")
 WEIGHTS = {"default-scheduler": {"ImageLocality": 1, "NodeAffinity": 2}}
 
 
@@ -70,9 +79,9 @@ class Canned:
             True,
             False,
             [Placed("shop/a", "ReplicaSet shop/web", "node-1", 1)],
-            [Pending("ReplicaSet shop/web", ["shop/b"], MESSAGE, False)],
-            [Lost("shop/alone", "node-0", "node-0 is drained", 1)],
-            [Evicted("shop/web-0", "node-0", "node-0 is drained", "shop/a", 1)],
+            [Pending("ReplicaSet shop/web", ["shop/b"], MESSAGE, False, [])],
+            [Lost("shop/alone", "node-0", "node-0 is drained", 1, DRAINED)],
+            [Evicted("shop/web-0", "node-0", "node-0 is drained", "shop/a", 1, DRAINED, "node-1")],
             [Deleted("shop/web-9", "ReplicaSet shop/web", "node-1", 1)],
             nodes,
             [Kept("shop/web-6", "node-0", ["web"])],
@@ -80,6 +89,7 @@ class Canned:
             [],
             [WithoutPods("Deployment shop/idle", 2, "shop/idle-new-1", "")],
             [],
+            [RefusedEviction("shop/db-0", "node-1", ["db"], 1, DRAINED)],
         )
         return Answered(200, msgspec.Raw(msgspec.json.encode(result)))
 

@@ -26,6 +26,7 @@ from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 
 from ...kubernetes.api.types.api_documents import Place, place_of
+from ..explain.answer_schema import answer_schema
 from ..feed.story import story_of
 from .conclusion import Result
 from .memory import PROCESS, data_bytes
@@ -109,18 +110,7 @@ def _answer(documents: Documents, question: Question, seconds: float) -> Result 
 def schema() -> dict[str, Any]:
     """Returns the JSON Schema of the question, the answer and the refusal."""
     kinds = {"question": Question, "answer": Result, "refusal": Refusal}
-    references, components = msgspec.json.schema_components(
-        kinds.values(), ref_template="#/$defs/{name}"
-    )
-    for component in components.values():
-        if "description" in component:
-            component["description"] = " ".join(component["description"].split())
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "berth whatif",
-        "properties": dict(zip(kinds, references, strict=True)),
-        "$defs": components,
-    }
+    return answer_schema("berth whatif", kinds)
 
 
 class Replica:

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from ..explain.cause import Cause
 from ..explain.pending_pods import without_pods
-from ..explain.words import listed
+from ..explain.words import listed, some
 from .node_usage import NodeChange
 from .placement import Deleted, Evicted, Lost, Placed, Refused
 
@@ -21,13 +22,15 @@ _IS = "is", "are"
 class Pending(msgspec.Struct, frozen=True):
     """Pods (namespace/name) of a workload that stay pending for the same reason.
 
-    `before` is true of pods that were pending before the steps, too.
+    `before` is true of pods that were pending before the steps, too. `causes` are the reason for
+    programs, as of the first of the pods.
     """
 
     workload: str
     pods: list[str]
     reason: str
     before: bool
+    causes: list[Cause]
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -38,6 +41,18 @@ class Kept(msgspec.Struct, frozen=True):
     pod: str
     node: str
     budgets: list[str]
+
+
+class RefusedEviction(msgspec.Struct, frozen=True):
+    """A pod (namespace/name) that a step would evict, and that stays on its node: the eviction is
+    refused with 429, as these budgets forbid it.
+    """
+
+    pod: str
+    node: str
+    budgets: list[str]
+    step: int
+    cause: Cause
 
 
 class Returned(msgspec.Struct, frozen=True):
@@ -87,6 +102,7 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
     left_alone: list[LeftAlone]
     without_pods: list[WithoutPods]
     refused: list[Refused]
+    refused_evictions: list[RefusedEviction]
 
     @property
     def notes(self) -> Iterator[str]:
@@ -107,6 +123,10 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
         if self.kept:
             kept = self.kept[0].pod if len(self.kept) == 1 else f"{len(self.kept)} pods"
             yield f"{kept} kept by disruption budgets: a drain waits"
+        if self.refused_evictions:
+            refusals = some(len(self.refused_evictions), "eviction")
+            names = listed([of.pod for of in self.refused_evictions])
+            yield f"{refusals} refused by disruption budgets (429): {names}"
         if self.returned:
             pods = self.returned[0].pod if len(self.returned) == 1 else f"{len(self.returned)} pods"
             yield f"{pods} came to a node after its drain began, and stays there"

@@ -22,9 +22,11 @@ from berth.actors.scheduling.model.pod_info import PodInfo
 
 from ...kubernetes.api.types.api_documents import Place, controller_in, place_of
 from ...kubernetes.workloads.daemon_set import pinned
+from ..explain.cause import Cause
 from ..explain.cluster_source import SourceError
 from ..explain.on_node import reserved
 from ..explain.pod_claims import lacks_claims
+from ..explain.reasons.reason_table import cause_of
 from . import claim_changes, memory
 from .hopeless_pods import RejectedPods
 from .node_usage import NodeChange, unchanged
@@ -57,7 +59,8 @@ class Placed(msgspec.Struct, frozen=True, rename="camel"):
 
 class Evicted(msgspec.Struct, frozen=True):
     """A pod that left its node in a step, and its replacement; "" if its controller makes no
-    replacement.
+    replacement. The replacement has gone `to` a node in the end; "" if it has none. `cause` is the
+    reason for programs.
     """
 
     pod: str
@@ -65,15 +68,20 @@ class Evicted(msgspec.Struct, frozen=True):
     reason: str
     replacement: str
     step: int
+    cause: Cause
+    to: str = ""
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """A pod (namespace/name) that left its node in a step, and that nothing makes anew."""
+    """A pod (namespace/name) that left its node in a step, and that nothing makes anew. `cause` is
+    the reason why it left, for programs.
+    """
 
     pod: str
     node: str
     reason: str
     step: int
+    cause: Cause
 
 
 class Deleted(msgspec.Struct, frozen=True):
@@ -228,7 +236,7 @@ class Placing:
         named = place in self._workloads
         waited = place in self._waited
         self._remove(place)
-        replacement = ""
+        replacement, cause = "", cause_of("", reason)
         owner = controller_in(pod)
         kind = owner["kind"] if owner else ""
         name, node = f"{place[1]}/{place[2]}", pod["spec"].get("nodeName", "")
@@ -242,8 +250,8 @@ class Placing:
                 self.add(new, workload if named else "")
             replacement = f"{new['metadata']['namespace']}/{new['metadata']['name']}"
         elif kind not in OF_NODES and not pod["metadata"].get("deletionTimestamp"):
-            self.lost.append(Lost(name, node, _loss(owner, reason), self.step))
-        self.evicted.append(Evicted(name, node, reason, replacement, self.step))
+            self.lost.append(Lost(name, node, _loss(owner, reason), self.step, cause))
+        self.evicted.append(Evicted(name, node, reason, replacement, self.step, cause))
 
     def new_name(self, base: str, namespace: str) -> str:
         """Returns a name for a new pod, such as "web-new-1", that no pod has had."""

@@ -7,6 +7,8 @@ from math import inf
 from operator import itemgetter
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.model.pod_template import PodTemplate
 from berth.config.load import ConfigError
@@ -15,12 +17,15 @@ from berth.config.types import KubeSchedulerConfiguration
 from ...kubernetes.api.types.api_documents import Place, place_of
 from ...kubernetes.api.writes.evictions import stays_in_drain
 from ..explain.asks.node_asks import asks_of
+from ..explain.cause import Cause
 from ..explain.cluster_source import SourceError, completed_objects, empty_store
 from ..explain.decider import decided
 from ..explain.decision_report import conclusion, sentence_of
 from ..explain.on_node import on_node
 from ..explain.pinned_pods import waits_for_volume
 from ..explain.pod_claims import without_template
+from ..explain.reasons.pod_causes import PodCauses, message_causes
+from ..explain.reasons.reason_table import cause_of, standing_causes
 from ..explain.subject import standing
 from ..manifests.manifests import STRICT, Findings, Manifest, Reading
 from .conclusion import (
@@ -28,6 +33,7 @@ from .conclusion import (
     Kept,
     LeftAlone,
     Pending,
+    RefusedEviction,
     Result,
     Returned,
     WithoutPods,
@@ -35,7 +41,7 @@ from .conclusion import (
     harm,
 )
 from .node_usage import changed
-from .placement import Placing
+from .placement import Evicted, Placing
 from .steps import StepError
 from .tried_budgets import budgets_against_eviction
 from .tried_documents import Document, Documents
@@ -92,7 +98,8 @@ def result_of(
         placing.unreserve()
     placed, lost = list(placing.placed.values()), placing.lost
     left = _left_alone(documents, placing)
-    evicted, deleted, kept = placing.evicted, placing.deleted, trial.kept()
+    evicted = _with_nodes(placing)
+    deleted, kept = placing.deleted, trial.kept()
     refused = list(placing.refused.values())
     words = harm(pending, lost, refused, steps=bool(steps))
     waiting = sum(bool(of.waits_for) for of in placed)
@@ -117,7 +124,14 @@ def result_of(
         left,
         without_pods,
         refused,
+        trial.refused_evictions,
     )
+
+
+def _with_nodes(placing: Placing) -> list[Evicted]:
+    """Returns the evicted pods with the nodes of their replacements."""
+    nodes = {of.pod: of.node for of in placing.placed.values()}
+    return [replace(of, to=nodes.get(of.replacement, "")) for of in placing.evicted]
 
 
 class Trial:
@@ -130,6 +144,7 @@ class Trial:
         self.placing = placing
         self.reading = reading
         self.namespace = namespace
+        self.refused_evictions: list[RefusedEviction] = []
         self.drained: dict[str, dict[Place, str]] = {}  # node: uids of the pods to evict
         self._first_pods: list[tuple[Place, int, Place | None]] = []
 
@@ -204,6 +219,17 @@ class Trial:
         """Lists the pods of a node that have to leave, and evicts those that may be evicted now."""
         self.drained[name] = self._drainable(name)
         self.drain_on()
+
+    def evict(self, place: Place) -> None:
+        """Evicts a pod, or notes that disruption budgets refuse it. Nobody asks again later."""
+        budgets = budgets_against_eviction(self.documents, place)
+        if not budgets:
+            self.placing.evict(place, "evicted", node_stays=True)
+            return
+        name, node = f"{place[1]}/{place[2]}", self.documents.at(place)["spec"]["nodeName"]
+        cause = cause_of("", f"eviction is refused (429) by {', '.join(budgets)}")
+        refusal = RefusedEviction(name, node, budgets, self.placing.step, cause)
+        self.refused_evictions.append(refusal)
 
     def configure(self, configuration: KubeSchedulerConfiguration) -> None:
         """Decides by another configuration from now on."""
@@ -287,10 +313,11 @@ def pending_of(documents: Documents, placing: Placing, *, steps: bool = False) -
         before, workload = key[:2]
         rejected = placing.rejected.by_place.get(places[0])
         if rejected is None or key in explained:
-            reason = _reason(documents, places[0])
+            reason, causes = _reason(documents, places[0])
         else:
             reason = f"stays pending: {rejected.message}"
-        of = Pending(workload, [], reason, before)
+            causes = message_causes(rejected.message)
+        of = Pending(workload, [], reason, before, causes)
         pods = [f"{namespace}/{name}" for _, namespace, name in places]
         pending.setdefault((workload, reason, before), of).pods.extend(pods)
     return list(pending.values())
@@ -300,17 +327,20 @@ def _has_scratch(pod: Document) -> bool:
     return any("emptyDir" in volume for volume in pod["spec"].get("volumes") or ())
 
 
-def _reason(documents: Documents, place: Place) -> str:
+def _reason(documents: Documents, place: Place) -> tuple[str, list[Cause]]:
+    """Returns why a pod stays pending, in words and for programs."""
     attempt = documents.attempt(place)
     pod = documents.at(place)
     if unmade := documents.unmade(place):
-        return waits_for_volume(unmade)
+        reason = waits_for_volume(unmade)
+        return reason, standing_causes([reason])
     reasons = [*standing(pod), *attempt.held]
     if attempt.info.pod.spec.scheduling_gates or attempt.held:
-        return "; ".join(reasons)
+        return "; ".join(reasons), standing_causes(reasons)
     missing = without_template(pod, documents.document)
     explained = decided(attempt)
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
     there = on_node(attempt, explained.outcome)
     parts = conclusion(explained, asks, there, now=not (reasons or missing))
-    return sentence_of(missing, "".join(parts))
+    causes = PodCauses(attempt, explained.decision).of_pod((*reasons, *missing), there)
+    return sentence_of(missing, "".join(parts)), causes

@@ -20,16 +20,17 @@ from ..explain.cluster_source import SourceError
 from .tried_documents import Document, Documents
 
 KIND = "PodDisruptionBudget"
+_NOT_RUNNING = ("Pending", "Succeeded", "Failed")
 
 
 def budgets_against_eviction(documents: Documents, place: Place) -> list[str]:
     """Returns the names of the budgets that forbid the eviction of a pod now; none if it may be
     evicted.
 
-    If several budgets cover a pod, it is never evicted.
+    If several budgets cover a pod, it is never evicted. No budget counts a pod that does not run.
     """
     pod = documents.pod(place)
-    if deleting(pod):
+    if deleting(pod) or not pod.spec.node_name or pod.status.phase in _NOT_RUNNING:
         return []
     documents_of = [d for (_, namespace, _), d in documents.every(KIND) if namespace == place[1]]
     budgets = [document for document in documents_of if _selects(_read(document), pod)]

@@ -26,6 +26,7 @@ from ...kubernetes.api.writes.evictions import stays_in_drain
 from ..explain.changes.another_node import node_like
 from ..explain.cluster_source import SourceError
 from ..explain.subject import Subject
+from ..explain.words import listed, some
 from ..feed.page_actions import OfferedVerb
 from ..manifests.manifest_files import paths_of
 from ..manifests.manifests import (
@@ -44,7 +45,7 @@ from .weights import weighed
 from .workload_pods import add_like, reconcile, scaled
 
 Document = dict[str, Any]
-NUMBER, FILE = "NUMBER", "FILE"
+NUMBER, FILE, MORE = "NUMBER", "FILE", "..."
 MOST_DIGITS = 11  # and the sign
 MOST_CHARACTERS = 5000  # of a sentence
 MOST_ADDED = 1000
@@ -108,7 +109,8 @@ class RealCluster:
 
 
 class Verb(msgspec.Struct, frozen=True):
-    """A verb. In its form, words in capitals stand for those of the user.
+    """A verb. In its form, words in capitals stand for those of the user; the last one may have
+    dots, and then stands for several.
 
     `tries` changes the tried cluster, and its docstring is the help; it may raise SourceError,
     ConfigError or RegistryError. `does` changes a real cluster and returns a sentence, or raises
@@ -173,9 +175,12 @@ def parsed(written: Written, *, files: bool = True) -> Step:
     verb = VERBS.get(words[0]) if words else None
     if verb is None:
         raise SourceError(f"expected one of {', '.join(VERBS)}")
-    pairs = list(zip(verb.words, words, strict=False))
-    if len(words) != len(verb.words) or any(of != word for of, word in pairs if of.islower()):
-        quotes = "; a name with spaces goes into quotes" if len(words) > len(verb.words) else ""
+    form = verb.words
+    if form[-1].endswith(MORE):
+        form += [form[-1]] * (len(words) - len(form))
+    pairs = list(zip(form, words, strict=False))
+    if len(words) != len(form) or any(of != word for of, word in pairs if of.islower()):
+        quotes = "; a name with spaces goes into quotes" if len(words) > len(form) else ""
         raise SourceError(f"expected {verb.form!r}{quotes}")
     for of, word in pairs:
         if of == NUMBER and not _is_number(word, negative=verb.name == "priority"):
@@ -415,6 +420,28 @@ async def _delete(real: RealCluster, step: Step) -> str:
     return f"{subject.namespace}/{subject.name} is deleted."
 
 
+def _try_evict(trial: Trial, step: Step) -> None:
+    """Evicts pods, each once, as disruption budgets allow."""
+    named = (Subject.parse(name, trial.namespace) for name in step.words)
+    places = [*dict.fromkeys(("Pod", of.namespace, of.name) for of in named)]
+    for place in places:
+        trial.documents.at(place)
+    for place in places:
+        trial.placing.check()
+        trial.evict(place)
+
+
+async def _evict(real: RealCluster, step: Step) -> str:
+    named = [Subject.parse(name, real.namespace) for name in step.words]
+    held = [
+        f"{of.namespace}/{of.name}"
+        for of in named
+        if not await real.evict({"namespace": of.namespace, "name": of.name})
+    ]
+    said = f"{len(named) - len(held)} of {some(len(named), 'pod')} evicted."
+    return f"{said} Disruption budgets hold {listed(held)}." if held else said
+
+
 def _try_priority(trial: Trial, step: Step) -> None:
     """Gives a PriorityClass another value, for pods created from then on."""
     place = "PriorityClass", "", step.words[0]
@@ -446,6 +473,7 @@ VERBS = {
         Verb("apply FILE", _try_apply, _apply, "apply manifests", content=_OBJECTS),
         Verb("scale KIND/NAME NUMBER", _try_scale, _scale, labels={NUMBER: "Replicas"}),
         Verb("delete [NAMESPACE/]POD", _try_delete, _delete, "delete a pod"),
+        Verb(f"evict [NAMESPACE/]POD{MORE}", _try_evict, _evict, "evict a pod"),
         Verb("priority CLASS NUMBER", _try_priority),
         Verb("weight [PROFILE/]PLUGIN NUMBER", _try_weight),
         Verb("configure FILE", _try_configure, content=_CONFIGURATION),

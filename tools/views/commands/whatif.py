@@ -27,6 +27,7 @@ from ...answers.terminal.options import config_option, exit_with, output_option,
 from ...answers.terminal.sheet import Sheet
 from ...answers.whatif.conclusion import WAITING, Result
 from ...answers.whatif.node_usage import Fullness, NodeChange
+from ...answers.whatif.placement import Evicted
 from ...answers.whatif.start_cluster import cluster_of
 from ...answers.whatif.steps import StepError, from_file, sentence_of
 from ...answers.whatif.trial import result_of
@@ -180,14 +181,22 @@ def _tables(result: Result) -> Iterator[tuple[str, Sequence[str], Sequence[Seque
     yield "lost", ("pod", "from", "because"), [(of.pod, of.node, of.reason) for of in result.lost]
     kept = [(of.pod, of.node, ", ".join(of.budgets)) for of in result.kept]
     yield "kept", ("pod", "on", "by disruption budget"), kept
+    evictions = [(of.pod, of.node, ", ".join(of.budgets)) for of in result.refused_evictions]
+    yield "evictions refused (429)", ("pod", "on", "by disruption budget"), evictions
     returned = [(of.pod, of.node) for of in result.returned]
     yield "not drained, as they came later", ("pod", "on"), returned
-    evicted = [(of.pod, of.node, of.reason, of.replacement or "none") for of in result.evicted]
+    evicted = [(of.pod, of.node, of.reason, _replacement(of)) for of in result.evicted]
     yield "evicted", ("pod", "from", "because", "replaced by"), evicted
     deleted = [(of.pod, of.workload, of.node or "pending") for of in result.deleted]
     yield "deleted", ("pod", "workload", "from"), deleted
     nodes = [_row(node) for node in result.nodes if node.before != node.after]
     yield "nodes that change", ("node", "cpu %", "memory %", "pods"), nodes
+
+
+def _replacement(evicted: Evicted) -> str:
+    if not evicted.replacement:
+        return "none"
+    return evicted.replacement + (f" on {evicted.to}" if evicted.to else ", pending")
 
 
 def _counted(node: str, pods: int) -> str:

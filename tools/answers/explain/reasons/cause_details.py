@@ -4,7 +4,7 @@ cluster of the decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,10 @@ from ..volume_words import Demand, demands
 
 Fields = dict[str, Any]
 NO_DEVICES = DeviceSupply()
+# The fields that may differ between the nodes that are counted together.
+OF_A_NODE = {"allocatable": "", "free": "", "shortage": "", "pod": ""}
+# The codes of which the other fields are the same on all nodes.
+_ALIKE = {"TooManyPods", "NodeNameMismatch", "TopologySpreadViolated"}
 
 
 class CauseDetails:
@@ -48,10 +52,36 @@ class CauseDetails:
         fields = details(self, node, cause) if details and node in self._question.nodes else {}
         return replace(cause, **fields) if fields else cause
 
-    @staticmethod
-    def differ(code: str) -> bool:
-        """True if causes of this code have fields that differ from node to node."""
-        return code in _DETAILS
+    def on_nodes(self, nodes: Sequence[str], cause: Cause) -> list[Cause]:
+        """Returns the cause for which these nodes were rejected, with their number: one for those
+        that differ at most in the fields OF_A_NODE.
+        """
+        details, known = _DETAILS.get(cause.code), self._question.nodes
+        if details is None or any(node not in known for node in nodes[:1]):
+            return [replace(cause, nodes=len(nodes))]
+        if cause.code in _ALIKE:
+            return [replace(cause, nodes=len(nodes), **details(self, nodes[0], cause))]
+        if cause.resource:
+            return [
+                replace(
+                    cause, nodes=len(nodes), **self.resource(self._closest(nodes, cause), cause)
+                )
+            ]
+        groups: dict[tuple[Any, ...], tuple[Fields, list[str]]] = {}
+        for node in nodes:
+            fields = details(self, node, cause) if node in known else {}
+            key = tuple(value for name, value in fields.items() if name not in OF_A_NODE)
+            groups.setdefault(key, (fields, []))[1].append(node)
+        return [replace(cause, nodes=len(of), **fields) for fields, of in groups.values()]
+
+    def _closest(self, nodes: Sequence[str], cause: Cause) -> str:
+        """Returns the node with most of a resource left."""
+        name, infos = cause.resource, self._question.nodes
+
+        def left(node: str) -> int:
+            return infos[node].allocatable.get(name, 0) - infos[node].requested.get(name, 0)
+
+        return max((node for node in nodes if node in infos), key=left)
 
     @cached_property
     def _question(self) -> AskQuestion:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 
 from msgspec.structs import replace
 
@@ -16,16 +17,19 @@ from ..decider import Attempt
 from ..decision import Decision, Failure, NodeVerdict
 from ..device_words import supply
 from ..on_node import OnNode
-from .cause_details import NO_DEVICES, CauseDetails
+from .cause_details import NO_DEVICES, OF_A_NODE, CauseDetails
 from .reason_table import cause_of, causes_of, standing_causes
 
 DEVICES = "DynamicResources"
 PREEMPTION = "DefaultPreemption"
 _COUNTED = re.compile(r"(\d+) ([^,]+?)(?:, |\.$|$)")
+# 0/2 nodes are available: 1 Insufficient cpu, 1 Too many pods. preemption: ...
+_FIT_ERROR = re.compile(
+    r"0/\d+ nodes are available: (?P<reasons>.*?)\.(?: (?P<after>.*))?", re.DOTALL
+)
+_COUNT, _BETWEEN = re.compile(r"(\d+) (.*)", re.DOTALL), re.compile(r", (?=\d+ )")
 _BEGINNING = "preemption: "
 _NO_NODES = re.compile(r"0/\d+ nodes are available: ")
-# The fields that may differ between the nodes that are counted together.
-_OF_A_NODE = {"allocatable": "", "free": "", "shortage": "", "pod": ""}
 
 
 class PodCauses:
@@ -41,20 +45,27 @@ class PodCauses:
         if devices and not isinstance(decision, Failure) and _is_short(decision):
             short = supply(attempt.info, attempt.snapshot, attempt.profile.filters)
         self._details = CauseDetails(attempt.info, attempt.snapshot, short)
-        self.by_node = {} if isinstance(decision, Failure) else self._by_node(decision)
+        verdicts = {} if isinstance(decision, Failure) else decision.filter
+        self._groups = list(_groups(verdicts))
 
-    def _by_node(self, decision: Decision) -> dict[str, list[Cause]]:
-        of_verdict: dict[int, list[Cause]] = {}  # Many nodes share a verdict.
-        causes: dict[str, list[Cause]] = {}
-        for node, verdict in decision.filter.items():
-            if verdict.code == SUCCESS:
-                continue
-            plain = of_verdict.get(id(verdict))
-            if plain is None:
-                plain = of_verdict[id(verdict)] = _plain(verdict)
-            differ = any(self._details.differ(cause.code) for cause in plain)
-            causes[node] = [self._details.on_node(node, c) for c in plain] if differ else plain
-        return causes
+    @cached_property
+    def by_node(self) -> dict[str, list[Cause]]:
+        """The causes of each node that was rejected."""
+        return {
+            node: [self._details.on_node(node, cause) for cause in causes]
+            for causes, nodes in self._groups
+            for node in nodes
+        }
+
+    @property
+    def of_nodes(self) -> list[Cause]:
+        """The causes of all nodes, each once with their number."""
+        return summary(
+            each
+            for causes, nodes in self._groups
+            for cause in causes
+            for each in self._details.on_nodes(nodes, cause)
+        )
 
     @property
     def prefilter(self) -> list[Cause]:
@@ -72,7 +83,7 @@ class PodCauses:
         causes = standing_causes(standing)
         if isinstance(decision, Failure):
             return [*causes, failed(decision.error)]
-        causes += [*self.prefilter, *summary(self.by_node.values())]
+        causes += [*self.prefilter, *self.of_nodes]
         if there is not None and there.rejected:
             rejected = cause_of(there.rejected_by, there.message)
             causes.append(replace(rejected, node=there.node))
@@ -86,7 +97,9 @@ class PodCauses:
     @property
     def codes(self) -> dict[str, int]:
         """The number of nodes that were rejected for each code, most nodes first."""
-        counts = Counter(c for causes in self.by_node.values() for c in {c.code for c in causes})
+        counts: Counter[str] = Counter()
+        for causes, nodes in self._groups:
+            counts.update({cause.code: len(nodes) for cause in causes})
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -102,24 +115,48 @@ def with_causes(decision: Decision, causes: PodCauses) -> Decision:
     return replace(decision, filter=verdicts, prefilter=prefilter)
 
 
-def summary(by_node: Iterable[Sequence[Cause]]) -> list[Cause]:
-    """Returns each cause once, with the number of its nodes; most nodes first."""
+def summary(causes: Iterable[Cause]) -> list[Cause]:
+    """Returns each cause once, with the sum of the nodes; most nodes first."""
     counts: Counter[Cause] = Counter()
     closest: dict[Cause, Cause] = {}
-    for causes in by_node:
-        for cause in causes:
-            same = replace(cause, **_OF_A_NODE)
-            counts[same] += 1
-            before = closest.get(same)
-            if before is None or _shortage(cause) < _shortage(before):
-                closest[same] = cause
+    for cause in causes:
+        same = replace(cause, nodes=0, **OF_A_NODE)
+        counts[same] += cause.nodes
+        before = closest.get(same)
+        if before is None or _shortage(cause) < _shortage(before):
+            closest[same] = cause
     return [replace(closest[same], nodes=number) for same, number in counts.most_common()]
+
+
+def _groups(verdicts: Mapping[str, NodeVerdict]) -> Iterator[tuple[list[Cause], list[str]]]:
+    """Yields the causes of each verdict that rejects, and its nodes; many nodes share a verdict."""
+    same: dict[int, tuple[NodeVerdict, list[str]]] = {}
+    for node, verdict in verdicts.items():
+        group = same.get(id(verdict))
+        if group is None:
+            group = same[id(verdict)] = verdict, []
+        group[1].append(node)
+    for verdict, nodes in same.values():
+        if verdict.code != SUCCESS:
+            yield _plain(verdict), nodes
 
 
 def failed(error: str) -> Cause:
     """Returns the cause of an attempt that ended with an error."""
     cause = cause_of("", error)
     return cause if cause.code == "AttemptFailed" else Cause("AttemptFailed", error)
+
+
+def message_causes(message: str) -> list[Cause]:
+    """Returns the causes in a message of FailedScheduling, with the number of nodes of each, and
+    those of PostFilter.
+    """
+    whole = _FIT_ERROR.fullmatch(message)
+    if not whole:
+        return [cause_of("", message)] if message else []
+    counted = (_COUNT.fullmatch(part) for part in _BETWEEN.split(whole["reasons"]))
+    causes = [replace(cause_of("", of[2]), nodes=int(of[1])) for of in counted if of]
+    return [*(causes or [cause_of("", whole["reasons"])]), *preemption_causes(whole["after"] or "")]
 
 
 def preemption_causes(message: str) -> list[Cause]:

@@ -24,6 +24,7 @@ SCHEDULER, BERTH, EXTENDERS, FOREIGN = "the scheduler", "berth", "extenders", "o
 _PLACE = re.compile(r"\{(\w*)\}")
 _LISTS = {
     "gates": re.compile(r", | "),
+    "budgets": re.compile(r", "),
     "claims": re.compile(r", "),
     "plugins": re.compile(r", | "),
 }
@@ -540,6 +541,12 @@ REASONS = (
         "PodEvicted",
         "evicted | evicted, {}",
         "The pod was evicted by a step that names it.",
+    ),
+    _row(
+        BERTH,
+        "EvictionRefused",
+        "eviction is refused (429) by {budgets}",
+        "Disruption budgets forbid to evict the pod.",
     ),
     _row(
         BERTH,

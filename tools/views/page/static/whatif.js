@@ -11,7 +11,8 @@ const DRAGGED = 250; // milliseconds after which a weight counts as set
 // The fields for the words in capitals of a verb's form: the name, the label, and the names to choose from, or a number.
 const FIELDS = {
   NODE: ["node", "Node", "nodes"], "KEY[=VALUE]:EFFECT[-]": ["taint", "Taint", "taints"], NUMBER: ["number", "Number", "", 1],
-  "KIND/NAME": ["workload", "Workload", "workloads"], "[NAMESPACE/]POD": ["pod", "Pod", "pods"], FILE: ["manifests", "Manifests"],
+  "KIND/NAME": ["workload", "Workload", "workloads"], "[NAMESPACE/]POD": ["pod", "Pod", "pods"],
+  "[NAMESPACE/]POD...": ["pod", "Pod", "pods"], FILE: ["manifests", "Manifests"],
 };
 const kept = { steps: [], result: null, problem: null };
 
@@ -278,6 +279,8 @@ function sections(result) {
     ...section("Deleted", ["pod", "workload", "from", "in step"], result.deleted.map((of) => [of.pod, of.workload, of.node || "pending", when(of.step)])),
     ...section("Placed", ["pod", "workload", "node", "in step", "note"], placed),
     ...section("A drain still waits for", ["pod", "on", "disruption budget"], result.kept.map((of) => [link(of.pod), of.node, of.budgets.join(", ")])),
+    ...section("Evictions refused (429)", ["pod", "on", "disruption budget", "in step"],
+      (result.refusedEvictions ?? []).map((of) => [link(of.pod), of.node, of.budgets.join(", "), when(of.step)])),
     ...section("Came to a node after its drain began", ["pod", "on"], result.returned.map((of) => [link(of.pod), of.node])),
     ...section("Left to other schedulers", ["scheduler", "pods"], result.leftAlone.map((of) => [of.scheduler, of.pods.join(", ")])),
     ...pending("Pending before", true),

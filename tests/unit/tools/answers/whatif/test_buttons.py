@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from berth.actors.client.rest import ApiError
-from berth.tools.answers.whatif.verbs import NODES, act
+from berth.tools.answers.whatif.verbs import NODES, RealCluster, act, parsed
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit.stores import fresh_store
@@ -67,9 +67,10 @@ async def test_a_drain_evicts_the_pods_of_one_node_but_not_those_of_daemon_sets(
     assert await names(access, f"{NAMESPACE}/pods") == ["far", "log"]
 
 
-async def test_a_drain_says_what_a_budget_holds() -> None:
+async def guarded(*others: dict[str, Any]) -> EmbeddedAccess:
+    """Returns a cluster with the pod web, of which a budget needs one."""
     running = pod("web", "node-1")
-    access = await cluster(running)
+    access = await cluster(running, *others)
     status = {
         **running,
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
@@ -80,6 +81,18 @@ async def test_a_drain_says_what_a_budget_holds() -> None:
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
     }
     await access.call("POST", BUDGETS, dict, budget)
+    return access
+
+
+async def test_a_set_of_pods_is_evicted_but_for_those_that_a_budget_holds() -> None:
+    access = await guarded(pod("far", "node-2"))
+    said = await RealCluster(access, "default").take(parsed("evict web default/far"))
+    assert said == "1 of 2 pods evicted. Disruption budgets hold default/web."
+    assert await names(access, f"{NAMESPACE}/pods") == ["web"]
+
+
+async def test_a_drain_says_what_a_budget_holds() -> None:
+    access = await guarded()
     assert "hold 1 more" in await act(access, "drain", "node-1")
     assert await names(access, f"{NAMESPACE}/pods") == ["web"]
 

@@ -528,3 +528,57 @@ def test_a_file_with_a_space_in_its_name_goes_into_quotes(folder: Path) -> None:
     assert result.exit_code == 2
     assert "expected 'apply FILE'; a name with spaces goes into quotes" in result.stderr
     assert len(tried("apply 'my web.yaml'", code=1)["placed"]) == 3
+
+
+def test_a_set_of_pods_is_evicted_as_budgets_allow_and_the_plan_goes_on(folder: Path) -> None:
+    """Of the two pods the second is refused, while the first one's replacement is pending; a later
+    step may evict it.
+    """
+    web = WEB.replace("replicas: 3", "replicas: 2").replace('cpu: "2"', 'cpu: "1"')
+    (folder / "web.yaml").write_text(web)
+    (folder / "budget.yaml").write_text(PROTECTED.replace("MINIMUM", "1"))
+    plan = ("apply budget.yaml", "apply web.yaml", "cordon node-1")
+    first = tried(*plan)
+    one, other = sorted(of["pod"] for of in first["placed"])
+    both = f"evict {one} {other.partition('/')[2]} {one}"
+    answer = tried(*plan, both, f"evict {other}")
+    assert [(of["pod"], of["step"], of["to"]) for of in answer["evicted"]] == [
+        (one, 4, "node-2"),
+        (other, 5, "node-2"),
+    ]
+    assert {of["pod"] for of in answer["placed"]} == {of["replacement"] for of in answer["evicted"]}
+    (refused,) = answer["refusedEvictions"]
+    assert (refused["pod"], refused["budgets"], refused["step"]) == (other, ["keeper"], 4)
+    assert refused["cause"]["code"] == "EvictionRefused"
+    assert {of["cause"]["code"] for of in answer["evicted"]} == {"PodEvicted"}
+    shown = CliRunner().invoke(whatif, ["-f", "cluster.yaml", *plan, both]).stdout
+    assert f"\n1 eviction refused by disruption budgets (429): {other}\n" in shown
+
+
+def test_pods_that_are_evicted_land_elsewhere_wait_or_are_lost(folder: Path) -> None:
+    alone = ALONE.replace("spec: {containers", "spec: {nodeName: node-1, containers", 1)
+    (folder / "alone.yaml").write_text(alone)
+    plan = ("apply alone.yaml", "cordon node-1", "evict alone old")
+    answer = tried(*plan, code=1)
+    assert [(of["pod"], of["to"]) for of in answer["evicted"]] == [
+        ("default/alone", ""),
+        ("default/old", "node-2"),
+    ]
+    assert [(of["pod"], of["cause"]["code"]) for of in answer["lost"]] == [
+        ("default/alone", "PodEvicted")
+    ]
+    (waits,) = [of for of in answer["pending"] if "default/waits" in of["pods"]]
+    assert {"InsufficientResource", "NodeUnschedulable"} <= {c["code"] for c in waits["causes"]}
+    wrong = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "evict old nobody"])
+    assert wrong.exit_code == 2
+    assert "Pod default/nobody does not exist" in wrong.output
+
+
+def test_departures_have_codes(folder: Path) -> None:
+    taint = tried("add 2 like node-1", "taint node-1 a=b:NoExecute")["evicted"][0]["cause"]
+    assert (taint["code"], taint["node"], taint["taint"]["key"]) == ("NodeTainted", "node-1", "a")
+    drain = tried("drain node-1")["evicted"][0]["cause"]
+    assert (drain["code"], drain["node"]) == ("NodeDrained", "node-1")
+    preempted = tried("apply web.yaml", code=1)["evicted"][0]["cause"]
+    assert preempted["code"] == "PreemptedByPod"
+    assert preempted["pod"].startswith("default/web-new-")

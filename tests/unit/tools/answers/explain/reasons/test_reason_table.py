@@ -290,9 +290,10 @@ def test_preemption_has_a_code_for_each_kind_of_node() -> None:
 def test_a_summary_has_each_cause_once_with_the_closest_node() -> None:
     def lacks(resource: str, shortage: str) -> Cause:
         message = f"Insufficient {resource}"
-        return Cause("InsufficientResource", message, resource=resource, shortage=shortage)
+        code = "InsufficientResource"
+        return Cause(code, message, nodes=1, resource=resource, shortage=shortage)
 
-    causes = summary([[lacks("cpu", "2")], [lacks("cpu", "500m")], [lacks("memory", "1Gi")]])
+    causes = summary([lacks("cpu", "2"), lacks("cpu", "500m"), lacks("memory", "1Gi")])
     assert [(of.resource, of.shortage, of.nodes) for of in causes] == [
         ("cpu", "500m", 2),
         ("memory", "1Gi", 1),
