@@ -139,7 +139,12 @@ class PodTemplate:
     @derived_once
     def is_heavy(self) -> bool:
         """True if few such templates should be kept without pods."""
-        return (self._signature or self._sign()).total > LONGEST
+        return self.size > LONGEST
+
+    @property
+    def size(self) -> int:
+        """The bytes of all that scheduling reads of a pod of the template."""
+        return (self._signature or self._sign()).total
 
     def is_of(self, pod: Pod) -> bool:
         """True if a pod is certainly of this template."""

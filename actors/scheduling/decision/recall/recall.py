@@ -18,6 +18,7 @@ from .candidates import MemoryCandidates, candidates_of
 from .memory import Memory, NotReusableError
 
 MOST_MEMORIES, MOST_HEAVY = 64, 4
+MOST_BYTES = 1 << 18  # of heavy templates; what is derived of them may take thirty times as much
 MOST_MET = 1024
 
 
@@ -31,7 +32,6 @@ class Recall:
 
     def __init__(self) -> None:
         self._memories: Latest[PodTemplate, Memory] = Latest(MOST_MEMORIES)
-        self._heavy: list[PodTemplate] = []  # those of the latest memories of heavy templates
         self._met: Latest[int, None] = Latest(MOST_MET)
 
     def candidates_for(
@@ -69,21 +69,29 @@ class Recall:
             if not memory.refresh(snapshot):
                 memory = memory.anew(info, snapshot)
         elif hash(template) in self._met:
+            if template.is_heavy:
+                if template.size > MOST_BYTES:
+                    return None
+                self._make_room(template.size)
             memory = Memory(profile, info, snapshot)
             del self._met[hash(template)]
-            if template.is_heavy:
-                self._make_room(template)
         else:
             self._met.put(hash(template), None)
             return None
         self._memories.put(memory.template, memory)
         return memory
 
-    def _make_room(self, template: PodTemplate) -> None:
-        """Drops the memory of another heavy template if there are too many."""
-        self._heavy.append(template)
-        if len(self._heavy) > MOST_HEAVY:
-            self.drop(self._heavy.pop(0))
+    def _make_room(self, size: int) -> None:
+        """Drops memories of heavy templates until there is room for one more, of this many bytes:
+        those that no pod has used for longest.
+        """
+        heavy = [template for template in self._memories if template.is_heavy]
+        used = size + sum([template.size for template in heavy])
+        for number, template in enumerate(heavy):
+            if len(heavy) - number < MOST_HEAVY and used <= MOST_BYTES:
+                return
+            self.drop(template)
+            used -= template.size
 
     def drop(self, template: PodTemplate) -> None:
         """Drops the memory of a template."""
