@@ -65,8 +65,6 @@ class CacheDebugger:
         self._schedulers = schedulers
         self._clock = clock
         self._in_binding = in_binding
-        # The slices of pods at the last comparison, by their first key, and those without a node.
-        self._seen: dict[str, tuple[tuple[str, ...], list[Pod | None], list[str]]] = {}
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Compares every half minute, and dumps at each signal, until cancelled.
@@ -92,16 +90,9 @@ class CacheDebugger:
         differences: set[Difference] = set()
         async for names in _slices(self._nodes(), (cached.nodes,)):
             differences.update(await self._compare(names, ()))
-        before, self._seen = self._seen, {}
         async for keys in _slices(self._pods(), (cached.pods,)):
             differences.update(await self._compare((), keys))
-            pods = list(map(self._pods().get, keys))
-            seen = before.get(keys[0])
-            # Mostly all pods of a slice are as they were, which takes no look into each of them.
-            if seen is None or seen[0] != keys or seen[1] != pods:
-                seen = keys, pods, _unbound(keys, pods)
-            self._seen[keys[0]] = seen
-            differences.update(await self._compare_pending(seen[2]))
+            differences.update(await self._compare_pending(_unbound(keys, self._pods())))
         async for keys in _slices({}, (queued,)):
             differences.update(await self._compare_pending(keys))
         return tuple(sorted(differences))
@@ -168,11 +159,11 @@ class CacheDebugger:
         log.info("comparison of the cache with the API server", differences=differences)
 
 
-def _unbound(keys: Sequence[str], pods: Sequence[Pod | None]) -> list[str]:
+def _unbound(keys: Sequence[str], pods: Mapping[str, Pod]) -> list[str]:
     """Returns the keys of the pods that have no node."""
     return [
         key
-        for key, pod in zip(keys, pods, strict=True)
+        for key, pod in zip(keys, map(pods.get, keys), strict=True)
         if pod is not None and not pod.spec.node_name
     ]
 

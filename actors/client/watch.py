@@ -193,6 +193,10 @@ class Reflector(Generic[T]):
                             if change is not None and not isinstance(change, Bookmark):
                                 self._has_changes = True
                                 yield change
+                            del change
+                        # The next line may be an hour away, and these large.
+                        line = b""
+                        lines.clear()
                 step = self._ended(RequestEnd.QUIETLY)
             except _InterruptedError as interruption:
                 step = self._after(interruption)

@@ -77,7 +77,7 @@ class InformerActor(Generic[T]):
         self._read = read
         self._is_listed = False
         self._problem = ""
-        self._latest: T | None = None  # the object that changed last; None after a list
+        self._latest: str | None = None  # the version of the latest change; None after a list
 
     def objects(self) -> Mapping[str, T]:
         """Returns the objects by key: a read-only view, for the cache debugger.
@@ -95,8 +95,11 @@ class InformerActor(Generic[T]):
         """Returns the resource version of the latest change; "" if there was none."""
         if self._latest is None:
             objects = self._state.objects().values()
-            self._latest = max(objects, key=_order_of, default=None)
-        return "" if self._latest is None else self._latest.metadata.resource_version
+            latest = max(objects, key=_order_of, default=None)
+            if latest is None:
+                return ""
+            self._latest = latest.metadata.resource_version
+        return self._latest
 
     def unreadable(self) -> tuple[UnreadableObject, ...]:
         """Returns the objects that cannot be read."""
@@ -117,10 +120,10 @@ class InformerActor(Generic[T]):
         async for news in self._source.changes(self._state.objects()):
             match news:
                 case ObjectChanged():
-                    self._latest = news.object
+                    self._latest = news.object.metadata.resource_version
                     self._deliver(self._state.changed(self._read(news.object)))
                 case ObjectDeleted():
-                    self._latest = news.object
+                    self._latest = news.object.metadata.resource_version
                     self._deliver(self._state.deleted(self._read(news.object)))
                 case Unreadable(part, problem):
                     self._deliver(self._state.unread(self._read(part), problem))
@@ -138,6 +141,7 @@ class InformerActor(Generic[T]):
                         task_status.started()
                 case _:
                     assert_never(news)
+            del news  # The next change may be an hour away, and the object large.
 
     async def _take_list(self, news: ObjectsListed[T]) -> None:
         items = map(self._read, news.items)

@@ -591,6 +591,29 @@ async def test_after_garbage_in_a_watch_the_client_lists_again(garbage: bytes) -
     assert server.requests == ["list", "1", "list", "1"]
 
 
+async def test_an_open_watch_keeps_no_object() -> None:
+    server = WatchServer([pod_line("ADDED", "a", 2)])
+    async with served(server.handle) as url, Client(Connection(url)) as client:
+        reflector = Reflector(client, "/api/v1/pods", Pod, HastyClock(), Random(1))
+        told: list[Pod] = []
+
+        async def follow() -> None:
+            async for change in reflector.changes():
+                if isinstance(change, ObjectChanged):
+                    told.append(change.object)
+                del change
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(follow)
+            with anyio.fail_after(10):
+                while not told:
+                    await anyio.sleep(0.001)
+            pod = told.pop()
+            only_here = sys.getrefcount(object())  # of an object without a name, which is one less
+            assert sys.getrefcount(pod) == only_here + 1
+            group.cancel_scope.cancel()
+
+
 async def test_bookmarks_and_omitted_objects_advance_the_version() -> None:
     server = WatchServer(
         [pod_line("BOOKMARK", "", 5)],

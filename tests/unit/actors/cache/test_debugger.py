@@ -4,6 +4,7 @@ and in the queue.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -191,3 +192,13 @@ async def test_a_change_during_a_comparison_is_not_a_difference() -> None:
                 await anyio.lowlevel.checkpoint()
         assert comparisons == [()]
         assert turns > 3
+
+
+async def test_a_comparison_leaves_no_reference_to_a_pod() -> None:
+    """A pod may have a megabyte, and may be gone long before the next comparison."""
+    async with room() as running:
+        running.put(pod("p"), pod("bound", "n"))
+        pods = tuple(running.pods.values())
+        before = list(map(sys.getrefcount, pods))
+        assert len(await running.debugger.compare()) == 2
+        assert list(map(sys.getrefcount, pods)) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import AsyncGenerator, Mapping
 
@@ -112,3 +113,30 @@ async def test_the_resource_version_is_that_of_the_latest_change() -> None:
             source.go_on.set()
         group.cancel_scope.cancel()
     assert seen == ["12", "15", "17", "15", ""]
+
+
+class Forgetful:
+    """A source that keeps nothing of what it has yielded."""
+
+    def __init__(self, *updates: ObjectsListed[Node] | ObjectChanged[Node] | ObjectDeleted[Node]):
+        self._updates = [*updates]
+
+    async def changes(
+        self, before: Mapping[str, Node]
+    ) -> AsyncGenerator[ObjectsListed[Node] | ObjectChanged[Node] | ObjectDeleted[Node]]:
+        while self._updates:
+            yield self._updates.pop(0)
+        await anyio.sleep_forever()
+
+
+async def test_an_object_that_is_gone_is_let_go() -> None:
+    gone = node_at("a", "15")
+    before = sys.getrefcount(gone)
+    source = Forgetful(ObjectsListed(()), ObjectChanged(gone), ObjectDeleted(gone))
+    informer = InformerActor(source, lambda _: ([], []), Mailboxes())
+    async with anyio.create_task_group() as group:
+        group.start_soon(informer.run)
+        await anyio.wait_all_tasks_blocked()
+        assert informer.resource_version() == "15"
+        assert sys.getrefcount(gone) == before
+        group.cancel_scope.cancel()
