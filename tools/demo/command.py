@@ -33,7 +33,7 @@ from berth.config.load import from_mapping
 from ..answers.explain.cluster_source import tell
 from ..answers.manifests.manifests import Findings, Manifest, ManifestError, Reading, kind_of
 from ..answers.manifests.manifests import read as read_manifests
-from ..answers.terminal.feature_gates import feature_gates_option, gates_from
+from ..answers.terminal.feature_gates import feature_gates_option, gates_from, version_asked
 from ..answers.terminal.options import (
     allowed_hosts_option,
     exit_with,
@@ -60,6 +60,7 @@ from ..cluster.kubelets.scenario_files import ScenarioError, read_scenario
 from ..cluster.kubelets.stage_files import Stages, read_stages
 from ..kubernetes.api.store import Store
 from ..kubernetes.api.time_and_chance import TimeAndChance
+from ..kubernetes.api.types.releases import Release, release_of
 from ..kubernetes.devices.inventory import InventoryError
 from ..kubernetes.kubelet.stages.stage import StageError
 from ..kubernetes.kubelet.usage_models import NO_SCENARIO
@@ -101,6 +102,7 @@ class DemoSettings(msgspec.Struct, frozen=True):
     stages: Stages
     kubelets: Setup
     gates: dict[str, bool]
+    release: Release
     keep: bool
     port: int
     secure_port: int
@@ -233,6 +235,7 @@ def demo(
                 gates["ResizeFootprint"],
             ),
             gates=gates,
+            release=release_of(version_asked()),
             keep=keep,
             port=port,
             secure_port=secure_port,
@@ -285,6 +288,7 @@ async def _run(settings: DemoSettings) -> Summary:
     """Starts the cluster, applies the manifests, and waits for all decisions or for a signal."""
     clock, rng = SystemClock(), Random()
     store = Store(TimeAndChance(clock.wall, rng))
+    store.release = settings.release
     scenario = settings.kubelets.scenario
     access = EmbeddedAccess(store)
     async with AsyncExitStack() as stack:

@@ -29,11 +29,11 @@ from ...kubernetes.api.tables import table
 from ...kubernetes.api.types.api_documents import Document, RefusedError, StoredObject
 from ...kubernetes.api.types.conversion import served_form, served_raw
 from ...kubernetes.api.types.discovery import discovery
-from ...kubernetes.api.types.openapi import VERSION_2, VERSION_2_TYPE
+from ...kubernetes.api.types.openapi import VERSION_2_TYPE, version_2
 from ...kubernetes.api.types.openapi import document as openapi
 from ...kubernetes.api.types.protobuf import CONTENT_TYPE as PROTOBUF
 from ...kubernetes.api.types.protobuf import decoded
-from ...kubernetes.api.types.resources import DEPRECATED, METRICS, REVIEWS, SERVED, UNSERVED, Kind
+from ...kubernetes.api.types.resources import DEPRECATED, METRICS, REVIEWS, UNSERVED, Kind
 from ...kubernetes.api.types.schema import duplicate_fields
 from ...kubernetes.api.writes.caller import Caller
 from ...kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC
@@ -67,7 +67,7 @@ class Server:
     ) -> None:
         self._store = store
         self._kubelets = kubelets
-        self._served = SERVED if kubelets is None else (*SERVED, *METRICS)
+        self._measured_kinds = () if kubelets is None else METRICS
         self._guard = Guard(allowed_hosts)
 
     def answer(self, request: HttpRequest) -> Response | Follow:
@@ -84,7 +84,7 @@ class Server:
 
         `media_type` is the media type of the body. Raises RefusedError.
         """
-        target = target_of(request.path)
+        target = self._target(request)
         if request.method == "GET":
             answer = self._read(request, target)
         else:
@@ -108,13 +108,14 @@ class Server:
             check_right(self._store, user, act_of(request))
         if path in ("/healthz", "/livez", "/readyz"):
             return Response(b"ok", content_type="text/plain")
+        release = self._store.release
         if path == "/openapi/v2":
-            return Response(VERSION_2, content_type=VERSION_2_TYPE)
+            return Response(version_2(release), content_type=VERSION_2_TYPE)
         if request.method == "GET":
-            served = discovery(path, self._served) or openapi(path)
+            served = discovery(path, release, self._measured_kinds) or openapi(path, release)
             if served is not None:
                 return _json(served)
-        target = target_of(path)
+        target = self._target(request)
         kind, code, warnings = target.kind, 200, list[str]()
         answer: Answer | list[StoredObject]
         if kind in METRICS:
@@ -128,6 +129,15 @@ class Server:
         else:
             answer = self._read(request, target)
         return _warned(self._shown(request, kind, answer, code), _deprecation(kind) + warnings)
+
+    def _target(self, request: HttpRequest) -> RequestTarget:
+        """Returns what the path names. Raises RefusedError with 404 if this version of Kubernetes
+        does not serve it.
+        """
+        target = target_of(request.path)
+        if not self._store.release.serves(target.kind):
+            raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+        return target
 
     def _written(
         self, request: HttpRequest, target: RequestTarget, user: Requester

@@ -13,6 +13,7 @@ import click
 
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.api_documents import RefusedError
+from ...kubernetes.api.types.releases import CURRENT_RELEASE, RELEASES, Release
 from .app import serve
 from .journal import Journal, JournalError
 from .kubeconfig import kubeconfig
@@ -44,6 +45,13 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
     help="Write a kubeconfig for kubectl to this file.",
 )
 @click.option(
+    "--version",
+    default=CURRENT_RELEASE.version.text,
+    type=click.Choice([*RELEASES]),
+    show_default=True,
+    help="The version of Kubernetes whose kinds and fields to serve.",
+)
+@click.option(
     "--allowed-host",
     "allowed_hosts",
     multiple=True,
@@ -51,7 +59,11 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
     help="Also answer requests for this host, such as those a proxy forwards; repeatable.",
 )
 def apiserver(
-    port: int, data: Path | None, kubeconfig_out: Path | None, allowed_hosts: tuple[str, ...]
+    port: int,
+    data: Path | None,
+    kubeconfig_out: Path | None,
+    version: str,
+    allowed_hosts: tuple[str, ...],
 ) -> None:
     """Serve a Kubernetes API for experiments.
 
@@ -64,7 +76,7 @@ def apiserver(
     gc.set_threshold(*COLLECT)
     try:
         anyio.run(
-            partial(_run, port, data, kubeconfig_out, allowed_hosts),
+            partial(_run, port, data, kubeconfig_out, RELEASES[version], allowed_hosts),
             backend_options={"use_uvloop": True},
         )
     except KeyboardInterrupt:
@@ -77,10 +89,15 @@ def apiserver(
 
 
 async def _run(
-    port: int, data: Path | None, kubeconfig_out: Path | None, allowed_hosts: tuple[str, ...]
+    port: int,
+    data: Path | None,
+    kubeconfig_out: Path | None,
+    release: Release,
+    allowed_hosts: tuple[str, ...],
 ) -> None:
     with ExitStack() as stack:
         store = Store(this_machine()) if data is None else stack.enter_context(_opened(data)).store
+        store.release = release
         store.protects = False  # No controller runs here that would ever end the protection.
         async with serve(port, store=store, allowed_hosts=allowed_hosts) as url:
             if kubeconfig_out is not None:

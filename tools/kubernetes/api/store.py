@@ -18,6 +18,7 @@ import msgspec
 from .ledger import Ledger
 from .time_and_chance import TimeAndChance
 from .types.api_documents import Document, RefusedError, StoredObject, names_of
+from .types.releases import CURRENT_RELEASE
 from .types.resources import Kind
 
 Key = tuple[str, str]
@@ -77,7 +78,7 @@ class Store:
 
     `outside` gives objects their times, uids and generated names. A write fails if the journal
     raises. While `protects`, new claims and volumes get the finalizer that a controller takes away
-    once nothing uses them.
+    once nothing uses them. `release` says which kinds and fields are served.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Store:
         self.outside = outside
         self.revision = 1
         self.protects = True
+        self.release = CURRENT_RELEASE
         # What quotas count, by namespace, where there are any; None until it is counted.
         self.ledgers: dict[str, Ledger | None] = {}
         self._history = history
@@ -103,6 +105,7 @@ class Store:
         """
         other = Store(self.outside, 0)
         other.revision, other.protects = self.revision, self.protects
+        other.release = self.release
         other.ledgers = dict.fromkeys(self.ledgers)
         for kind, shelf in self._shelves.items():
             there = other._shelf(kind)

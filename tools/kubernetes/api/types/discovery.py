@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .api_documents import Document
-from .resources import METRICS, REVIEWS, SERVED, Kind
+from .releases import CURRENT_RELEASE, Release
+from .resources import METRICS, REVIEWS, Kind
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-VERSION = {
-    "major": "1",
-    "minor": "36",
-    "gitVersion": "v1.36.2",
+_BUILD = {
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "",
@@ -27,12 +25,19 @@ VERSION = {
 _IN_ALL = ("Pod", "Service", "DaemonSet", "Job", "CronJob", "HorizontalPodAutoscaler")
 
 
-def discovery(path: str, served: Sequence[Kind] = SERVED) -> Document | None:
-    """Returns the document of these kinds at a discovery path; None for every other path."""
+def discovery(
+    path: str, release: Release = CURRENT_RELEASE, more: Sequence[Kind] = ()
+) -> Document | None:
+    """Returns the document of a version's kinds, and of `more`, at a discovery path; None for every
+    other path.
+    """
+    served = (*release.served, *more)
     groups = sorted({kind.group for kind in served if kind.group})
     match path.strip("/").split("/"):
         case ["version"]:
-            return VERSION
+            version = release.version
+            names = {"minor": str(version.minor), "gitVersion": version.release}
+            return {"major": "1", **names, **_BUILD}
         case ["api"]:
             return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
         case ["apis"]:

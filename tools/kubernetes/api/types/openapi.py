@@ -11,8 +11,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from .resources import KINDS, Kind
-from .schema import TYPES, Shape
+from .releases import CURRENT_RELEASE, Release
+from .resources import Kind
+from .schema import Shape
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -41,7 +42,7 @@ _PATCHES = (
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 )
-_TITLE, _VERSION = "Kubernetes", "v1.36.2"
+_TITLE = "Kubernetes"
 
 # How a patch merges a field, where that is not by the merge key alone. kubectl counts on it: it
 # calls an object "configured" if a field is replaced, or keeps only the keys that a patch names.
@@ -59,21 +60,24 @@ def _length_delimited(number: int, octets: bytes) -> bytes:
     return bytes((number << 3 | 2, len(octets))) + octets
 
 
-# The Document of gnostic's OpenAPI v2: its version and an Info of title and version.
-VERSION_2 = _length_delimited(1, b"2.0") + _length_delimited(
-    2, _length_delimited(1, _TITLE.encode()) + _length_delimited(2, _VERSION.encode())
-)
 VERSION_2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
-def document(path: str) -> dict[str, Any] | None:
+def version_2(release: Release) -> bytes:
+    """Returns the Document of gnostic's OpenAPI v2: its version, and an Info of two fields."""
+    version = release.version.release
+    title = _length_delimited(1, _TITLE.encode()) + _length_delimited(2, version.encode())
+    return _length_delimited(1, b"2.0") + _length_delimited(2, title)
+
+
+def document(path: str, release: Release = CURRENT_RELEASE) -> dict[str, Any] | None:
     """Returns the index at /openapi/v3, or a group version's document below it; otherwise None."""
-    return _document(path) if path.startswith("/openapi/v3") else None
+    return _document(path, release) if path.startswith("/openapi/v3") else None
 
 
 @lru_cache(maxsize=64)
-def _document(path: str) -> dict[str, Any] | None:
-    served = {_prefix(kind): kind.api_version for kind in KINDS}
+def _document(path: str, release: Release) -> dict[str, Any] | None:
+    served = {_prefix(kind): kind.api_version for kind in release.kinds}
     parts = path.strip("/").split("/", maxsplit=2)
     if parts[:2] != ["openapi", "v3"]:
         return None
@@ -81,18 +85,19 @@ def _document(path: str) -> dict[str, Any] | None:
         return {
             "paths": {prefix: {"serverRelativeURL": f"/openapi/v3/{prefix}"} for prefix in served}
         }
-    kinds = [kind for kind in KINDS if _prefix(kind) == parts[2]]
+    kinds = [kind for kind in release.kinds if _prefix(kind) == parts[2]]
     if not kinds:
         return None
     schemas: dict[str, Any] = {}
     paths: dict[str, Any] = {}
     for kind in kinds:
-        reference = _reference(TYPES[kind.type_name], schemas)
-        schemas[_component(TYPES[kind.type_name])]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
+        shape = release.types[kind.type_name]
+        reference = _reference(shape, schemas)
+        schemas[_component(shape)]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
         paths |= _paths(kind, reference)
     return {
         "openapi": "3.0.0",
-        "info": {"title": _TITLE, "version": _VERSION},
+        "info": {"title": _TITLE, "version": release.version.release},
         "paths": paths,
         "components": {"schemas": schemas},
     }

@@ -48,8 +48,9 @@ _OWN_SUBRESOURCES = {
 class Kind(msgspec.Struct, frozen=True, eq=False):
     """A kind and its path in the API. `status` and `scale` are True if it has these subresources.
 
-    A kind that is `stored_as` another kind is another form of it (see conversion). Each kind exists
-    once, below, so kinds are compared by identity, which makes the store's look-ups cheap.
+    A kind that is `stored_as` another kind is another form of it (see conversion). `since` is the
+    first minor version that serves the kind, 0 for all that berth knows. Each kind exists once,
+    below, so kinds are compared by identity, which makes the store's look-ups cheap.
     """
 
     group: str
@@ -61,6 +62,7 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
     status: bool = True
     scale: bool = False
     stored_as: Kind | None = None
+    since: int = 0
 
     @property
     def api_version(self) -> str:
@@ -267,7 +269,9 @@ KINDS = (
         "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False, status=False
     ),
     Kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False, status=False),
-    Kind("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False),
+    Kind(
+        "resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False, since=37
+    ),
 )
 
 # Questions to the server: the answer to a POST, which stores nothing.

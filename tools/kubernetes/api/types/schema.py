@@ -11,6 +11,7 @@ import binascii
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +48,9 @@ _QUANTITY_RULE = (
     r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
 
+_VERSIONS = ("since=", "until=")  # the marks that say which versions have a field
+_TEXT = Path(__file__).with_name("types.txt").read_text(encoding="utf-8")
+
 # The most levels of a value of any type. This bounds the depth of a whole object, so that every
 # client can read it.
 MOST_DEPTH = 100
@@ -57,9 +61,13 @@ Path_ = tuple[Any, ...]
 
 
 class Shape:
-    """A type: an object with `fields`, a list of `item`, a map of `values`, or else a scalar."""
+    """A type: an object with `fields`, a list of `item`, a map of `values`, or else a scalar.
 
-    __slots__ = ("api_version", "exact", "fields", "item", "name", "values")
+    `recall` returns the findings for a document that many objects have in common, cached for equal
+    ones; None for other types.
+    """
+
+    __slots__ = ("api_version", "exact", "fields", "item", "name", "recall", "values")
 
     def __init__(self, name: str, api_version: str = "") -> None:
         self.name = name
@@ -68,6 +76,7 @@ class Shape:
         self.fields: dict[str, Field] | None = None
         self.item: Shape | None = None
         self.values: Shape | None = None
+        self.recall: Callable[[dict[str, Any]], Findings] | None = None
 
     @property
     def go(self) -> str:
@@ -114,8 +123,9 @@ class Findings(NamedTuple):
     nulls: bool = False
 
 
-def compiled(text: str) -> dict[str, Shape]:
-    """Returns the object types of this text, by name.
+def compiled(text: str, minor: int | None = None) -> dict[str, Shape]:
+    """Returns the object types of this text, by name, with the fields that a minor version has;
+    with all fields without one.
 
     Raises ValueError for a type that is not defined or is defined twice.
     """
@@ -140,6 +150,8 @@ def compiled(text: str) -> dict[str, Shape]:
     for name, words in entries.items():
         shapes[name].fields = fields = {}
         for word, *marks in (word.split(",") for word in words):
+            if minor is not None and not _has(minor, marks):
+                continue
             field, _, notation = word.partition(":")
             notation, _, numbers = notation.partition("=")
             required = notation.endswith("!")
@@ -151,9 +163,15 @@ def compiled(text: str) -> dict[str, Shape]:
                 merge_key=key.rstrip("]") or None,
                 keeps_zero=required or notation.startswith("*"),
                 numbers=tuple(int(number) for number in numbers.split(".")) if numbers else (),
-                marks=tuple(marks),
+                marks=tuple(mark for mark in marks if not mark.startswith(_VERSIONS)),
             )
     return shapes
+
+
+def _has(minor: int, marks: list[str]) -> bool:
+    """True if a minor version has the field with these marks."""
+    bounds = dict(mark.split("=1.") for mark in marks if mark.startswith(_VERSIONS))
+    return int(bounds.get("since", 0)) <= minor <= int(bounds.get("until", minor))
 
 
 def _shape(notation: str, shapes: dict[str, Shape], seen: dict[str, Shape]) -> Shape:
@@ -170,12 +188,31 @@ def _shape(notation: str, shapes: dict[str, Shape], seen: dict[str, Shape]) -> S
     return seen[notation]
 
 
-TYPES = compiled(Path(__file__).with_name("types.txt").read_text(encoding="utf-8"))
+def types_of(minor: int | None) -> dict[str, Shape]:
+    """Returns the types with the fields that a minor version has; with all fields without one."""
+    types = compiled(_TEXT, minor)
+    pod_spec = types["PodSpec"]
+
+    @recalled
+    def recall(spec: dict[str, Any]) -> Findings:
+        walk = _Walk()
+        walk.visit(pod_spec, spec, ((), "spec"), "Pod")
+        return Findings(walk.unknown, walk.mistyped, walk.where, walk.nulls)
+
+    pod_spec.recall = recall
+    return types
 
 
-def unknown_and_mistyped(kind: str, document: dict[str, Any]) -> Findings:
-    """Returns the findings of strict decoding. A kind without a known type has none."""
-    shape = TYPES.get(kind)
+TYPES = types_of(None)
+
+
+def unknown_and_mistyped(
+    kind: str, document: dict[str, Any], types: Mapping[str, Shape] | None = None
+) -> Findings:
+    """Returns the findings of strict decoding. A kind without a known type has none. Without
+    `types`, no field of any version is unknown.
+    """
+    shape = (TYPES if types is None else types).get(kind)
     if shape is None:
         return Findings([], "")
     walk = _Walk()
@@ -292,8 +329,8 @@ class _Walk:
                 self.nulls = True
             elif field.shape.exact is type(below):
                 pass
-            elif shape is _POD and field.shape is _POD_SPEC and type(below) is dict:
-                self._include(_of_pod_spec(below))
+            elif field.shape.recall is not None and not path and type(below) is dict:
+                self._include(field.shape.recall(below))
             else:
                 self.visit(field.shape, below, (path, key), shape.name)
 
@@ -362,17 +399,6 @@ def _is_deep(value: Any) -> bool:
         if not level:
             return False
     return True
-
-
-_POD, _POD_SPEC = TYPES["Pod"], TYPES["PodSpec"]
-
-
-@recalled
-def _of_pod_spec(spec: dict[str, Any]) -> Findings:
-    """Returns the findings for a pod's spec, cached for equal specs."""
-    walk = _Walk()
-    walk.visit(_POD_SPEC, spec, ((), "spec"), _POD.name)
-    return Findings(walk.unknown, walk.mistyped, walk.where, walk.nulls)
 
 
 def _quantity_problem(value: Any) -> str:

@@ -21,7 +21,7 @@ from ..types.api_documents import Document, RefusedError, StoredObject, names_of
 from ..types.conversion import served_form, stored_form
 from ..types.defaults import defaulted, timed
 from ..types.resources import BY_KIND, KINDS, Kind
-from ..types.schema import TYPES, pruned, replaced, strict_message, unknown_and_mistyped
+from ..types.schema import pruned, replaced, strict_message, unknown_and_mistyped
 from .admission import (
     DEVICE_CLAIMS,
     NAMESPACES,
@@ -343,7 +343,8 @@ class Api:
         an unknown or duplicate field.
         """
         news = replaced(document, before) if before and subresource == "status" else document
-        findings = unknown_and_mistyped(kind.type_name, news)
+        types = self.store.release.types
+        findings = unknown_and_mistyped(kind.type_name, news, types)
         if findings.mistyped:
             raise RefusedError(400, "BadRequest", findings.mistyped)
         unknown = [*findings.unknown, *self._duplicates]
@@ -353,11 +354,11 @@ class Api:
             self.warnings += unknown
         if not findings.nulls and not findings.unknown:
             return document  # there is nothing to leave out
-        fields = TYPES[kind.type_name].fields or {}
+        fields = types[kind.type_name].fields or {}
         if subresource == "status" and "status" in fields:
             status = pruned(fields["status"].shape, document.get("status"))
             return {**document, "status": status}
-        kept: Document = pruned(TYPES[kind.type_name], document)
+        kept: Document = pruned(types[kind.type_name], document)
         return kept
 
     def _defaulted(self, kind: Kind, document: Document) -> Document:
