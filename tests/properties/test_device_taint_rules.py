@@ -18,6 +18,7 @@ from berth.config.feature_gates import defaults_of
 from berth.config.options import Options
 from berth.config.versions import VERSIONS
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
+from berth.tools.kubernetes.api.types.releases import release_of
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
@@ -159,6 +160,7 @@ class Story:
 async def play(seed: int, tolerated: int | None) -> int:
     rng, clock = Random(seed), LoopClock()
     store = fresh_store()
+    store.release = release_of(VERSIONS[37])
     Api(store).seed()
     access = EmbeddedAccess(store)
     story = Story(access, rng)
