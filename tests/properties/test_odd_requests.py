@@ -115,6 +115,7 @@ GOOD: dict[str, dict[str, Any]] = {
             "devices": [{"name": "d", "attributes": {"a": {"string": "b"}}}],
         }
     },
+    "DeviceTaintRule": {"spec": {"taint": {"key": "k", "effect": "NoSchedule"}}},
     "RoleBinding": {"roleRef": ROLE},
     "ClusterRoleBinding": {"roleRef": ROLE},
     "ValidatingAdmissionPolicy": {
