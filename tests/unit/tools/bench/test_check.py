@@ -200,6 +200,27 @@ def test_a_sample_is_drawn_from_all_decisions() -> None:
     assert min(often) > 400
 
 
+def test_only_decisions_of_an_open_window_are_sampled() -> None:
+    rng = Random(1)
+    decisions = SampledDecisions(rng, EVERY)
+    scheduler = Scheduler(rng, CONFIGURATION.percentage_of_nodes_to_score, observer=decisions)
+    profile = profiles_of(CONFIGURATION, ReadOnlyHandle())["default-scheduler"]
+    cache = CacheState()
+    cache.handle(NodeAdded(make_node(0)))
+
+    def decide() -> None:
+        outcome = scheduler.schedule(profile, PodInfo(make_pod(1, {}, 100)), cache.snapshot())
+        assert isinstance(outcome, Choice)
+
+    decide()
+    assert decisions.windows == []
+    decisions.open()
+    decide()
+    decisions.close()
+    decide()
+    assert [len(window.kept) for window in decisions.windows] == [1]
+
+
 def test_devices_that_wait_to_be_written_to_a_claim_stay_taken() -> None:
     cache = CacheState()
     cache.handle(NodeAdded(make_node(0)))

@@ -11,6 +11,7 @@ import pytest
 from berth.actors.scheduling.kube.core import Node
 from berth.actors.scheduling.kube.devices import Device, DeviceClass, ResourceClaim, ResourceSlice
 from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.tools.bench import device_objects
 from berth.tools.bench.device_objects import FirstFit, resource_slice
 from berth.tools.bench.pod_waits import UnsupportedError
 from berth.tools.bench.workload_cluster import ClusterError
@@ -157,3 +158,15 @@ def test_other_claims_are_not_allocated(document: ResourceClaim) -> None:
 def test_a_missing_class_is_an_error() -> None:
     with pytest.raises(ClusterError, match="no DeviceClass other"):
         allocator([node("a")], [own("a", 1)]).allocate(claim("c", {"deviceClassName": "other"}))
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("1 +", r"^the selector 1 \+ does not compile: "),
+        ("device.attributes['d'].absent == 1", "^the selector .* fails: "),
+    ],
+)
+def test_a_selector_that_cannot_be_asked_is_an_error(expression: str, problem: str) -> None:
+    with pytest.raises(ClusterError, match=problem):
+        device_objects.selects(expression, "d", Device(name="x"))

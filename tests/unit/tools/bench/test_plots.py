@@ -21,6 +21,7 @@ def points(line: str) -> list[tuple[float, float]]:
 def test_throughput_and_latency_are_drawn_over_time() -> None:
     throughput, latency = plots(RESULT)
     assert "&lt;b&gt;/w: pods bound; at most 8 pods/s" in throughput
+    assert re.findall(r">([0-9.]+ pods/s)<", throughput) == ["0 pods/s", "5 pods/s", "10 pods/s"]
     (line,) = re.findall(r'<polyline points="([^"]*)"', throughput)
     first, gap, last = points(line)
     assert first[1] < last[1] < gap[1]
