@@ -42,6 +42,7 @@ class Kubelets:
         self.history: list[tuple[float, str]] = []
         self.pods: dict[str, Document] = {}
         self.conditions: dict[str, dict[str, str]] = defaultdict(dict)
+        self.annotations: dict[str, dict[str, str]] = {}  # of the latest event, by object
         self.looks = 0
         self._replaces = replaces
         self._numbers = count(1)
@@ -129,6 +130,7 @@ class Kubelets:
             if isinstance(write, Create):
                 event = write.document
                 about = event["involvedObject"]["name"]
+                self.annotations[about] = event["metadata"].get("annotations", {})
                 self._note(f"{about}: {event['reason']}: {event['message']}")
             else:
                 self._patch(node, write)

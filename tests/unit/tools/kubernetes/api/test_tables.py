@@ -339,6 +339,8 @@ def test_a_deployments_wide_cells() -> None:
     cells = shown("deployments", aged(spec=spec), wide=True)
     assert list(cells.values())[5:] == ["a,b", "a:1,b:2", "app=web,b in (x,y),c,!d,e notin (z)"]
     assert shown("jobs", aged(), wide=True)["Selector"] == "<none>"
+    service = aged(spec={"selector": {"app": "web", "tier": "front"}})
+    assert shown("services", service, wide=True)["Selector"] == "app=web,tier=front"
 
 
 def test_events_old_and_new() -> None:

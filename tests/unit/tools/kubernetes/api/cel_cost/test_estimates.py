@@ -68,6 +68,8 @@ for _variable in ("z5", "z4", "z3", "z2", "z", "y", "x"):
         ('device.capacity.exists_one(x, x == "dra.example.com")', 164),
         ('device.capacity["dra.example.com"].exists_one(x, x == "memory")', 133),
         ("device.allowMultipleAllocations == true", 3),
+        ("isIP(device.driver)", 9),
+        ("[3, 1].reverse() == [1, 3]", 34),
         (NESTED, 85555551),
     ],
 )

@@ -187,6 +187,7 @@ def test_a_negative_grace_period_is_a_second_in_pods_alone() -> None:
     assert spec_of(**sent)["terminationGracePeriodSeconds"] == 1
     template = template_of("apps/v1", "ReplicaSet", **sent)
     assert template["terminationGracePeriodSeconds"] == -1
+    assert spec_of(terminationGracePeriodSeconds=0)["terminationGracePeriodSeconds"] == 0
 
 
 def test_a_service_account_has_both_its_names() -> None:

@@ -62,6 +62,7 @@ def test_a_leak_is_evicted_and_the_condition_outlasts_it() -> None:
     status = world.pods[leak]["status"]
     assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
     assert world.conditions[leak]["DisruptionTarget"] == "True"
+    assert world.annotations[leak]["starved_resource"] == "memory"
     assert world.looks < 100
 
 

@@ -9,7 +9,12 @@ import pytest
 from berth.actors.scheduling.kube.times import rfc3339
 from berth.tools.kubernetes.objects.structs import Document
 from berth.tools.kubernetes.objects.writes import Create, Delete, Patch
-from berth.tools.kubernetes.workloads.job.job_controller import FAILURES, FINALIZER, INDEX
+from berth.tools.kubernetes.workloads.job.job_controller import (
+    FAILURES,
+    FINALIZER,
+    IGNORED,
+    INDEX,
+)
 from tests.unit.tools.kubernetes.workloads.job.world import START, World
 
 
@@ -167,6 +172,7 @@ def test_the_limit_of_each_index() -> None:
     world.settle()
     new = world.pods["p4"]["metadata"]["annotations"]
     assert (new[INDEX], new[FAILURES]) == ("0", "1")
+    assert IGNORED not in new
     assert world.pods["p1"]["metadata"]["finalizers"] == []
     world.end("p4", 1)
     world.settle()
