@@ -158,6 +158,13 @@ def test_the_next_pod_of_a_workload(workload: str, name: str) -> None:
     assert f"{name} goes to node-1" in told("-f", "-", workload, stdin=cluster)
 
 
+def test_only_the_next_pod_of_a_daemon_set_tolerates_a_cordon() -> None:
+    cluster = f"{node()}spec: {{unschedulable: true}}\n---{WORKLOADS}"
+    assert "default/agent-new goes to node-1" in told("-f", "-", "ds/agent", stdin=cluster)
+    pending = asked("-f", "-", "deployment/web", stdin=cluster).stdout
+    assert "default/web-new stays pending: of 1 node, 1 is cordoned" in pending
+
+
 def test_the_next_pod_of_a_stateful_set_follows_the_last() -> None:
     running = pod("db-0").replace("shop", "default")
     cluster = f"{node()}---{WORKLOADS}---{running}"

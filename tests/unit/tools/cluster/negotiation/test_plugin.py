@@ -95,6 +95,7 @@ class Server:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.written: list[tuple[str, str, Any]] = []
+        self.assumed: list[Any] = []
         self.late: Document | None = None
 
     def get(self, kind: type[Any], name: str, namespace: str = "") -> Any:
@@ -102,6 +103,7 @@ class Server:
 
     def assume(self, item: Any) -> None:
         assert item == self.get(type(item), item.metadata.name, item.metadata.namespace)
+        self.assumed.append(item)
 
     def wrote(self, verb: str, name: str, body: Any) -> None:
         self.written.append((verb, name, msgspec.json.decode(msgspec.json.encode(body))))
@@ -394,6 +396,7 @@ async def test_a_context_that_the_informer_does_not_have_yet_is_changed() -> Non
     assert attempt.server.written == [
         ("patch", "p", {"selectedNode": "b", "potentialNodes": ["b"]})
     ]
+    assert [context.spec.selected_node for context in attempt.server.assumed] == ["b"]
 
 
 # -------------------------------------------------------------------------------- the reservations
