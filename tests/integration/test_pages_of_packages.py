@@ -52,6 +52,10 @@ def make(view):
             "asked": asked,
             "objects": {kind.kind: sorted(of) for kind, of in objects.items() if of},
             "profiles": [profile.scheduler_name for profile in configuration.profiles],
+            "pods alone": [
+                kind.kind
+                for kind in await view.objects(*(of for of in objects if of.kind == "Pod"))
+            ],
             "gates": len(view.feature_gates) > 50,
             "inFlight": (await view.glance()).in_flight,
             "attempts": None if attempts is None else len(attempts.attempts),
@@ -80,6 +84,7 @@ async def test_a_page_sees_the_scheduler(tmp_path: Path, monkeypatch: pytest.Mon
                 "asked": ["/seats/x"],
                 "objects": {"Node": ["node-1"], "Pod": ["default/web-1"]},
                 "profiles": ["default-scheduler"],
+                "pods alone": ["Pod"],
                 "gates": True,
                 "inFlight": 0,
                 "attempts": 1,

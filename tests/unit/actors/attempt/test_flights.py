@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
 from random import Random
 
@@ -30,10 +31,12 @@ PROFILE = profiles_of(KubeSchedulerConfiguration(), ReadOnlyHandle())["default-s
 class Recording:
     """A scheduler of empty nodes with a recorder of its attempts."""
 
-    def __init__(self, most_bytes: int = 1 << 20, *, remembers: bool = True) -> None:
+    def __init__(
+        self, most_bytes: int = 1 << 20, *, nodes: int = 7, remembers: bool = True
+    ) -> None:
         self.recorder = FlightRecorder(most_bytes, VirtualClock())
         self._scheduler = Scheduler(Random(1), observer=self.recorder, remembers=remembers)
-        self._snapshot = make_cache(7).snapshot()
+        self._snapshot = make_cache(nodes).snapshot()
 
     def attempt(self, number: int, millicores: int, **annotations: str) -> str:
         pod = make_pod(number, {}, millicores)
@@ -117,6 +120,15 @@ def test_columns_count_until_the_last_attempt_with_them_goes() -> None:
     placed = 1000 * (recording.recorder.size // 1000)
     assert placed >= 15_000
     assert recording.page("default/none").attempts == ()
+
+
+def test_the_names_of_the_nodes_are_counted() -> None:
+    sizes = []
+    for nodes in (7, 707):
+        recording = Recording(nodes=nodes)
+        recording.attempt(1, 90_000)
+        sizes.append(recording.recorder.size)
+    assert sizes[1] - sizes[0] > sum(sys.getsizeof(f"n{number}") for number in range(7, 707))
 
 
 def test_the_best_nodes_are_found_later() -> None:
