@@ -74,6 +74,24 @@ def test_a_pod_of_lower_priority_makes_room_and_its_replacement_waits(folder: Pa
     assert "of 2 nodes, 2 lack cpu" in answer["pending"][0]["reason"]
 
 
+def test_several_pods_on_one_node_are_counted_beside_its_name(folder: Path) -> None:
+    shown = CliRunner().invoke(whatif, ["-f", "cluster.yaml", "apply web.yaml"]).stdout
+    assert "node-2 (2), node-1 " in shown
+
+
+def test_an_object_without_a_spec_is_applied_like_any_other(folder: Path) -> None:
+    low = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "high"},
+        "value": -1,
+    }
+    (folder / "low.json").write_text(json.dumps(low))
+    answer = tried("apply low.json", "apply web.yaml", code=1)
+    assert answer["evicted"] == []
+    assert len(answer["placed"]) == 2
+
+
 def test_a_node_like_another_one_holds_what_was_left_over(folder: Path) -> None:
     answer = tried("apply web.yaml", "add 1 like node-1")
     assert answer["allPlaced"]

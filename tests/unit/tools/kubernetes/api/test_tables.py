@@ -274,6 +274,10 @@ jobs => {metadata: {deletionTimestamp: '2026-03-01T11:59:55Z'}, status: {conditi
 jobs => {metadata: {deletionTimestamp: '2026-03-01T11:59:55Z'}, status: {conditions: [{type: Failed,
     status: 'True'}]}} => [it, Failed, 0/1, '', 5m]
 jobs => {status: {conditions: [{type: Suspended, status: 'True'}]}} => [it, Suspended, 0/1, '', 5m]
+cronjobs => {spec: {schedule: '@daily', suspend: true}, status: {active: [{name: j}]}} =>
+    [it, '@daily', <none>, 'True', 1, <none>, 5m]
+cronjobs => {spec: {schedule: '@daily', timeZone: UTC}, status:
+    {lastScheduleTime: '2026-03-01T11:59:00Z'}} => [it, '@daily', UTC, 'False', 0, 60s, 5m]
 poddisruptionbudgets => {spec: {minAvailable: 0}} => [it, '0', N/A, 0, 5m]
 poddisruptionbudgets => {spec: {maxUnavailable: 25%}} => [it, N/A, 25%, 0, 5m]
 priorityclasses => {value: 1000} => [it, 1000, false, 5m, PreemptLowerPriority]

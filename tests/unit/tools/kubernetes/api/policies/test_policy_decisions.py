@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from berth.tools.kubernetes.api.access.users import ADMINISTRATOR, NODE_NAME, Requester
+from berth.tools.kubernetes.api.policies import policy_decisions
 from berth.tools.kubernetes.api.policies.policy_decisions import BINDINGS, POLICIES
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
@@ -308,6 +309,13 @@ def test_the_contents_of_a_namespace_go_with_it() -> None:
     api.delete(namespaces, "", "lab", DeleteOptions())
     api.end_contents("lab")
     assert cluster.store.find(MAPS, "lab", "m") is None
+
+
+def test_the_evaluations_of_a_policy_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_decisions, "MOST_WORK", 100)
+    loop = valid("[1, 2, 3, 4].all(number, number > 0)")
+    assert Cluster(loop).create() == ""
+    assert "running out of cost budget" in Cluster(loop * 20).create()
 
 
 @pytest.mark.full("long")
