@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -29,7 +29,7 @@ from berth.actors.scheduling.kube.kinds import (
 )
 from berth.actors.scheduling.kube.kinds import PODS as WATCHED_PODS
 from berth.actors.telemetry.klog import printable
-from berth.config.feature_gates import FeatureGateError
+from berth.config.feature_gates import DEFAULTS, FeatureGateError
 from berth.config.load import (
     ConfigError,
     from_mapping,
@@ -336,11 +336,15 @@ def can_be_read(document: Document, kinds: Collection[WatchedKind]) -> bool:
     return False
 
 
-def from_scenario(line: bytes | str) -> tuple[str, ClusterQuestion]:
-    """Returns the name and the question of a line of the recordings. Raises SourceError."""
+def from_scenario(
+    line: bytes | str, gates: Mapping[str, bool] = DEFAULTS
+) -> tuple[str, ClusterQuestion]:
+    """Returns the name and the question of a line of the recordings, whose configuration is read
+    with these feature gates. Raises SourceError.
+    """
     try:
         scenario = msgspec.json.decode(line)
-        configuration = from_mapping(scenario["config"])
+        configuration = from_mapping(scenario["config"], gates)
         return scenario["name"], ClusterQuestion(
             scenario["pod"], scenario["objects"], configuration
         )

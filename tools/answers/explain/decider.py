@@ -178,7 +178,7 @@ def _answer_line(gates: tuple[tuple[str, bool], ...], line: bytes) -> str:
     decision: Decision | Failure
     name = ""
     try:
-        name, question = from_scenario(line)
+        name, question = from_scenario(line, dict(gates))
         configuration = msgspec.json.encode(question.configuration, enc_hook=str)
         decision = decided(_explainer(configuration, gates).attempt(question)).decision
     except (SourceError, ConfigError, RegistryError) as problem:

@@ -455,9 +455,11 @@ def _try_weight(trial: Trial, step: Step) -> None:
 
 def _try_configure(trial: Trial, step: Step) -> None:
     """Uses another scheduler configuration from then on."""
-    content = step.content
+    content, gates = step.content, trial.documents.gates
     trial.configure(
-        load_file(step.words[0]) if content is None else from_mapping(content.configure)
+        load_file(step.words[0], gates)
+        if content is None
+        else from_mapping(content.configure, gates)
     )
 
 

@@ -137,7 +137,7 @@ def explain(
             _explain_all(Path(scenarios), gates)
             return
         if scenarios == "-":
-            question = from_scenario(sys.stdin.readline())[1]
+            question = from_scenario(sys.stdin.readline(), gates)[1]
             _explain_one(Explainer(question.configuration, gates), question, top, output)
             return
         configuration = load_file(file, gates) if file else from_mapping(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,19 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from click.testing import CliRunner
 
-from berth.config.feature_gates import DEFAULTS
+from berth.config.feature_gates import DEFAULTS, defaults_of
 from berth.config.load import from_mapping
+from berth.config.versions import VERSIONS
+from berth.tools.answers.explain.cluster_source import SourceError, from_scenario
 from berth.tools.answers.terminal.feature_gates import gates_from
 from berth.tools.answers.whatif.answer_worker import answer, schema
 from berth.tools.answers.whatif.question import Question, RefusedError, question_of
 from berth.tools.answers.whatif.tried_documents import Documents
 from berth.tools.answers.whatif.weights import weighed, weights_of
 from berth.tools.kubernetes.api.types.api_documents import place_of
+from berth.tools.views.commands.whatif import whatif
 from tests.kit.documents import thing
 
 SCHEMA = Path(__file__).parents[5] / "docs" / "whatif-schema.json"
@@ -242,3 +247,27 @@ def test_a_question_that_asks_for_too_much_is_refused_at_once(steps: list[Any]) 
         answer(documents, question)
     assert "expected at most 100000 new nodes and pods" in str(refused.value)
     assert refused.value.refusal.field == f"steps[{len(steps) - 1}]"
+
+
+OF_1_37 = {**CONFIGURATION, "profiles": [{"plugins": {"podGroupPostFilter": {}}}]}
+
+
+def test_a_configuration_is_read_for_the_version_of_the_answers(tmp_path: Path) -> None:
+    """Of the body of a question, of a file, and of a recorded scenario."""
+    question = question_of(json.dumps({"steps": [{"configure": OF_1_37}]}).encode())
+    path = tmp_path / "new.yaml"
+    path.write_text(yaml.safe_dump(OF_1_37))
+    line = json.dumps({"name": "s", "config": OF_1_37, "objects": [], "pod": {}})
+    nodes = tmp_path / "nodes.yaml"
+    nodes.write_text(yaml.safe_dump(node(1)))
+    asked_with = ["-f", str(nodes), f"configure {path}"]
+    for minor, known in ((36, False), (37, True)):
+        gates = defaults_of(VERSIONS[minor])
+        documents = Documents([node(1)], from_mapping(None), gates)
+        with nullcontext() if known else pytest.raises(RefusedError):
+            answer(documents, question)
+        with nullcontext() if known else pytest.raises(SourceError):
+            from_scenario(line, gates)
+        result = CliRunner().invoke(whatif, [*asked_with, f"--emulated-version=1.{minor}"])
+        assert (result.exit_code == 0) is known, result.output
+        assert ("podGroupPostFilter" in result.output) is not known
