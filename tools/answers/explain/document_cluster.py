@@ -62,6 +62,7 @@ class DocumentCluster:
         self._schedulers = schedulers
         self._kinds = tuple(kinds)
         self._fields = GatedFields(gates)
+        self._nominates_gated = gates["GatedNominations"]
         self._whole = whole
         self._held = HeldObjects() if held is None else held
         self._cache = CacheState()
@@ -97,9 +98,10 @@ class DocumentCluster:
             case Pod() as pod if _takes_room(pod):
                 self._cache.handle(AssignedPodAdded(pod))
             case Pod() as pod:
-                ours = pod.spec.scheduler_name in self._schedulers
-                if pod.status.nominated_node_name and ours and pod.status.phase not in FINISHED:
+                if self._holds_room(pod):
                     self.nominate(PodInfo(pod))
+                else:
+                    self.unnominate(key(pod))
             case other:
                 self._cache.handle(ObjectPut(other))
 
@@ -113,6 +115,17 @@ class DocumentCluster:
                 self.unnominate(key(pod))
             case other:
                 self._cache.handle(ObjectRemoved(other))
+
+    def _holds_room(self, pod: Pod) -> bool:
+        """True if the nomination of a pending pod counts. With 1.36 a pod with scheduling gates
+        has none until they are gone, as if the scheduler had just started.
+        """
+        return (
+            bool(pod.status.nominated_node_name)
+            and pod.spec.scheduler_name in self._schedulers
+            and pod.status.phase not in FINISHED
+            and (self._nominates_gated or not pod.spec.scheduling_gates)
+        )
 
     def nominate(self, info: PodInfo) -> None:
         self._cache.handle(Nominate(info, info.pod.status.nominated_node_name))
