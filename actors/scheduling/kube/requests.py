@@ -252,12 +252,15 @@ def _largest(amounts: Amounts, *others: ResourceList) -> Amounts:
 
 
 def reports_resources(status: PodStatus) -> bool:
-    """True if a status has resources for the pod that may differ from those of the spec."""
+    """True if a status has resources for the pod that may differ from those of the spec, or says
+    that those of the spec do not count.
+    """
     return bool(
         status.container_statuses
         or status.init_container_statuses
         or status.resources
         or _ALLOCATED(status)
+        or (status.conditions and _is_infeasible(status))
     )
 
 
@@ -268,7 +271,11 @@ def resize_of(pod: Pod) -> tuple[object, ...]:
 
 def resize_is_infeasible(pod: Pod) -> bool:
     """True while the node reports that it can never perform the resize that the spec requests."""
-    pending = next((c for c in pod.status.conditions if c.type == "PodResizePending"), None)
+    return _is_infeasible(pod.status)
+
+
+def _is_infeasible(status: PodStatus) -> bool:
+    pending = next((c for c in status.conditions if c.type == "PodResizePending"), None)
     return pending is not None and pending.reason == "Infeasible"
 
 
