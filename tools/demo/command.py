@@ -29,6 +29,7 @@ from berth.actors.runtime.exceptions import first_of
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
 from berth.config.load import from_mapping
+from berth.config.versions import Version
 
 from ..answers.explain.cluster_source import tell
 from ..answers.manifests.manifests import Findings, Manifest, ManifestError, Reading, kind_of
@@ -101,6 +102,7 @@ class DemoSettings(msgspec.Struct, frozen=True):
     negotiation: bool
     stages: Stages
     kubelets: Setup
+    version: Version
     gates: dict[str, bool]
     release: Release
     keep: bool
@@ -234,6 +236,7 @@ def demo(
                 read_scenario(usage) if usage else NO_SCENARIO,
                 gates["ResizeFootprint"],
             ),
+            version=version_asked(),
             gates=gates,
             release=release_of(version_asked()),
             keep=keep,
@@ -336,7 +339,8 @@ async def _run(settings: DemoSettings) -> Summary:
         if settings.negotiation:
             await group.start(run_negotiating_driver, access, clock, rng)
         document = msgspec.json.decode(msgspec.json.encode(configuration, enc_hook=str))
-        start = Start(url, document, settings.gates, settings.secure_port)
+        minor = settings.version.minor
+        start = Start(url, document, minor, settings.gates, settings.secure_port)
         group.start_soon(scheduler.run, start)
         page = EmbeddedSource(
             access, scheduler.glance, scheduler.recorded, configuration, settings.gates

@@ -26,6 +26,7 @@ from berth.actors.system import Daemon
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 from berth.config.options import Authentication, Authorization, Options, SecureServing
+from berth.config.versions import VERSIONS
 
 from .scheduler import Start
 
@@ -33,15 +34,21 @@ CHUNK = 1 << 16
 NO_LIMIT = 0  # of requests a second
 
 
-async def _schedule(start: Start, lines: AsyncIterator[bytes], out: int) -> None:
-    """Schedules, and answers questions, until there are no more lines."""
-    clock, rng = SystemClock(), Random()
-    options = Options(
+def options_of(start: Start) -> Options:
+    """Returns the settings of the demo's scheduler, whose pages are open to everybody."""
+    return Options(
+        version=VERSIONS[start.minor],
         feature_gates=start.feature_gates,
         serving=SecureServing("127.0.0.1", start.secure_port),
         authentication=Authentication(skip_lookup=True),
         authorization=Authorization(always_allow_paths=("/*",)),
     )
+
+
+async def _schedule(start: Start, lines: AsyncIterator[bytes], out: int) -> None:
+    """Schedules, and answers questions, until there are no more lines."""
+    clock, rng = SystemClock(), Random()
+    options = options_of(start)
     connection = load(None, master=start.server)
     async with (
         remote(connection, clock, rng, NO_LIMIT, NO_LIMIT) as access,
