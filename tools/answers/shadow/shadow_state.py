@@ -83,7 +83,8 @@ NEVER = _Turn(-(2**31), -1)  # of a pod that was never pending: it comes before 
 
 class ShadowState:
     """`profiles` are by scheduler name. `extended` returns whether an extender takes part in the
-    decisions about a pod; such pods are not judged, and `skipped` counts them.
+    decisions about a pod; such pods are not judged, and `skipped` counts them. A gated pod that
+    comes with a nomination holds its room if the scheduler `nominates_gated`, as since 1.37.
     """
 
     def __init__(
@@ -91,11 +92,14 @@ class ShadowState:
         profiles: Mapping[str, Profile],
         extended: Callable[[Pod], bool] = lambda _: False,
         moment: float = MOMENT,
+        *,
+        nominates_gated: bool = False,
     ) -> None:
         self.skipped = 0
         self._profiles = profiles
         self._extended = extended
         self._moment = moment
+        self._nominates_gated = nominates_gated
         self._cache = CacheState()
         self._announced = AnnouncedPods()
         self._known: set[tuple[type[HasMetadata], str]] = set()
@@ -171,6 +175,8 @@ class ShadowState:
                 self._pending[pod.metadata.uid] = pod
                 self._turns[pod.metadata.uid] = self._turn_of(pod)
                 node = pod.status.nominated_node_name
+                if isinstance(message, PendingPodAdded) and pod.spec.scheduling_gates:
+                    node = node if self._nominates_gated else ""
                 self._cache.handle(
                     Nominate(PodInfo(pod), node) if node else Unnominate(key(pod), pod.metadata.uid)
                 )

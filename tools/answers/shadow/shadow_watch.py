@@ -67,7 +67,9 @@ class Watching:
         def extended(pod: Pod) -> bool:
             return any(interested(extender, pod) for extender in configuration.extenders)
 
-        self.state = ShadowState(self._profiles, extended)
+        self.state = ShadowState(
+            self._profiles, extended, nominates_gated=gates["GatedNominations"]
+        )
 
     async def run(
         self, connection: Connection, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED

@@ -101,6 +101,22 @@ def test_a_pod_is_skipped_if_an_extender_takes_part() -> None:
     assert cluster.state.skipped == 1
 
 
+def test_a_gated_pod_holds_the_room_that_it_came_with_as_the_version_says() -> None:
+    """It takes all room of the only node."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+    status = {"nominatedNodeName": "a", "conditions": [condition]}
+    gated = pod("gated", "4", priority=9, schedulingGates=[{"name": "g"}], status=status)
+    for nominates_gated in (False, True):
+        cluster = Cluster()
+        cluster.state = ShadowState(PROFILES, nominates_gated=nominates_gated)
+        for document in (node("a"), gated, pod("web")):
+            cluster.put(document)
+        cluster.state.begin()
+        cluster.bind("web", "a")
+        (placement,) = cluster.judged()
+        assert (placement.agreement is Agreement.SAME) is not nominates_gated
+
+
 def test_a_pod_counts_once_it_is_bound() -> None:
     cluster = Cluster(node("a"), node("b"), pod("one"), pod("two"))
     cluster.bind("one", "a")
