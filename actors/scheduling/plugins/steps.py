@@ -6,7 +6,7 @@ the next attempt goes on with it.
 
 On a machine that is overloaded, or a processor of which the process gets a quarter, steps take
 longer than they should. There an attempt without pauses ends by the clock, because the lease has to
-be renewed. One with pauses goes on, as it would only be tried again.
+be renewed. One with pauses is paid by the clock, as pods of lower priority wait for all of them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ MOST_SAVED = STEPS_PER_SECOND // 2
 LONGEST = 0.5  # seconds by the clock, for an attempt without pauses
 MOST_NAMESPACES = 1024
 _LOAN = 1000
+_SLOW = 2  # times as long as they should: so long take steps that are paid by the clock
 
 
 class TimedOutError(Exception):
@@ -84,14 +85,23 @@ class StepBudget:
     account of the pod's namespace, so that no namespace keeps the pods of others waiting.
 
     `now` returns monotonic seconds, and `free` is the number of steps of each attempt that cost
-    nothing. After `longest` seconds an attempt gets no more. A namespace that has saved as much as
-    it can has no account.
+    nothing. After `longest` seconds an attempt gets no more. With `by_clock` the account pays for
+    the seconds of an attempt whose steps took more than twice as long as they should. A namespace
+    that has saved as much as it can has no account.
     """
 
-    def __init__(self, now: Callable[[], float], free: int = FREE, longest: float = inf) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        free: int = FREE,
+        longest: float = inf,
+        *,
+        by_clock: bool = False,
+    ) -> None:
         self._now = now
         self._free = free
         self._longest = longest
+        self._by_clock = by_clock
         self._accounts: dict[str, Account] = {}
 
     def attempt(self, namespace: str, most: int) -> Steps:
@@ -106,17 +116,24 @@ class StepBudget:
                 free += min(account.saved, 0)
         free = min(free, most)
         most -= max(free, 0)
+        taken, late = max(free, 0), 0
 
         def lend(debt: int) -> int:
-            nonlocal most
-            account = self._account(namespace)
-            account.saved = max(account.saved - debt, -MOST_SAVED)
+            nonlocal most, taken, late
+            account, seconds = self._account(namespace), self._now() - began
             most -= debt
+            taken += debt
+            passed = int(seconds * STEPS_PER_SECOND)
+            if self._by_clock and passed > _SLOW * taken:
+                debt += max(passed - taken - late, 0)
+                late = max(passed - taken, late)
+            account.saved = max(account.saved - debt, -MOST_SAVED)
             loan = min(_LOAN, account.saved, most)
-            if loan <= 0 or self._now() - began > self._longest:
+            if loan <= 0 or seconds > self._longest:
                 return -1
             account.saved -= loan
             most -= loan
+            taken += loan
             return loan
 
         return Steps(max(free, -1), lend)

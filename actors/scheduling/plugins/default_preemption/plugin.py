@@ -106,8 +106,8 @@ class DefaultPreemption(PostFilterPlugin):
         self._dry_runs: Latest[PodTemplate, DryRuns] = Latest(MAX_TEMPLATES)
         self._lowest = LowestPriorities()
         self._kept_budgets = KeptBudgets()
-        self._budget = steps.StepBudget(handle.now, FREE)
-        self._readings = steps.StepBudget(handle.now, FREE)
+        self._budget = steps.StepBudget(handle.now, FREE, by_clock=True)
+        self._readings = steps.StepBudget(handle.now, FREE, by_clock=True)
 
     def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
         """Returns a nomination, or the reason why there is none. Raises PluginError."""

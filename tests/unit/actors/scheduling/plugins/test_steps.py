@@ -180,6 +180,25 @@ def test_an_attempt_ends_by_the_clock_where_steps_take_long() -> None:
     assert spend(budget.attempt("a", LONGEST)) > MOST_SAVED * 0.9
 
 
+@pytest.mark.parametrize(("factor", "price"), [(0, 1), (1.9, 1), (4, 4)])
+def test_slow_steps_are_paid_by_the_clock(factor: float, price: float) -> None:
+    """A step takes this many times as long as it should."""
+    time = NoApi()
+    budget = StepBudget(time.now, by_clock=True)
+
+    def taken() -> int:
+        number, steps = 0, budget.attempt("a", LONGEST)
+        while not steps.take(10):
+            number += 10
+            time.seconds += 10 * factor / STEPS_PER_SECOND
+        return number
+
+    assert taken() == pytest.approx(MOST_SAVED / price, abs=2 * FREE)
+    time.seconds += 1.0
+    earned = time.seconds * EARNED_PER_SECOND
+    assert taken() == pytest.approx(earned / price, rel=0.1)
+
+
 def test_few_namespaces_are_remembered() -> None:
     budget = StepBudget(NoApi().now)
     for number in range(MOST_NAMESPACES + 1):
