@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from berth.tools.answers.debug.why_answer import WhyAnswer
+from berth.tools.answers.doctor.parked_pods import ParkedPods
 from berth.tools.answers.explain.answer_schema import answer_schema
 from berth.tools.answers.explain.explained_pod import ExplainedPod, ExplainedPods, FailedAttempt
 from berth.tools.answers.explain.reasons.reason_table import REASONS, ReasonRow
@@ -17,6 +19,8 @@ ANSWERS = {
     "explain": ExplainedPod,
     "explain (failed)": FailedAttempt,
     "explain (all pods)": ExplainedPods,
+    "why": WhyAnswer,
+    "doctor": ParkedPods,
 }
 
 

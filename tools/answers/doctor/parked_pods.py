@@ -19,10 +19,13 @@ from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.decision.profile import Profile
 
 from ...kubernetes.api.types.api_documents import key_of, place_of
+from ..explain.cause import Cause
 from ..explain.cluster_source import Document, SourceError
-from ..explain.decider import Attempt, Explainer, decided, fitting
+from ..explain.decider import Attempt, Explainer, decided, fitting, rejections
 from ..explain.decision import Decision, Failure
 from ..explain.eviction_story import eviction
+from ..explain.reasons.pod_causes import PodCauses
+from ..explain.reasons.reason_table import cause_of
 from ..explain.subject import standing
 from ..explain.tried_cluster import TriedCluster
 
@@ -35,11 +38,12 @@ class Examination(msgspec.Struct, frozen=True):
     """The nodes on which each pod would fit, by the pod's key.
 
     `left` are the pods that were not examined: the time was too short, or the scheduler does not
-    try them now.
+    try them now. `causes` say of pods why they fit nowhere.
     """
 
     nodes: Mapping[str, tuple[str, ...]]
     left: tuple[str, ...] = ()
+    causes: Mapping[str, list[Cause]] = {}
 
 
 class ParkedPod(msgspec.Struct, frozen=True, rename="camel"):
@@ -48,7 +52,8 @@ class ParkedPod(msgspec.Struct, frozen=True, rename="camel"):
     `events` are the events for which the plugins in `rejected_by` registered; one of them should
     have woken a forgotten pod. `skipped` tells how often each plugin's hint skipped an event since
     the last attempt. A gated pod is kept out of the queue by the plugin in `rejected_by`, with this
-    `message`.
+    `message`. `causes` are the reasons for programs: of a gated pod, and of one that does not fit,
+    for the first pods.
     """
 
     key: str
@@ -59,6 +64,13 @@ class ParkedPod(msgspec.Struct, frozen=True, rename="camel"):
     events: tuple[str, ...] = ()
     skipped: Mapping[str, int] = {}
     message: str = ""
+    causes: list[Cause] = []
+
+
+class ParkedPods(msgspec.Struct, frozen=True):
+    """The answer of `berth doctor` for programs."""
+
+    items: list[ParkedPod]
 
 
 def parked(queue: Iterable[QueuedPodDump], key: str | None = None) -> dict[str, QueuedPodDump]:
@@ -84,6 +96,7 @@ def gated(queue: Iterable[QueuedPodDump], key: str | None = None) -> list[Parked
             (pod.gated_by,),
             GATED,
             message=pod.gate_message,
+            causes=[cause_of(pod.gated_by, pod.gate_message)],
         )
         for pod in sorted(queue, key=lambda pod: pod.key)
         if pod.place is Place.GATED and not pod.held and key in (None, pod.key)
@@ -95,10 +108,14 @@ def examine(
     objects: list[Document],
     keys: Iterable[str],
     seconds: float,
+    told: int = 0,
 ) -> Examination:
-    """Decides about the pods of these keys, for about `seconds` at most. Raises SourceError."""
+    """Decides about the pods of these keys, for about `seconds` at most, and says of the first
+    `told` of them why they fit nowhere. Raises SourceError.
+    """
     tried = TriedCluster(explainer, objects)
     end = monotonic() + seconds
+    causes: dict[str, list[Cause]] = {}
     nodes: dict[str, tuple[str, ...]] = {}
     left: list[str] = []
     pods = {key_of(document): document for document in objects if document.get("kind") == "Pod"}
@@ -113,7 +130,9 @@ def examine(
             left.append(key)  # It belongs to another scheduler.
             continue
         nodes[key] = _fitting_nodes(attempt)
-    return Examination(nodes, tuple(left))
+        if not nodes[key] and len(causes) < told:
+            causes[key] = PodCauses(attempt, rejections(attempt)).of_pod()
+    return Examination(nodes, tuple(left), causes)
 
 
 def diagnosed(
@@ -139,7 +158,8 @@ def diagnosed(
             continue
         node = forgotten_on(first.nodes.get(key, ()), second.nodes.get(key, ()))
         if not node:
-            pods.append(ParkedPod(key, since, rejectors, "does not fit"))
+            causes = second.causes.get(key, [])
+            pods.append(ParkedPod(key, since, rejectors, "does not fit", causes=causes))
             continue
         waking = [
             f"{plugin}: {event}" for plugin in rejectors for event in events.get(plugin, ("*",))

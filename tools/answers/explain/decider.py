@@ -33,7 +33,7 @@ from berth.config.load import ConfigError, from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 
 from .cluster_source import ClusterQuestion, Document, SourceError, from_scenario
-from .decision import Decision, Explanation, Failure, steps
+from .decision import Decision, Explanation, Failure, rejected, steps
 from .document_cluster import DocumentCluster
 from .plugin_handle import HeldObjects, ReadOnlyHandle
 
@@ -136,6 +136,13 @@ def fitting(plain: Plain) -> list[str]:
     """
     names = plain.snapshot.columns.names
     return [names[row] for row in plain.order[every_node(plain)[0]].tolist()]
+
+
+def rejections(attempt: Attempt) -> Decision | Failure:
+    """Returns the verdicts about all nodes, without preemption unless extenders are asked."""
+    if attempt.configuration.extenders:
+        return decided(attempt).decision
+    return rejected(attempt.profile, attempt.info, attempt.snapshot)
 
 
 def answer(question: ClusterQuestion) -> Explanation:

@@ -217,6 +217,16 @@ def steps(
         return Explanation(Failure(failure.status.message), DecisionFailure(failure.status))
 
 
+def rejected(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Decision | Failure:
+    """Returns the verdicts about all nodes, and neither scores nor what preemption would do."""
+    try:
+        plain = Plain(profile, info, snapshot)
+        every_node(plain)
+        return _filtered(plain, plain.evaluation())
+    except PluginError as failure:
+        return Failure(failure.status.message)
+
+
 def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
     """Returns a decision with the results of PreFilter and Filter."""
     prefilter, diagnosis, live = evaluation.prefilter, evaluation.diagnosis, evaluation.live

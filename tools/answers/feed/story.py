@@ -15,6 +15,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.config.load import ConfigError
 from berth.config.types import KubeSchedulerConfiguration
 
+from ..explain.cause import Cause
 from ..explain.changes.proof_search import first_of, is_pending, search
 from ..explain.cluster_source import ClusterQuestion, SourceError, question_about
 from ..explain.decider import Explainer, decided
@@ -22,6 +23,8 @@ from ..explain.decision import Decision, Failure
 from ..explain.decision_report import sentence_of
 from ..explain.on_node import on_node
 from ..explain.pending_pods import decision_of
+from ..explain.reasons.pod_causes import PodCauses
+from ..explain.reasons.recorded_causes import causes_now, rejection_causes
 from ..explain.recorded_attempts import conclusion as recorded_conclusion
 from ..explain.recorded_attempts import held_now, woken_by
 from ..explain.subject import Subject
@@ -52,11 +55,12 @@ class Happening(msgspec.Struct, frozen=True):
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """The number of nodes that a plugin rejected for the same reasons."""
+    """The number of nodes that a plugin rejected for the same reasons, and the codes of these."""
 
     plugin: str
     reasons: tuple[str, ...]
     nodes: int
+    causes: list[Cause] = []
 
 
 class PastAttempt(msgspec.Struct, frozen=True, rename="camel"):
@@ -91,7 +95,8 @@ class StoryOf(msgspec.Struct, Generic[Verdict_co], frozen=True, rename="camel"):
 
     `decision` treats the pod as if it were pending now; `problem` is the reason if there is no
     decision. `changes` are the changes after which a pending pod fits, None if it fits already;
-    `changes_problem` says why there may be more. `events` is None if they are not read.
+    `changes_problem` says why there may be more. `events` is None if they are not read. `causes`
+    are the reasons why a pending pod is not placed, for programs.
     """
 
     key: str
@@ -109,6 +114,7 @@ class StoryOf(msgspec.Struct, Generic[Verdict_co], frozen=True, rename="camel"):
     changes: list[StoryChange] | None = None
     changes_problem: str = ""
     sentence: str = ""
+    causes: list[Cause] = []
 
 
 Story = StoryOf[Decision | Failure]
@@ -156,6 +162,7 @@ def story_of(
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     decision: Decision | Failure | None = None
     changes: list[StoryChange] | None = None
+    causes: list[Cause] = []
     sentence = problem = changes_problem = ""
     try:
         pending = ask()
@@ -171,6 +178,7 @@ def story_of(
                 attempt, explained, there, now=not standing, bound=not question.unmade
             )
             sentence = sentence_of(standing, decided_so)
+            causes = PodCauses(attempt, decision).of_pod(standing, there)
         if waits and is_pending(pending, decision):
             result = search(pending, explained.outcome)
             changes_problem = result.problem
@@ -207,6 +215,7 @@ def story_of(
         changes,
         changes_problem,
         sentence,
+        causes,
     )
 
 
@@ -231,6 +240,7 @@ def undecided(pod: Pod, recorded: AttemptsPage, problem: str) -> Story:
         problem=problem,
         attempts=_latest(recorded),
         sentence="" if spec.node_name else "; ".join(held_now(recorded)),
+        causes=[] if spec.node_name else causes_now(recorded),
     )
 
 
@@ -248,7 +258,10 @@ def _past_attempt(page: AttemptsPage, attempt: RecordedAttempt) -> PastAttempt:
         recorded_conclusion(attempt),
         woken_by(page, attempt),
         attempt.best,
-        [Reason(each.plugin, each.reasons, len(each.nodes)) for each in attempt.rejections],
+        [
+            Reason(each.plugin, each.reasons, len(each.nodes), rejection_causes(each))
+            for each in attempt.rejections
+        ],
         attempt.message,
         attempt.nominated,
         attempt.victims,

@@ -29,6 +29,7 @@ from ...answers.doctor.parked_pods import (
     FORGOTTEN,
     Examination,
     ParkedPod,
+    ParkedPods,
     diagnosed,
     examine,
     gated,
@@ -41,6 +42,7 @@ from ...answers.terminal.feature_gates import feature_gates_option, gates_from
 from ...answers.terminal.options import output_option
 
 MOST_OTHERS = 20  # rows
+MOST_TOLD = 300  # pods of which an answer for programs says why they do not fit
 
 
 @click.command()
@@ -99,7 +101,7 @@ def doctor(
         first = _examination(explainer, target, before, seconds)
         if before:
             time.sleep(apart)
-        second = _examination(explainer, target, before, seconds)
+        second = _examination(explainer, target, before, seconds, MOST_TOLD)
         after = parked(_queue(target), key) if before else {}
         events = registered(profiles_of(configuration, explainer.handle).values())
     except (
@@ -109,7 +111,7 @@ def doctor(
         raise NoAnswerError(str(problem)) from None
     pods = [*diagnosed(before, first, after, second, events), *gated(queue, key)]
     if output == "json":
-        click.echo(msgspec.json.encode({"items": pods}))
+        click.echo(msgspec.json.encode(ParkedPods(pods)))
     else:
         show(pods, Console(highlight=False))
     ctx.exit(1 if any(pod.verdict == FORGOTTEN for pod in pods) else 0)
@@ -125,12 +127,13 @@ def _examination(
     target: DebugTarget,
     pods: dict[str, QueuedPodDump],
     seconds: float,
+    told: int = 0,
 ) -> Examination:
     if not pods:
         return Examination({})
     connection = load(target.kubeconfig, target.context, home=True)
     objects = anyio.run(from_cluster, connection, explainer.kinds)
-    return examine(explainer, objects, pods, seconds)
+    return examine(explainer, objects, pods, seconds, told)
 
 
 def show(pods: Sequence[ParkedPod], console: Console) -> None:

@@ -23,6 +23,7 @@ from ...answers.debug.debug_client import (
     target_options,
 )
 from ...answers.debug.latest_events import EventNow, events_about, near_pod
+from ...answers.debug.why_answer import why_answer
 from ...answers.explain.recorded_attempts import conclusion, unbound_yet, woken_by
 from ...answers.terminal.options import output_option
 
@@ -82,7 +83,7 @@ def why(
     if not page.attempts and file is None and at is None and attempt is None:
         events = events_about(key, "" if page.pod is None else page.pod.uid, target)
         if page.pod is not None or events:
-            _print_answer(page, lines_of_pod(key, page, events), output, events)
+            _print_answer(page, lines_of_pod(key, page, events), output, events, is_latest=True)
             return
     if not chosen:
         near = near_pod(key, target) if file is None and not page.attempts else ""
@@ -92,9 +93,8 @@ def why(
     uid = shown[-1].uid
     if file is not None or (page.pod is not None and page.pod.uid == uid):
         last = shown[-1] is all_attempts[-1]
-        _print_answer(
-            page, [*lines_of(page, shown), *(_lines_of_holds(page) if last else ())], output
-        )
+        lines = [*lines_of(page, shown), *(_lines_of_holds(page) if last else ())]
+        _print_answer(page, lines, output, is_latest=last)
         return
     events = events_about(key, uid, target)
     _print_answer(page, [*lines_of(page, shown), *lines_of_end(page, events)], output, events)
@@ -160,11 +160,14 @@ def _print_answer(
     lines: Iterable[str],
     output: str,
     events: Sequence[EventNow] | None = None,
+    *,
+    is_latest: bool = False,
 ) -> None:
-    """Prints the lines; as JSON, the page with the events, which are None if they were not read."""
+    """Prints the lines; as JSON, the page with the events, which are None if they were not read. A
+    page that `is_latest` ends with the last attempt of a pod that exists.
+    """
     if output == "json":
-        extra = {} if events is None else {"events": events}
-        click.echo(msgspec.json.encode({**msgspec.to_builtins(page), **extra}))
+        click.echo(msgspec.json.encode(why_answer(page, events, is_latest=is_latest)))
         return
     for line in lines:
         for part in _WRAPPER.wrap(printable(line)):

@@ -159,6 +159,12 @@ def message_causes(message: str) -> list[Cause]:
     return [*(causes or [cause_of("", whole["reasons"])]), *preemption_causes(whole["after"] or "")]
 
 
+def preemption_part(message: str) -> list[Cause]:
+    """Returns the causes of PostFilter in a message of FailedScheduling."""
+    whole = _FIT_ERROR.fullmatch(message)
+    return preemption_causes(whole["after"] or "") if whole else []
+
+
 def preemption_causes(message: str) -> list[Cause]:
     """Returns the causes in the message of PostFilter, which joins the answers of its plugins; with
     the number of nodes of each that is about nodes.
@@ -172,17 +178,6 @@ def preemption_causes(message: str) -> list[Cause]:
     elif begun:
         causes.append(cause_of(PREEMPTION, begun + after))
     return causes
-
-
-def rejection_causes(rejected: Mapping[tuple[str, tuple[str, ...]], int]) -> list[Cause]:
-    """Returns the causes of rejections, of which no more is known than plugin, reasons and the
-    number of nodes.
-    """
-    return [
-        replace(cause, nodes=number)
-        for (plugin, reasons), number in rejected.items()
-        for cause in causes_of(plugin, reasons)
-    ]
 
 
 def _plain(verdict: NodeVerdict) -> list[Cause]:

@@ -11,7 +11,14 @@ import pytest
 
 from berth.actors.messages.queue import Place, QueuedPodDump, StoryStep
 from berth.config.load import from_mapping
-from berth.tools.answers.doctor.parked_pods import Examination, diagnosed, examine, parked
+from berth.tools.answers.doctor.parked_pods import (
+    Examination,
+    diagnosed,
+    examine,
+    gated,
+    parked,
+)
+from berth.tools.answers.explain.cause import Cause
 from berth.tools.answers.explain.decider import Explainer
 from tests.kit.documents import thing
 
@@ -70,6 +77,24 @@ def test_examine_decides_again() -> None:
     seen = examine(Explainer(configuration), [_node("n"), *pods], keys, 60.0)
     assert seen.nodes == {"shop/small": ("n",), "shop/large": ()}
     assert seen.left == ("shop/gated", "shop/gone")
+    assert seen.causes == {}
+    told = examine(Explainer(configuration), [_node("n"), *pods], keys, 60.0, 1)
+    assert [(of.code, of.nodes, of.shortage) for of in told.causes["shop/large"]] == [
+        ("InsufficientResource", 1, "4")
+    ]
+
+
+def test_a_pod_that_does_not_fit_or_is_gated_has_causes() -> None:
+    cause = Cause("NodeUnschedulable", "node(s) were unschedulable", "NodeUnschedulable", 3)
+    told = Examination({POD.key: ()}, causes={POD.key: [cause]})
+    (unfit,) = diagnosed({POD.key: POD}, fits(), {POD.key: POD}, told, EVENTS)
+    assert (unfit.verdict, unfit.causes) == ("does not fit", [cause])
+    held = {"gated_by": "SchedulingGates", "gate_message": "waiting for scheduling gates: [a b]"}
+    (pod,) = gated([msgspec.structs.replace(POD, place=Place.GATED, **held)])
+    assert [(of.code, of.gates) for of in pod.causes] == [("SchedulingGated", ("a", "b"))]
+    held = {"gated_by": "Quota", "gate_message": "no quota"}
+    (pod,) = gated([msgspec.structs.replace(POD, place=Place.GATED, **held)])
+    assert pod.causes == [Cause("PluginRejected", "no quota", "Quota")]
 
 
 def test_a_pod_costs_no_call_for_each_node() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -209,11 +210,17 @@ def test_explain_and_whatif_tell_what_holds_a_pod(point: str) -> None:
     objects = from_manifests([Path("cluster.yaml")])
     document = next(each for each in objects if each["kind"] == "Pod")
     ask = partial(as_pending, document, objects, configuration, DEFAULTS)
-    assert sentence in story_of(document, None, NOTHING_RECORDED, ask).sentence
+    story = story_of(document, None, NOTHING_RECORDED, ask)
+    assert sentence in story.sentence
+    held: list[tuple[str, str, tuple[str, ...]]] = [("PluginRejected", "Holds", ())] if code else []
+    held += [("WaitingOnPermit", "", ("Holds",))] if point == "Permit that waits" else []
+    for causes in (pod["causes"], whole["causes"], msgspec.to_builtins(story.causes)):
+        assert by_plugins(causes) == held
     tried = CliRunner().invoke(whatif, arguments)
     answer = msgspec.json.decode(tried.stdout)
     if code:
         assert sentence in answer["pending"][0]["reason"]
+        assert by_plugins(answer["pending"][0]["causes"]) == held
     else:
         (placed,) = answer["placed"]
         on_node = ON_NODE.get(point, NOTHING)
@@ -224,6 +231,16 @@ def test_explain_and_whatif_tell_what_holds_a_pod(point: str) -> None:
         point, ["1 pod stays pending: 0 placed", False]
     )
     assert tried.exit_code == code
+
+
+def by_plugins(causes: list[dict[str, Any]]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Returns the codes of causes in which a plugin of a package holds the pod, and the plugin."""
+    codes = ("PluginRejected", "WaitingOnPermit", "AttemptFailed")
+    return [
+        (cause["code"], cause.get("plugin", ""), tuple(cause.get("plugins", ())))
+        for cause in causes
+        if cause["code"] in codes
+    ]
 
 
 @pytest.mark.parametrize("point", ["Permit that waits", "PreBind"], indirect=True)
