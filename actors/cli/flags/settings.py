@@ -32,13 +32,11 @@ from berth.config.options import (
 from berth.config.types import KubeSchedulerConfiguration
 from berth.config.versions import CURRENT, Version, emulated, minor_of, version_warnings
 
-from ...process.version import KUBERNETES_MAJOR, KUBERNETES_MINOR
 from ...server.go_names import ALL_SUITES, VERSIONS
 from .table import FLAGS, GROUPS, Flags, attributes
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-PREVIOUS = f"{KUBERNETES_MAJOR}.{KUBERNETES_MINOR - 1}"
 _METRIC = "[a-zA-Z_:][a-zA-Z0-9_:]*"
 _METRIC_LABEL = re.compile(f"{_METRIC},[a-zA-Z_][a-zA-Z0-9_]*")
 
@@ -61,7 +59,7 @@ def options_from(flags: Flags) -> Options:
         *gate_problems,
         *_serving_problems(flags),
         *_header_problems(flags, gates),
-        *_metrics_problems(flags),
+        *_metrics_problems(flags, version),
         *label_problems,
         *_logging_problems(flags, gates),
         *_own_problems(flags),
@@ -247,10 +245,10 @@ def _version_problems(flags: Flags) -> Iterator[str]:
         yield f"--min-compatibility-version: expected at most the emulated version, got 1.{lowest}"
 
 
-def _metrics_problems(flags: Flags) -> Iterator[str]:
-    shown = flags["show-hidden-metrics-for-version"]
-    if shown not in ("", PREVIOUS):
-        yield f"--show-hidden-metrics-for-version: expected {PREVIOUS}, got {shown!r}"
+def _metrics_problems(flags: Flags, version: Version) -> Iterator[str]:
+    shown, previous = flags["show-hidden-metrics-for-version"], f"1.{version.minor - 1}"
+    if shown not in ("", previous):
+        yield f"--show-hidden-metrics-for-version: expected {previous}, got {shown!r}"
     for metric in flags["disabled-metrics"]:
         if not re.fullmatch(_METRIC, metric):
             yield f"--disabled-metrics: expected the name of a metric, got {metric!r}"

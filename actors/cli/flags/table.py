@@ -420,7 +420,8 @@ GROUPS = {
         Flag(
             "show-hidden-metrics-for-version",
             STRING,
-            "Also serve the metrics that were hidden in this version; only 1.35 is possible.",
+            "Also serve the metrics that were hidden in this version; only the one"
+            " before the version to decide as is possible.",
             idle="no family is hidden",
         ),
     ),

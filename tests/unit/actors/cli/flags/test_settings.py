@@ -70,6 +70,11 @@ def test_flags_fill_the_options() -> None:
     assert options.liveness_stall == 20
 
 
+def test_metrics_of_the_version_before_the_one_that_it_decides_as_may_be_shown() -> None:
+    for emulated, shown in (("1.36", "1.35"), ("1.37", "1.36")):
+        options_from(flags_of(emulated_version=emulated, show_hidden_metrics_for_version=shown))
+
+
 def test_port_0_serves_nothing() -> None:
     assert options_from(flags_of(secure_port="0", tls_cipher_suites="any")).serving is None
 
@@ -108,6 +113,10 @@ def test_the_log() -> None:
         ),
         ({"min_compatibility_version": "1.39"}, "--min-compatibility-version: expected 1.34"),
         ({"show_hidden_metrics_for_version": "1.34"}, "--show-hidden-metrics-for-version: exp"),
+        (
+            {"show_hidden_metrics_for_version": "1.35", "emulated_version": "1.37"},
+            "--show-hidden-metrics-for-version: expected 1.36, got '1.35'",
+        ),
         ({"disabled_metrics": "a-b"}, "--disabled-metrics: expected the name of a metric"),
         ({"allow_metric_labels": "a=1"}, "--allow-metric-labels: expected METRIC,LABEL before"),
         ({"feature_gates": "Sheduler=true"}, "--feature-gates: "),
