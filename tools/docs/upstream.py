@@ -48,6 +48,7 @@ _SPEC = re.compile(
     r"\{Version: version\.(?:MustParse\(\"1\.(?P<minor>\d+)\"\)|MajorMinor\(1, (?P<number>\d+)\)),"
     r" Default: (?P<default>true|false), (?:LockToDefault: (?P<before>true|false), )?"
     r"PreRelease: (?:featuregate\.)?(?P<stage>\w*)(?:, LockToDefault: (?P<after>true|false))?"
+    r"(?:, MinCompatibilityVersion: version\.\w+\(\D*1\D+(?P<compatible>\d+)\D*?\))?"
 )
 _METRIC = re.compile(
     r"metrics\.New\w+\(\s*&?metrics\.\w+Opts\{(.*?)\n\t+\}(?:,\s*\[\]string\{(.*?)\})?", re.DOTALL
@@ -60,7 +61,9 @@ _FIELD = re.compile(r"^  (?:optional|repeated|map<[^>]+>)(?: \S+)?? (\w+) = (\d+
 
 
 def read_gates(texts: Mapping[str, str], version: Version) -> dict[str, Gate]:
-    """Returns the gates that the files of `texts` define, as a version has them."""
+    """Returns the gates that the files of `texts` define, as a version has them that must be
+    compatible with the one before it, as is the default.
+    """
     names = {name: shown for text in texts.values() for name, shown in _NAME.findall(text)}
     gates = {}
     for text in texts.values():
@@ -69,6 +72,7 @@ def read_gates(texts: Mapping[str, str], version: Version) -> dict[str, Gate]:
                 spec
                 for spec in _SPEC.finditer(lines)
                 if int(spec["minor"] or spec["number"]) <= version.minor
+                and int(spec["compatible"] or 0) < version.minor
             ]
             if specs:
                 gate = _gate_of(names.get(name, name), specs[-1])

@@ -19,7 +19,7 @@ from berth.tools.docs.upstream import (
     read_metrics,
 )
 
-V36, V37 = VERSIONS[36], VERSIONS[37]
+V36, V37, V38 = VERSIONS[36], VERSIONS[37], VERSIONS[38]
 GATES = """
 const (
 \t// Named otherwise in the code.
@@ -34,6 +34,10 @@ const (
 \t\tgenericfeatures.Plain: {
 \t\t\t{Version: version.MajorMinor(1, 36), Default: true, PreRelease: Beta},
 \t\t},
+\tFractions: {
+\t\t{Version: version.MustParse("1.37"), Default: false, PreRelease: featuregate.Beta},
+\t\t{Version: version.MustParse("1.37"), Default: true, PreRelease: featuregate.Beta, MinCompatibilityVersion: version.MustParse("1.37")},
+\t},
 \tLater: {
 \t\t{Version: version.MustParse("1.38"), Default: false, PreRelease: featuregate.Alpha},
 \t},
@@ -74,6 +78,8 @@ def test_the_gates_of_a_source_at_a_version() -> None:
     }
     at_37 = read_gates({"": GATES}, V37)["CustomCPUCFSQuotaPeriod"]
     assert (at_37.stage, at_37.default, at_37.locked) == ("GA", True, True)
+    defaults = [read_gates({"": GATES}, version)["Fractions"].default for version in (V37, V38)]
+    assert defaults == [False, True]
 
 
 def test_gates_that_differ() -> None:
