@@ -33,16 +33,22 @@ def requests_of(
     """Returns what a pod asks for, as an API server would store it: limits are requests where
     nothing else is said.
 
-    `pod` is a manifest. `cluster` has the RuntimeClasses, whose overhead is added, and the
-    LimitRanges, whose defaults are set. `version` is the version of Kubernetes, such as "1.37".
+    `pod` is a manifest, or the template of a workload, which has no name. `cluster` has the
+    RuntimeClasses, whose overhead is added, and the LimitRanges, whose defaults are set; its other
+    objects do not matter. `version` is the version of Kubernetes, such as "1.37".
     Raises SourceError, with the fields that are wrong, and ValueError for another version.
     """
     gates = defaults_of(emulated(version))
-    named = {"metadata": {"name": "pod"}, **pod, "apiVersion": "v1", "kind": "Pod"}
+    named = {**pod, "metadata": _named(pod.get("metadata")), "apiVersion": "v1", "kind": "Pod"}
     try:
         manifests = read_objects([named, *cluster], "pod")
     except ManifestError as problem:
         raise SourceError(str(problem)) from None
     stored = completed_objects(manifests.objects, classes_of(()), STRICT.findings)
-    (document,) = (each for each in stored if each["kind"] == "Pod")
-    return footprint_of(document, gates)
+    # The classes and limits come first, then the pod before all that is in the cluster.
+    return footprint_of(next(each for each in stored if each["kind"] == "Pod"), gates)
+
+
+def _named(metadata: object) -> object:
+    """Returns the metadata of a pod with a name, if they are an object or missing."""
+    return {"name": "pod", **(metadata or {})} if isinstance(metadata, dict | None) else metadata

@@ -50,6 +50,16 @@ def test_a_manifest_is_completed_as_the_api_server_would() -> None:
     assert [part.rule for part in asked.parts] == [Rule.CONTAINER, Rule.OVERHEAD]
 
 
+@pytest.mark.parametrize("metadata", [{}, None, {"labels": {"app": "a"}}])
+def test_the_template_of_a_workload_has_no_name(metadata: object) -> None:
+    assert requests_of({**limited(), "metadata": metadata}).requests["cpu"] == 1000
+
+
+def test_the_other_objects_of_a_cluster_do_not_matter() -> None:
+    asked = requests_of(limited(runtimeClassName="kata"), [pod("b", "7"), node("n"), GPU, KATA])
+    assert asked.requests["cpu"] == 1250
+
+
 def test_a_resize_counts_as_the_version_counts_it() -> None:
     assert requests_of(RESIZED, version="1.36").requests["cpu"] == 10_000
     assert requests_of(RESIZED, version="1.37").requests["cpu"] == 6_000
@@ -60,6 +70,7 @@ def test_a_resize_counts_as_the_version_counts_it() -> None:
     [
         ({}, "spec.containers: Required value"),
         ({"spec": 3}, "spec: Pod in version"),
+        ({"metadata": 3}, "metadata: expected an object with a name"),
         (pod(containers=3), "spec.containers: Pod in version"),
         (pod(cpu="x"), "resources.requests.cpu: .*quantities must match"),
         (limited(runtimeClassName="none"), '"none" not found'),
