@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from .reasons.reason_table import BY_CODE
+
 
 def answer_schema(title: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the JSON Schema of these types, each under its name, as JSON would be read."""
@@ -16,6 +18,8 @@ def answer_schema(title: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
     for component in components.values():
         if "description" in component:
             component["description"] = " ".join(component["description"].split())
+    if "Cause" in components:
+        components["Cause"]["properties"]["code"]["examples"] = list(BY_CODE)
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,

@@ -4,15 +4,20 @@ cluster of the decision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
+from berth.actors.scheduling.framework.cycle_state import CycleState
+from berth.actors.scheduling.framework.interface import Plugin
+from berth.actors.scheduling.framework.status import Status
+from berth.actors.scheduling.kube.core import TopologySpreadConstraint
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.scheduling.plugins.pod_topology_spread import HARD
+from berth.actors.scheduling.plugins.pod_topology_spread import HARD, PodTopologySpread
 
 from ..asks.ask import AskQuestion, ask_question
 from ..asks.node_restrictions import first_lack, first_taint, lacking_features
@@ -27,16 +32,23 @@ NO_DEVICES = DeviceSupply()
 # The fields that may differ between the nodes that are counted together.
 OF_A_NODE = {"allocatable": "", "free": "", "shortage": "", "pod": ""}
 # The codes of which the other fields are the same on all nodes.
-_ALIKE = {"TooManyPods", "NodeNameMismatch", "TopologySpreadViolated"}
+_ALIKE = {"TooManyPods", "NodeNameMismatch"}
 
 
 class CauseDetails:
-    """The details of a pod's causes. `devices` are what its claims would get."""
+    """The details of a pod's causes, with the plugins at Filter. `devices` are what the pod's
+    claims would get.
+    """
 
     def __init__(
-        self, info: PodInfo, snapshot: Snapshot, devices: DeviceSupply = NO_DEVICES
+        self,
+        info: PodInfo,
+        snapshot: Snapshot,
+        filters: Iterable[Plugin],
+        devices: DeviceSupply = NO_DEVICES,
     ) -> None:
         self._info, self._snapshot, self._devices = info, snapshot, devices
+        self._filters = filters
         self._demands: dict[str, list[Demand]] = {}
 
     def of_pod(self, cause: Cause) -> Cause:
@@ -164,16 +176,46 @@ class CauseDetails:
 
     def spread(self, node: str, cause: Cause) -> Fields:
         """Returns the constraints, and the label that a node lacks."""
-        every = self._info.pod.spec.topology_spread_constraints
-        hard = [each for each in every if each.when_unsatisfiable == HARD]
         labels = self._question.nodes[node].labels
-        missing = [each.topology_key for each in hard if each.topology_key not in labels]
-        fields: Fields = {
-            "constraints": tuple(CauseConstraint(of.topology_key, of.max_skew) for of in hard)
-        }
-        if cause.code == "TopologyLabelMissing" and missing:
-            fields["label"] = missing[0]
-        return fields
+        lacking = [each for each in self._hard if each.topology_key not in labels]
+        if cause.code == "TopologyLabelMissing" and lacking:
+            return {
+                "label": lacking[0].topology_key,
+                "constraints": tuple(map(_constraint, lacking)),
+            }
+        exceeded = [
+            each for each, nodes in zip(self._hard, self._exceeding, strict=True) if node in nodes
+        ]
+        return {"constraints": tuple(map(_constraint, exceeded or self._hard))}
+
+    @cached_property
+    def _hard(self) -> list[TopologySpreadConstraint]:
+        constraints = self._info.pod.spec.topology_spread_constraints
+        return [each for each in constraints if each.when_unsatisfiable == HARD]
+
+    @cached_property
+    def _exceeding(self) -> list[Set[str]]:
+        """The nodes that each hard constraint would reject as the pod's only one; none if there is
+        just one.
+        """
+        plugin = next((each for each in self._filters if isinstance(each, PodTopologySpread)), None)
+        if plugin is None or len(self._hard) < 2:
+            return [frozenset() for _ in self._hard]
+        return [self._rejected_by(plugin, constraint) for constraint in self._hard]
+
+    def _rejected_by(
+        self, plugin: PodTopologySpread, constraint: TopologySpreadConstraint
+    ) -> Set[str]:
+        pod, snapshot = self._info.pod, self._snapshot
+        spec = replace(pod.spec, topology_spread_constraints=(constraint,))
+        alone, state = PodInfo(replace(pod, spec=spec)), CycleState()
+        answer = plugin.pre_filter(state, alone, snapshot)
+        if isinstance(answer, Status) and not answer.ok:
+            return frozenset()
+        nodes = snapshot.rows(snapshot.columns.order)
+        verdicts = plugin.filter(state, alone, nodes)
+        marked = () if verdicts is None else np.flatnonzero(verdicts.codes).tolist()
+        return {nodes.name(position) for position in marked}
 
     def volume(self, node: str, cause: Cause) -> Fields:
         """Returns the claim or the driver of a volume."""
@@ -188,6 +230,10 @@ class CauseDetails:
             if short.nodes is None or node in short.nodes:
                 return {"claim": short.claim, "request": short.request}
         return {}
+
+
+def _constraint(constraint: TopologySpreadConstraint) -> CauseConstraint:
+    return CauseConstraint(constraint.topology_key, constraint.max_skew)
 
 
 _DETAILS: Mapping[str, Callable[[CauseDetails, str, Cause], Fields]] = {

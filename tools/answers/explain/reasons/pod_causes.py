@@ -44,7 +44,7 @@ class PodCauses:
         short = NO_DEVICES
         if devices and not isinstance(decision, Failure) and _is_short(decision):
             short = supply(attempt.info, attempt.snapshot, attempt.profile.filters)
-        self._details = CauseDetails(attempt.info, attempt.snapshot, short)
+        self._details = CauseDetails(attempt.info, attempt.snapshot, attempt.profile.filters, short)
         verdicts = {} if isinstance(decision, Failure) else decision.filter
         self._groups = list(_groups(verdicts))
 

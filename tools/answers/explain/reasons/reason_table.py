@@ -167,7 +167,7 @@ REASONS = (
         "PodTopologySpread",
         "TopologySpreadViolated",
         "node(s) didn't match pod topology spread constraints",
-        "With the pod, the node's topology would exceed the skew of one of the constraints.",
+        "With the pod, the node's topology would exceed the skew of these constraints.",
         "constraints",
     ),
     _row(

@@ -17,7 +17,9 @@ from berth.tools.answers.explain.reasons.pod_causes import PodCauses, message_ca
 from tests.kit.call_counts import calls_of
 from tests.kit.daemon import node, pod
 from tests.kit.documents import Document
-from tests.unit.tools.answers.explain.asks.test_ask_by_nodes import CASES
+from tests.unit.tools.answers.explain.asks.test_ask_by_nodes import CASES, HOST
+
+ZONE = "topology.kubernetes.io/zone"
 
 
 def causes_among(nodes: int, wanted: Document, running: Document, cpu: str) -> PodCauses:
@@ -60,6 +62,32 @@ def test_the_closest_node_stands_for_those_that_lack_a_resource() -> None:
     (cpu,) = [cause for cause in causes if cause.code == "InsufficientResource"]
     assert (cpu.nodes, cpu.free, cpu.shortage) == (36, "3", "5")
     assert [cause.taint and cause.taint.value for cause in causes][1:] == ["0", "10"]
+
+
+def test_the_constraint_that_is_exceeded_is_told_apart_from_others() -> None:
+    """Each host has a pod; there is one zone, so its skew does not matter."""
+
+    def constraint(key: str) -> Document:
+        selector = {"matchLabels": {"app": "web"}}
+        parts = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"}
+        return {**parts, "labelSelector": selector}
+
+    zoned = [
+        {**node(name), "metadata": {"name": name, "labels": {ZONE: "a", HOST: name}}}
+        for name in ("full", "empty")
+    ]
+    web = {"app": "web"}
+    runs = pod("runs", "1", nodeName="full")
+    runs = {**runs, "metadata": {**runs["metadata"], "labels": web}}
+    asked = pod("new", "1", topologySpreadConstraints=[constraint(ZONE), constraint(HOST)])
+    asked = {**asked, "metadata": {**asked["metadata"], "labels": web}}
+    configuration = from_mapping(None)
+    question = ClusterQuestion(asked, [*zoned, runs], configuration)
+    attempt = Explainer(configuration, DEFAULTS).attempt(question)
+    causes = PodCauses(attempt, decided(attempt).decision)
+    (cause,) = causes.of_nodes
+    assert (cause.code, cause.nodes) == ("TopologySpreadViolated", 1)
+    assert [of.topology_key for of in cause.constraints] == [HOST]
 
 
 def test_a_node_that_lacks_cpu_costs_few_calls() -> None:
