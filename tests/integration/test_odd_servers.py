@@ -15,12 +15,18 @@ from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.rest import Client, Connection
 from berth.actors.client.tenure import ALWAYS
 from berth.actors.scheduling.kube.kinds import NODES
-from berth.actors.system import Daemon
+from berth.actors.system import DEFAULT_OPTIONS, Daemon
+from berth.config.feature_gates import defaults_of
 from berth.config.load import from_mapping
+from berth.config.options import Options
+from berth.config.versions import VERSIONS
 from berth.tools.cluster.apiserver.app import serve
+from berth.tools.kubernetes.api.types.releases import RELEASES
 from tests.integration.test_client import served
 from tests.kit.daemon import node, pod
 from tests.kit.documents import Document
+from tests.kit.logs import capture_logs
+from tests.kit.stores import fresh_store
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
 END = b"k8s.io/initial-events-end"
@@ -113,7 +119,7 @@ async def odd_server(habits: Habits) -> AsyncIterator[tuple[str, Client]]:
 
 
 @asynccontextmanager
-async def scheduler(url: str) -> AsyncIterator[anyio.Event]:
+async def scheduler(url: str, options: Options = DEFAULT_OPTIONS) -> AsyncIterator[anyio.Event]:
     """Runs a scheduler that need not ask for the lease. Yields an event: it has started."""
     clock, started = LoopClock(), anyio.Event()
     configuration = from_mapping({**CONFIGURATION, "leaderElection": {"leaderElect": False}})
@@ -123,7 +129,7 @@ async def scheduler(url: str) -> AsyncIterator[anyio.Event]:
         anyio.create_task_group() as group,
     ):
         access.tenure.lasts_until(ALWAYS)
-        daemon = Daemon(configuration, access, extenders, clock, Random(1))
+        daemon = Daemon(configuration, access, extenders, clock, Random(1), options)
 
         async def run() -> None:
             async with anyio.create_task_group() as inner:
@@ -162,6 +168,35 @@ async def test_the_first_pod_is_bound_within_fifteen_seconds(name: str) -> None:
             await bound(client, "before", 15.0)
             await client.call("POST", "/api/v1/namespaces/default/pods", dict, plain(pod("after")))
             await bound(client, "after", 60.0)
+
+
+@pytest.mark.parametrize(
+    ("server", "scheduler_", "told"),
+    [
+        ("1.36", 37, ["cannot list devicetaintrules in resource.k8s.io at the cluster scope: "]),
+        ("1.37", 37, []),
+        ("1.36", 36, []),
+        ("1.37", 36, []),
+    ],
+)
+@in_virtual_time
+async def test_a_kind_that_the_server_has_not_is_told_once(
+    server: str, scheduler_: int, told: list[str]
+) -> None:
+    store = fresh_store()
+    store.release = RELEASES[server]
+    version = VERSIONS[scheduler_]
+    options = Options(feature_gates=defaults_of(version), version=version)
+    async with serve(store=store) as url, Client(Connection(url)) as client:
+        await client.call("POST", NODES.path, dict, plain(node("n")))
+        with capture_logs() as lines:
+            async with scheduler(url, options):
+                await client.call("POST", "/api/v1/namespaces/default/pods", dict, plain(pod("p")))
+                await bound(client, "p", 15.0)
+                await anyio.sleep(180.0)  # it is looked for once a minute
+    warnings = [line["event"] for line in lines if line["log_level"] == "warning"]
+    missing = "the server could not find the requested resource"
+    assert warnings == [each + missing for each in told]
 
 
 @in_virtual_time

@@ -21,7 +21,8 @@ from berth.actors.telemetry.measures import Registry
 from berth.config.feature_gates import Gate, defaults_of, gates_of
 from berth.config.versions import CURRENT, VERSIONS, Version
 
-from ..kubernetes.api.types.schema import TYPES, Shape
+from ..kubernetes.api.types.releases import release_of
+from ..kubernetes.api.types.schema import Shape
 
 # The files with the gates that kube-scheduler knows.
 GATES = (
@@ -147,9 +148,9 @@ def metric_differences(theirs: Mapping[str, str], version: Version) -> Iterator[
             yield f"metric {name}: {here or 'not here'}; upstream {there or 'not there'}"
 
 
-def field_differences(root: Path) -> Iterator[str]:
+def field_differences(root: Path, version: Version) -> Iterator[str]:
     shapes: dict[str, list[Shape]] = {}
-    for shape in TYPES.values():
+    for shape in release_of(version).types.values():
         shapes.setdefault(shape.api_version, []).append(shape)
     for api_version, served in shapes.items():
         messages = read_fields(_text(root / _proto(api_version)))
@@ -194,7 +195,7 @@ def differences(root: Path, version: Version) -> Iterator[str]:
     yield from metric_differences(
         read_metrics("".join(_text(root / name) for name in METRICS)), version
     )
-    yield from field_differences(root)
+    yield from field_differences(root, version)
 
 
 @click.command()

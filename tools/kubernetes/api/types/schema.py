@@ -132,12 +132,15 @@ def compiled(text: str, minor: int | None = None) -> dict[str, Shape]:
     entries: dict[str, list[str]] = {}
     shapes: dict[str, Shape] = {}
     words: list[str] = []
-    api_version = ""
+    api_version, has_group = "", True
     for line in text.splitlines():
         if line.startswith("#") or not line.strip():
             continue
         if line.startswith("["):
-            api_version = line.strip("[]")
+            api_version, *bounds = line.strip("[]").split(",")
+            has_group = minor is None or _has(minor, bounds)
+        elif not has_group:
+            continue
         elif line.startswith(" "):
             words.extend(line.split())
         else:

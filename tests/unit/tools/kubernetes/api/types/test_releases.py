@@ -42,6 +42,9 @@ def test_a_field_has_its_first_and_its_last_version() -> None:
     newer = compiled(text, 37)["A"].fields or {}
     assert {*newer} == {"new", "both"}
     assert newer["new"].marks == ("min=0",)
+    text = "[a/v1]\nA b:string\n[new/v1,since=1.37]\nB c:string\n    d:string\n[a/v1]\nC e:int32\n"
+    assert {*compiled(text, 36)} == {"A", "C"}
+    assert compiled(text, 37)["B"].api_version == "new/v1"
 
 
 @pytest.mark.parametrize(
