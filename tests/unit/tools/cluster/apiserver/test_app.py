@@ -13,6 +13,7 @@ import pytest
 
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.releases import RELEASES
 from berth.tools.kubernetes.api.types.resources import BY_KIND, KINDS
 from tests.kit.documents import Document, pod
 from tests.kit.stores import fresh_store
@@ -293,6 +294,7 @@ async def test_unknown_fields_cause_a_warning_or_a_refusal(server: Server) -> No
 
 
 async def test_every_kind_is_discovered_and_listed(server: Server) -> None:
+    server.store.release = RELEASES["1.37"]
     for kind in KINDS:
         group = f"/apis/{kind.group}/{kind.version}" if kind.group else "/api/v1"
         _, listing = await server.call("GET", group)
