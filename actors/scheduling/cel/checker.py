@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from .declarations import Overload
 from .errors import Problem
-from .functions import FUNCTIONS, FUNCTIONS_WITH_LISTS
+from .functions import FUNCTIONS, FUNCTIONS_OF_SELECTORS
 from .tree import (
     Call,
     Comprehension,
@@ -86,7 +86,7 @@ def check(root: TreeNode, variables: Mapping[str, Type], *, lists: bool = False)
     """Writes the types and the overloads into the tree, and returns its problems.
 
     `variables` are the types of the variables; their names may have dots. With `lists`, attributes
-    of devices may be lists, and there is `includes`, as since Kubernetes 1.37.
+    of devices may be lists, as since Kubernetes 1.37.
     """
     checker = _Checker(variables, lists=lists)
     walk(checker.check(root))
@@ -98,7 +98,8 @@ class _Checker:
     def __init__(self, variables: Mapping[str, Type], *, lists: bool) -> None:
         self.problems: list[Problem] = []
         self._fields = FIELDS_WITH_LISTS if lists else FIELDS
-        self._functions = FUNCTIONS_WITH_LISTS if lists else FUNCTIONS
+        is_selector = DEVICE in variables.values()
+        self._functions = FUNCTIONS_OF_SELECTORS if is_selector else FUNCTIONS
         self._names = {**TYPES, **variables}
         self._inference = Inference()
         self._scopes: list[dict[str, Type]] = []

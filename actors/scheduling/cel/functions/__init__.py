@@ -2,7 +2,8 @@
 
 That is cel-go's standard library, its extensions strings (version 2), sets, lists (version 3),
 optionals (version 2) and two-variable comprehensions, and Kubernetes' own libraries. The authorizer
-is left out: a selector has no variable of its type. Kubernetes 1.37 adds `includes`.
+is left out: a selector has no variable of its type. Selectors also have `includes`: since 1.36 the
+environment for expressions that are stored has it, whatever the gate DRAListTypeAttributes says.
 """
 
 from __future__ import annotations
@@ -20,4 +21,4 @@ def _by_name() -> dict[str, tuple[Overload, ...]]:
 
 
 FUNCTIONS = _by_name()
-FUNCTIONS_WITH_LISTS = {**FUNCTIONS, "includes": lists.INCLUDES}
+FUNCTIONS_OF_SELECTORS = {**FUNCTIONS, "includes": lists.INCLUDES}
