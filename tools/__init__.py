@@ -43,6 +43,7 @@ Where to find what.
     a change wakes a controller        cluster/controllers/controller_table.py
     the controllers run                cluster/controllers/controller_manager.py
     explain decides about a pod        answers/explain/decider.py
+    a reason gets its code             answers/explain/reasons/reason_table.py: REASONS
     explain's suggestion is proven     answers/explain/changes/proof_search.py, in world.py
     a change is tried and undone       answers/explain/tried_cluster.py
     a what-if is tried                 answers/whatif/trial.py

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
-
-import msgspec
 
 from berth.tools.answers.debug.why_answer import WhyAnswer
 from berth.tools.answers.doctor.parked_pods import ParkedPods
@@ -47,4 +46,4 @@ def schema() -> dict[str, Any]:
 def refresh() -> None:
     before, _, rest = PAGE.read_text().partition(FIRST)
     PAGE.write_text(f"{before}{table()}{rest.partition(chr(10) * 2)[2]}")
-    SCHEMA.write_text(f"{msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode()}\n")
+    SCHEMA.write_text(f"{json.dumps(schema(), indent=2)}\n")

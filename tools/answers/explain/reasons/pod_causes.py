@@ -18,7 +18,7 @@ from ..decision import Decision, Failure, NodeVerdict
 from ..device_words import supply
 from ..on_node import OnNode
 from .cause_details import NO_DEVICES, OF_A_NODE, CauseDetails
-from .reason_table import cause_of, causes_of, standing_causes
+from .reason_table import cause_in_message, cause_of, causes_of, standing_causes
 
 DEVICES = "DynamicResources"
 PREEMPTION = "DefaultPreemption"
@@ -155,8 +155,11 @@ def message_causes(message: str) -> list[Cause]:
     if not whole:
         return [cause_of("", message)] if message else []
     counted = (_COUNT.fullmatch(part) for part in _BETWEEN.split(whole["reasons"]))
-    causes = [replace(cause_of("", of[2]), nodes=int(of[1])) for of in counted if of]
-    return [*(causes or [cause_of("", whole["reasons"])]), *preemption_causes(whole["after"] or "")]
+    causes = [replace(cause_in_message(of[2]), nodes=int(of[1])) for of in counted if of]
+    return [
+        *(causes or [cause_in_message(whole["reasons"])]),
+        *preemption_causes(whole["after"] or ""),
+    ]
 
 
 def preemption_part(message: str) -> list[Cause]:

@@ -580,10 +580,24 @@ def cause_of(plugin: str, reason: str) -> Cause:
     if plugin == EXTENDER:
         return Cause(REFUSED_BY_EXTENDER, reason, plugin)
     if not plugin or plugin in _RULED:
-        for row, pattern in _PATTERNS:
-            match = pattern.fullmatch(reason) if not plugin or _gives(row, plugin) else None
-            if match:
-                return _cause(row, reason, plugin, match)
+        rows = _PATTERNS if not plugin else [of for of in _PATTERNS if _gives(of[0], plugin)]
+        return _found(rows, plugin, reason)
+    return Cause(REJECTED, reason, plugin)
+
+
+@lru_cache(maxsize=4096)
+def cause_in_message(reason: str) -> Cause:
+    """Returns the cause of a reason in a message of FailedScheduling, which names no plugins: what
+    berth itself would say there is the word of a plugin of a package.
+    """
+    return _found([of for of in _PATTERNS if of[0].plugins != (BERTH,)], "", reason)
+
+
+def _found(rows: Iterable[tuple[ReasonRow, re.Pattern[str]]], plugin: str, reason: str) -> Cause:
+    for row, pattern in rows:
+        match = pattern.fullmatch(reason)
+        if match:
+            return _cause(row, reason, plugin, match)
     return Cause(REJECTED, reason, plugin)
 
 

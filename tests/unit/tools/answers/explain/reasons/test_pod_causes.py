@@ -99,11 +99,12 @@ def test_a_node_that_lacks_cpu_costs_few_calls() -> None:
 
 
 def test_the_message_of_failed_scheduling_has_causes_with_their_nodes() -> None:
-    reasons = "1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s)."
+    reasons = "1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s), 1 evicted, alas."
     after = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
     causes = message_causes(f"0/3 nodes are available: {reasons}{after}")
     assert [(cause.code, cause.nodes, cause.resource) for cause in causes] == [
         ("InsufficientResource", 1, "nvidia.com/gpu"),
         ("UntoleratedTaint", 2, ""),
+        ("PluginRejected", 1, ""),
         ("PreemptionNotHelpful", 3, ""),
     ]
