@@ -1,4 +1,4 @@
-"""The recorder actor: writes events and conditions, several at a time; their senders never wait.
+"""The recorder actor: writes events and conditions, several at a time. The senders never wait.
 
 Its mailbox needs no bound: a message goes to the outbox at once, and the outbox is bounded. If the
 API server gives no answer, the write waits in the outbox; if it refuses, that is logged and the
@@ -54,8 +54,8 @@ class RecorderActor(Actor[RecorderMessage]):
         self._writing = anyio.CancelScope(shield=True)
 
     async def write(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Writes the contents of the outbox until cancelled, and then the rest of it for at most
-        two seconds.
+        """Writes the contents of the outbox until cancelled, and then the rest for at most two
+        seconds.
 
         It can run only once.
         """
@@ -116,7 +116,9 @@ class RecorderActor(Actor[RecorderMessage]):
         self._failures = 0
 
     def _give_up_after_a_while(self) -> None:
-        """Cancels the writers that still run after a stop, once WRITERS writes were lost."""
+        """Cancels the writers that still run after a stop, once as many writes as WRITERS were
+        lost.
+        """
         self._lost += 1
         if self._lost == WRITERS:
             self._writing.cancel()

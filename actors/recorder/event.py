@@ -36,7 +36,9 @@ class EventSeries(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Event(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """An Event as it shall be at the API server. If it has a series, it may be there already."""
+    """An Event as the recorder wants it at the API server. With a series, it may be there
+    already.
+    """
 
     metadata: EventMetadata
     event_time: str
@@ -54,7 +56,7 @@ class Event(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 def in_core(event: Event) -> dict[str, Any]:
-    """Returns the same event in core/v1: without an action, in the form of older events."""
+    """Returns the event in the form of core/v1's older events, without an action."""
     document: dict[str, Any] = msgspec.to_builtins(event)
     for name, core_name in _CORE_NAMES.items():
         document[core_name] = document.pop(name)

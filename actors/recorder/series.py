@@ -1,5 +1,5 @@
-"""Makes Events of events.k8s.io/v1 from facts: a fact that is repeated is one Event with a series
-that counts. Pure.
+"""Makes Events of events.k8s.io/v1 from facts. A repeated fact is one Event with a series, which
+counts. Pure.
 
 Facts are equal if they are equal in all but their notes: the reporter, the reason, the action, the
 type, and the objects, down to their resourceVersions. Without an action, the notes count too. The
@@ -34,8 +34,8 @@ _WARNING = EventType.WARNING  # Looking a member up in its class is slow, and so
 
 
 class _Tally(msgspec.Struct, eq=False, gc=False):
-    """The count of a fact. It last occurred at `at` in monotonic seconds, or `last` as the API
-    writes the time. `written` is the count with which the Event was last written.
+    """The count of a fact. It last occurred `at` monotonic seconds, or at `last` as the API writes
+    times. `written` is the count in the Event's last write.
     """
 
     event: Event
@@ -46,7 +46,7 @@ class _Tally(msgspec.Struct, eq=False, gc=False):
 
 
 class SeriesTracker:
-    """The facts with their counts. Invariant: they are in the order in which they occurred last."""
+    """The facts with their counts. Invariant: they are in the order of their last occurrence."""
 
     def __init__(self, hostname: str, most: int = MOST_REMEMBERED) -> None:
         self._hostname = hostname
@@ -92,7 +92,9 @@ class SeriesTracker:
         return last_counts
 
     def refresh(self) -> list[Event]:
-        """Returns every series, to be written again: an event without new writes expires."""
+        """Returns every series, to be written again, because an event that is not written
+        expires.
+        """
         return [_counted(tally) for tally in self._facts.values() if tally.count > 1]
 
     def _micro_time(self, wall: datetime) -> str:
@@ -144,7 +146,7 @@ class SeriesTracker:
 
 
 def _counted(tally: _Tally) -> Event:
-    """Returns the Event with its present count, which is to be written."""
+    """Returns the Event with its present count."""
     tally.written = tally.count
     return msgspec.structs.replace(tally.event, series=EventSeries(tally.count, tally.last))
 

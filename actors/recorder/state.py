@@ -1,4 +1,4 @@
-"""The recorder's outbox: the writes that wait, and those under way. Pure.
+"""The recorder's outbox: the writes that wait, and those in progress. Pure.
 
 New nominations are written first, then conditions, then events. The newest nominations and
 conditions come first, because they are from the newest attempts; the oldest events come first.
@@ -90,7 +90,7 @@ class RecorderState:
                 assert_never(message)
 
     def take(self) -> Work | None:
-        """Removes and returns the next work, if any. It is under way until `done`."""
+        """Removes and returns the next work, if there is any. It is in progress until `done`."""
         self._turn += 1
         order = (
             self._order
@@ -107,11 +107,11 @@ class RecorderState:
         return None
 
     def done(self, work: Work) -> None:
-        """Notes that the work was written, or refused for good."""
+        """Records that the work was written, or finally refused."""
         self._under_way.remove(_place(work))
 
     def put_back(self, work: Work) -> None:
-        """Makes work that was not written wait again, unless newer work takes its place."""
+        """Returns work that was not written to the outbox, unless newer work replaces it."""
         self.done(work)
         place = _place(work)
         match work:
@@ -134,7 +134,7 @@ class RecorderState:
         return status_patch(order, pod, self._written.get(_place(order)), wall)
 
     def wrote(self, order: StatusOrder) -> None:
-        """Notes that the API server has accepted the patch for this order."""
+        """Records that the API server has accepted the patch for this order."""
         place = _place(order)
         before = self._written.pop(place, None)
         condition = None if before is None else before.condition
@@ -150,12 +150,12 @@ class RecorderState:
             self._written.popitem(last=False)
 
     def _take_out(self, place: str) -> StatusOrder | None:
-        """Removes the write to a pod's status that waits, and returns it."""
+        """Removes and returns the waiting write to a pod's status."""
         return self._nominations.pop(place, None) or self._conditions.pop(place, None)
 
     def _put_status(self, order: StatusOrder) -> None:
-        """Makes a write to a pod's status wait. It replaces an earlier write, and takes over the
-        condition or the nomination of that write if it has none itself.
+        """Adds a write to a pod's status. It replaces an earlier one, whose condition or nomination
+        it takes over if it has none itself.
         """
         place = _place(order)
         earlier = self._take_out(place)
@@ -172,7 +172,9 @@ class RecorderState:
             self._conditions.popitem(last=False)
 
     def _renominates(self, place: str, order: StatusOrder) -> bool:
-        """True if the order may change the nomination: always so while a write is under way."""
+        """True if the order may change the nomination. While a write is in progress, every order
+        may.
+        """
         if order.nominated_node is None:
             return False
         return place in self._under_way or _nominated(order.pod, self._written.get(place)) != {
@@ -253,7 +255,7 @@ def _condition(
     order: SetUnschedulable, pod: Pod, written: LastWrite | None, wall: datetime
 ) -> dict[str, Any] | None:
     """Returns the condition PodScheduled=False; None if the pod has it already. Its transition time
-    is that of the last change from or to False.
+    changes only with its status.
     """
     metadata = pod.metadata
     content = (order.reason, order.message, metadata.generation)

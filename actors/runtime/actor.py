@@ -19,8 +19,8 @@ M = TypeVar("M")
 
 
 class Actor(ABC, Generic[M]):
-    """The base of actors: give it a mailbox, and implement `handle`. An exception ends the actor,
-    and its supervisor decides what that means.
+    """The base of actors. It has a mailbox and implements `handle`. An exception ends the actor;
+    its supervisor decides what follows.
     """
 
     def __init__(self, mailbox: Mailbox[M]) -> None:

@@ -12,8 +12,8 @@ class Rng(Protocol):
 
 
 class Backoff(msgspec.Struct, frozen=True):
-    """Delays in seconds: the first is `initial`, each next one twice as long, up to `most`. Then
-    up to `jitter` times the delay is added to it.
+    """Delays in seconds: the first is `initial`, each further one is twice as long, up to `most`.
+    To each, up to `jitter` times the delay is added.
     """
 
     initial: float

@@ -1,4 +1,4 @@
-"""The bell: an idle task waits for it, and a ring ends the wait. It can be used again and again.
+"""The bell: an idle task waits for its ring. It can ring any number of times.
 
 One task waits at a time. A ring is lost if no task waits, so a task looks for work before it waits.
 """

@@ -1,4 +1,4 @@
-"""The exception inside the groups in which task groups raise it."""
+"""The exceptions inside the groups that task groups raise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 def first_of(problem: BaseException) -> BaseException:
-    """Returns the first exception that is inside a group; one that is no group is returned."""
+    """Returns the first exception inside a group. Any other exception is returned as it is."""
     while isinstance(problem, BaseExceptionGroup):
         problem = problem.exceptions[0]
     return problem
@@ -15,7 +15,7 @@ def first_of(problem: BaseException) -> BaseException:
 
 @contextmanager
 def ungrouped() -> Iterator[None]:
-    """Raises the first exception of a group of a block in place of the group."""
+    """Raises, in place of a group that the block raises, the first exception in it."""
     try:
         yield
     except ExceptionGroup as failures:

@@ -1,4 +1,4 @@
-"""Items that wait in a line for each owner, where the owners take turns.
+"""Lines of waiting items, one for each owner. The owners take turns.
 
 So an owner with a thousand items does not hold back the one item of another.
 """
@@ -36,9 +36,7 @@ class Lines(Generic[T]):
         return None
 
     def take(self) -> T | None:
-        """Removes the first item of the next owner and returns it. The owner goes behind the
-        others.
-        """
+        """Removes and returns the first item of the next owner, who goes behind the others."""
         if not self._lines:
             return None
         owner, line = self._lines.popitem(last=False)

@@ -1,4 +1,4 @@
-"""Mailboxes: typed, without a bound, first in first out, drained in batches.
+"""Mailboxes: typed, unbounded, first in first out, emptied in batches.
 
 A mailbox has one reader, its actor. Sending never waits and costs no turn of the event loop. If
 the reader is idle, it handles the message at once, in the sender's turn, and is not woken. If it is

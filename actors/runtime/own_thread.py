@@ -1,4 +1,4 @@
-"""Threads beside the main event loop: one with a loop of its own, for work that goes on while the
+"""Threads beside the main event loop: one with its own loop, for work that must go on while the
 main loop is blocked, and one for a call that may never return.
 """
 
@@ -18,7 +18,7 @@ STOP_SECONDS = 5.0
 
 
 async def in_daemon_thread(call: Callable[[], T], name: str) -> T:
-    """Makes a call in another thread. Returns its result or raises its exception.
+    """Makes a call in another thread, and returns its result or raises its exception.
 
     A cancellation leaves the thread alone: it ends with the process.
     """

@@ -1,4 +1,4 @@
-"""Tasks of which only the first to end matters."""
+"""A race of tasks, of which only the first to end matters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import anyio
 
 
 async def race(*runners: Callable[[], Awaitable[object]]) -> None:
-    """Runs all of them until the first returns, and cancels the others."""
+    """Runs all of them until the first returns, and cancels the rest."""
     async with anyio.create_task_group() as group:
 
         async def run(runner: Callable[[], Awaitable[object]]) -> None:

@@ -1,5 +1,5 @@
-"""The supervisor: starts children in order, stops them in reverse order, and decides what a crash
-means.
+"""The supervisor: starts children in order, stops them in reverse order, and decides what follows
+from a crash.
 
 The next child begins only when the one before it reports that it has started; children of one stage
 start side by side. A FATAL child that crashes or returns ends the process; a RETRY child is run
@@ -40,7 +40,7 @@ class OnCrash(enum.Enum):
 
 
 class Child(msgspec.Struct, frozen=True):
-    """A supervised part. It may take `stop_deadline` seconds to clean up; then it is abandoned."""
+    """A supervised part. Its clean-up may take `stop_deadline` seconds; then it is abandoned."""
 
     name: str
     run: Run
@@ -129,7 +129,9 @@ class Supervisor:
     async def _keep(
         self, child: Child, scope: anyio.CancelScope, gone: anyio.Event, ready: anyio.Event
     ) -> None:
-        """Runs a child until its scope is cancelled; after a crash again, if it may be retried."""
+        """Runs a child until its scope is cancelled. After a crash, runs it again if it may be
+        retried.
+        """
         try:
             with scope:
                 failures = 0
@@ -171,7 +173,7 @@ async def _note_start(child: str, ready: anyio.Event) -> None:
 
 
 class _StartStatus(TaskStatus[None]):
-    """Reports each start of a child, however often it is run."""
+    """A task status that reports each start of a child, however often the child is run."""
 
     def __init__(self, report: Callable[[], None]) -> None:
         self._report = report

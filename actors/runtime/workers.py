@@ -1,4 +1,4 @@
-"""A pool of worker tasks, for the jobs of an actor that have to wait.
+"""A pool of worker tasks for the jobs of an actor that have to wait.
 
 A worker is made when one is needed, and kept for the next job, because a new task costs more than a
 wake-up. A job wakes one worker, which wakes the next one if more jobs wait: so a job never waits
@@ -21,7 +21,7 @@ J_co = TypeVar("J_co", covariant=True)
 
 
 class Jobs(Protocol[J_co]):
-    """The jobs that wait."""
+    """The waiting jobs of an actor."""
 
     def take(self) -> J_co | None:
         """Removes the next job and returns it; None if no job can be done now."""
@@ -31,15 +31,15 @@ class Jobs(Protocol[J_co]):
 
 
 class Line(deque[J]):
-    """Jobs that are done in the order in which they came."""
+    """Jobs that are done in the order of their arrival."""
 
     def take(self) -> J | None:
         return self.popleft() if self else None
 
 
 class Workers(Generic[J]):
-    """At most `most` workers that do the `jobs`; at most `most_idle` of them are kept for later
-    jobs.
+    """At most `most` workers for the `jobs`; at most `most_idle` of them are kept while there is
+    none.
 
     They run in `group`, which an exception of `do` ends.
     """

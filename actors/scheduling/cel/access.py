@@ -9,7 +9,7 @@ from .values import MAX_INT64, MISSING, NONE, Optional, Uint, find, shown, type_
 
 
 def part(value: Any, key: Any) -> Any:
-    """Returns the part of a value, or MISSING. Raises CelError for keys that make no sense."""
+    """Returns the part of a value under a key, or MISSING. Raises CelError for an invalid key."""
     if isinstance(value, dict):
         return find(value, key)
     if type(value) is list:
@@ -19,7 +19,9 @@ def part(value: Any, key: Any) -> Any:
 
 
 def index(value: Any, key: Any) -> Any:
-    """Returns the part of a value, or an optional part of an optional. Raises CelError."""
+    """Returns the part of a value under a key. The part of an optional is an optional. Raises
+    CelError.
+    """
     if type(value) is Optional:
         return optional_part(value, key)
     item = part(value, key)
@@ -31,7 +33,9 @@ def index(value: Any, key: Any) -> Any:
 
 
 def optional_part(value: Any, key: Any) -> Optional:
-    """Returns the part as an optional, empty if there is none. Raises CelError."""
+    """Returns the part under a key as an optional, which is empty if there is none. Raises
+    CelError.
+    """
     if type(value) is Optional:
         if not value.present:
             return NONE

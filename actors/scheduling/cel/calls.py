@@ -1,4 +1,6 @@
-"""Calls of functions: choose the overload by the types of the values, charge and run it."""
+"""Calls of functions: chooses the overload by the types of the values, charges its cost and runs
+it.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def call(node: Call, operands: list[Step]) -> Step:
 
 
 def _may_read(overload: Overload) -> bool:
-    """True if an argument may be a text, and the call does more than look at its type or size."""
+    """True if an argument may be a text, and the call reads more of it than type and size."""
     return overload.run not in (len, Optional) and any(
         parameter.kind in _READABLE for parameter in overload.params
     )
@@ -142,7 +144,7 @@ def _anything(_: Any) -> bool:
 
 
 def _guard(expected: Type) -> Guard:
-    """Returns a test whether a value has a type. For lists and maps, it tests the first element."""
+    """Returns a test for a type. Of a list or map, it tests the first element only."""
     match expected.kind:
         case "dyn" | "any" | "param":
             return _anything

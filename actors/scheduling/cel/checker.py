@@ -1,4 +1,4 @@
-"""Checks the types of an expression, as cel-go's checker does in the environment of a selector."""
+"""Checks the types of an expression, as cel-go's checker does for selectors."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ class _Checker:
         return result
 
     def _instance(self, overload: Overload) -> tuple[list[Type], Type]:
-        """Returns the types of the parameters and of the result, with fresh type parameters."""
+        """Returns the types of an overload's parameters and result, with fresh type parameters."""
         fresh: dict[str, Type] = {}
         return [self._renewed(t, fresh) for t in overload.params], self._renewed(
             overload.result, fresh
@@ -346,7 +346,7 @@ def _undeclared(name: str) -> str:
 
 
 def qualified(node: TreeNode) -> str:
-    """Returns a name such as `a.b.c`, or nothing if the node is not such a name."""
+    """Returns the dotted name in a node, such as `a.b.c`, or "" if it is none."""
     names: list[str] = []
     while isinstance(node, Select) and not node.test:
         names.append(node.field)

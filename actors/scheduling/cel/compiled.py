@@ -29,7 +29,7 @@ _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeEr
 
 
 class Compiled(ABC):
-    """A compiled expression. Compiling took `work` units; the program takes about `size` bytes.
+    """A compiled expression. It took `work` units to compile, and takes about `size` bytes.
 
     `error` says why the expression cannot be used; it is empty if it can. `root` is the checked
     tree of an expression that can be used. `variables` are the types of the variables. With
@@ -59,7 +59,7 @@ class Compiled(ABC):
 
     @abstractmethod
     def _problem(self, result: Type) -> str:
-        """Returns the reason why an expression with this result cannot be used, if any."""
+        """Returns why an expression with a result of this type cannot be used; "" if it can."""
 
     def _compile(self, variables: Mapping[str, Type]) -> str:
         """Compiles the expression and returns the error, or an empty text. Raises CompileError."""
@@ -107,7 +107,7 @@ def evaluated(step: Step, run: Run, spend: Callable[[int], None] | None) -> Any:
 
 @contextmanager
 def enough_frames() -> Iterator[None]:
-    """Lets the deepest expression be evaluated, however deep the caller's stack is."""
+    """Allows Python to evaluate the deepest expression, however deep the caller's stack is."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, MOST_FRAMES))
     try:

@@ -1,4 +1,4 @@
-"""Declarations of functions: their overloads, what they do, and what a call costs."""
+"""Declarations of functions: overloads with their types, their code and the cost of a call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Cost = Callable[..., int]
 
 
 class Budget:
-    """The cost, work and memory of an evaluation. Going over a limit raises LimitError.
+    """The cost, work and memory that an evaluation has used. Going over a limit raises LimitError.
 
     `cost` is in the units of cel-go, `work` in units of the time that Python takes, and `allocated`
     in bytes. `patterns` are the regular expressions whose compilation is already counted.
@@ -44,7 +44,7 @@ class Budget:
             raise LimitError
 
     def strain(self, work: int) -> None:
-        """Counts work. Call it before work that takes longer than a call of a function."""
+        """Counts work. Call it before work that takes longer than a function call."""
         self.work += work
         if self.work > MOST_WORK:
             raise LimitError
@@ -70,7 +70,8 @@ class Budget:
 
 
 class Overload(NamedTuple):
-    """An overload. `run` gets the arguments, target first; if `budgeted`, the budget before them.
+    """An overload. `run` gets the arguments, the target first; if `budgeted`, the budget before
+    them.
 
     `cost` is fixed or a function of the arguments; with `strains` it also counts as work. Operators
     that the evaluator implements have no `run`.
@@ -96,7 +97,7 @@ def overload(
     budgeted: bool = False,
     strains: bool = True,
 ) -> Overload:
-    """Reads a signature such as `string::charAt(int) -> string` or `size(bytes) -> int`."""
+    """Returns the overload with a signature such as `string::charAt(int) -> string`."""
     call, _, result = signature.partition(" -> ")
     target, _, call = call.rpartition("::")
     name, _, params = call.partition("(")
@@ -113,12 +114,12 @@ budgeted = partial(overload, budgeted=True)
 
 
 def tenth(size: int) -> int:
-    """Returns the cost of reading a text once, rounded up."""
+    """Returns the cost of reading a text of this size once: a tenth of the size, rounded up."""
     return -(-size // 10)
 
 
 def reads(*values: Any) -> int:
-    """Returns the cost of reading the first argument as text once."""
+    """Returns the cost of reading the first argument, as text, once."""
     return tenth(size_of(values[0]))
 
 
@@ -127,5 +128,5 @@ def reads_twice(*values: Any) -> int:
 
 
 def matches(text: Any, pattern: Any, *_: Any) -> int:
-    """Returns the cost of searching with a regular expression."""
+    """Returns the cost of matching a text with a regular expression."""
     return tenth(1 + size_of(text)) * -(-size_of(pattern) // 4)

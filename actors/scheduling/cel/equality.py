@@ -1,4 +1,6 @@
-"""Equality of values. Comparing lists and maps is work that cel-go does not charge in full."""
+"""Equality of values. Comparisons of lists and maps count as work, as cel-go does not charge them
+in full.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def equal(budget: Budget, a: Any, b: Any) -> bool:
 
 
 def equal_within(budget: Budget, a: Any, b: Any) -> bool:
-    """True if two elements of lists are equal; values that cannot be compared are not."""
+    """True if two elements of lists are equal. Values that cannot be compared are not."""
     try:
         return equal(budget, a, b)
     except LimitError:

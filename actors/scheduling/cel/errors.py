@@ -1,4 +1,4 @@
-"""The errors of CEL: errors of compilation, with their places, and errors of evaluation."""
+"""The errors of CEL: of compilation, with their places in the expression, and of evaluation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MOST_ERRORS = 100
 
 
 class CelError(Exception):
-    """The failure of an evaluation. `&&`, `||` and macros built on them can absorb the error."""
+    """The failure of an evaluation. `&&`, `||` and the macros built on them can absorb it."""
 
 
 class LimitError(CelError):
@@ -40,7 +40,9 @@ def no_such_overload() -> CelError:
 
 
 def shown(problems: list[Problem], source: str) -> str:
-    """Returns the problems with the lines of source and markers below them, in cel-go's form."""
+    """Returns the problems in cel-go's form: each with its line of the source and a marker
+    below.
+    """
     ordered = sorted(problems, key=lambda problem: problem.at)
     lines = [_shown(problem, source) for problem in ordered[:MOST_ERRORS]]
     if len(ordered) > MOST_ERRORS:

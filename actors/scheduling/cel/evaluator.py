@@ -55,7 +55,7 @@ class _Local(NamedTuple):
 def program(
     root: TreeNode, patterns: Mapping[str, Pattern], variables: Mapping[str, Type]
 ) -> Program:
-    """Compiles a tree that was checked with these variables.
+    """Returns the program of a tree that was checked with these variables.
 
     `patterns` holds the compiled patterns of the literals.
     """
@@ -144,7 +144,7 @@ class _Compiler:
         return indexed
 
     def _optionally(self, node: Call) -> StepWalk:
-        """Compiles `a.?b` and `a[?b]`."""
+        """Compiles the optional accesses `a.?b` and `a[?b]`."""
         container = yield self.compile(node.args[0])
         index = yield self.compile(node.args[1])
 
@@ -264,7 +264,9 @@ class _Compiler:
         return fold.run
 
     def _step(self, node: Comprehension, step: TreeNode, fold: Fold) -> StepWalk:
-        """Compiles the step; one that adds to a list or map changes the accumulator itself."""
+        """Compiles the step of a comprehension. One that only adds to a list or map changes the
+        accumulator in place.
+        """
         if isinstance(step, Call) and _accumulates(node, step):
             if step.function == "_?_:_":
                 condition = yield self.compile(step.args[0])
@@ -283,7 +285,7 @@ class _Compiler:
 
 
 def _accumulates(node: Comprehension, step: Call) -> bool:
-    """True if the step only adds to the accumulator, which begins empty."""
+    """True if the step of a comprehension only adds to the accumulator, which begins empty."""
     if step.function == "_?_:_":
         inner = step.args[1]
         last = step.args[2]

@@ -1,4 +1,4 @@
-"""The steps of comprehensions: loops over lists and maps."""
+"""The loops of comprehensions over lists and maps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .values import GO_NAMES, keys, value_of_key
 
 
 class Fold:
-    """A comprehension that loops over a list or a map. One turn takes `work` units of work."""
+    """A comprehension over a list or a map. Each turn takes `work` units of work."""
 
     def __init__(self, over: Step, accumulator: int, first: int, second: int, work: int) -> None:
         self.work = work

@@ -46,7 +46,7 @@ def _name(node: TreeNode, message: str) -> str:
 
 
 def _names(args: list[TreeNode], count: int, message: str) -> tuple[str, str]:
-    """Returns the variables of the loop; the second may be empty."""
+    """Returns the loop variables; "" for a second one that is missing."""
     first = _name(args[0], message)
     if count == 1:
         return first, ""
@@ -71,7 +71,7 @@ def _bind(at: int, target: TreeNode, args: list[TreeNode]) -> TreeNode | None:
 
 
 def bound(at: int, name: str, value: TreeNode, result: TreeNode) -> Comprehension:
-    """Returns the node that gives a name to a value."""
+    """Returns the node that binds a name to a value."""
     return Comprehension(
         at, ListNode(at, []), (UNUSED, ""), name, value, Literal(at, False), Ident(at, name), result
     )
@@ -80,7 +80,7 @@ def bound(at: int, name: str, value: TreeNode, result: TreeNode) -> Comprehensio
 def _quantified(
     count: int, at: int, target: TreeNode, args: list[TreeNode], *, stop: bool
 ) -> TreeNode:
-    """Expands `all` and `exists`, which end with the first element whose predicate is `stop`."""
+    """Expands `all` or `exists`, which end at the first element whose predicate is `stop`."""
     names = _names(args, count, "argument must be a simple name")
     accu = Ident(at, ACCUMULATOR)
     condition = Call(at, "@not_strictly_false", [Call(at, "!_", [accu]) if stop else accu])

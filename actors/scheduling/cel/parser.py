@@ -1,4 +1,4 @@
-"""Parses an expression with cel-go's grammar, and the options that Kubernetes sets.
+"""Parses an expression by cel-go's grammar, with the options that Kubernetes sets.
 
 The parser is a walk without recursion of Python, so that no text can exhaust the stack. cel-go
 limits the depth of each rule of its grammar to 250. Here that limits the depth of the whole tree;
@@ -150,7 +150,9 @@ class _Parser:
             operands.append((yield self._unary()))
 
     def _reduce(self, operands: list[TreeNode], operators: list[Token]) -> None:
-        """Joins the operands of the last operator, or of the last chain of && or ||."""
+        """Joins the operands of the last operator, or of the last chain of && or ||, into a
+        node.
+        """
         kind, joined = operators[-1].kind, [operators.pop()]
         while kind in ("&&", "||") and operators and operators[-1].kind == kind:
             joined.append(operators.pop())
@@ -261,7 +263,9 @@ class _Parser:
         return self._checked(Literal(minus.at, -token.value))
 
     def _items(self, end: str) -> Iterator[None]:
-        """Yields before each item, and takes the commas and the end. A comma may stand alone."""
+        """Yields before each item of a list. Reads the commas and the closing token; a comma may
+        stand alone.
+        """
         if self._next.kind == "," and self._tokens[self._at + 1].kind == end:
             self._take()
         while not self._accepts(end):
@@ -307,7 +311,7 @@ class _Parser:
         return self._checked(Ident(at, dot + token.value))
 
     def _message_name(self) -> str:
-        """If `.b.Name{` follows, moves to the brace and returns the rest of the name."""
+        """Returns the rest of a message's name if `.b.Name{` follows, and moves to the brace."""
         at, name = self._at, " "
         while self._tokens[at].kind == "." and self._tokens[at + 1].kind == "ident":
             name += f".{self._tokens[at + 1].value}"

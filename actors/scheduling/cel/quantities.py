@@ -64,7 +64,7 @@ def parse(text: str) -> Quantity:
 
 
 def _is_whole(text: str) -> bool:
-    """True if Kubernetes keeps the amount as an int64 with a scale that is not negative."""
+    """True if Kubernetes stores the amount as an int64 with a scale of at least 0."""
     parts = _PARTS.fullmatch(text)
     if parts is None:
         return False

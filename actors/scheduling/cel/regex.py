@@ -21,8 +21,8 @@ MOST_KEPT = 32  # patterns that evaluations compiled
 
 
 class Pattern(NamedTuple):
-    """A pattern. `matcher` is RE2's, or `problem` is its error. `work` is the work of
-    compiling it.
+    """A regular expression. `matcher` is RE2's object, or `problem` its error. `work` is the work
+    of its compilation.
     """
 
     matcher: Any
@@ -56,7 +56,7 @@ def compiled(pattern: str) -> Pattern:
 
 
 def usable(pattern: Pattern) -> Pattern:
-    """Returns the pattern. Raises CelError if it could not be compiled."""
+    """Returns the pattern. Raises CelError if its compilation failed."""
     if pattern.problem:
         raise CelError(pattern.problem)
     return pattern

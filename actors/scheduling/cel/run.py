@@ -1,4 +1,4 @@
-"""One evaluation: its budget, the device or the variables, and the local variables."""
+"""The state of an evaluation: its budget, the device or the variables, and the local variables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .regex import NO_PATTERNS, Pattern
 
 
 class Run(Budget):
-    """One evaluation. `values` are the values of the variables, for an expression that is no
+    """The state of an evaluation. `values` are those of the variables, for an expression that is no
     selector.
     """
 
@@ -39,7 +39,7 @@ class Run(Budget):
         self.slots: list[Any] = [None] * slots
 
     def device(self) -> dict[str, Any]:
-        """Returns the device as one value."""
+        """Returns the device as a value of CEL."""
         return {
             "driver": self.driver,
             "allowMultipleAllocations": self.multiple,

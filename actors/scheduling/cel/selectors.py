@@ -66,7 +66,7 @@ class Selector(Compiled):
 
 
 class _RecentSelectors:
-    """The selectors that were used last, up to MOST_KEPT bytes."""
+    """The most recently used selectors, up to MOST_KEPT bytes."""
 
     def __init__(self) -> None:
         self._selectors: OrderedDict[str, Selector] = OrderedDict()
@@ -106,7 +106,7 @@ def selector(
 
 
 def _by_domain(driver: str, parts: Mapping[str, T], value_of: Callable[[str, T], Any]) -> Domains:
-    """Returns the values of attributes or capacities by domain and id. Raises CelError."""
+    """Returns the values of attributes or capacities by domain and identifier. Raises CelError."""
     values = Domains()
     for name, part in parts.items():
         domain, slash, id_ = name.partition("/")

@@ -43,7 +43,9 @@ def parse(text: str) -> Semver:
 
 
 def parse_normalized(text: str, normalize: bool) -> Semver:
-    """Parses a version, also with a leading v or zeros or missing parts. Raises CelError."""
+    """Parses a version that may begin with a v, have leading zeros or lack parts. Raises
+    CelError.
+    """
     if not normalize:
         return parse(text)
     parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]

@@ -1,4 +1,6 @@
-"""The steps of variables, access and operators. Each returns a value, or raises CelError."""
+"""The steps of evaluations: variables, access and operators. Each returns a value or raises
+CelError.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from .values import MISSING, Optional, key_of, size_of, type_name
 
 
 def attempt(step: Step, run: Run) -> Any:
-    """Returns the value of a step, or the error that it raises."""
+    """Returns the value of a step, or the error that the step raised."""
     try:
         return step(run)
     except LimitError:
@@ -95,7 +97,7 @@ def accumulator(slot: int) -> Step:
 
 
 def bound(slot: int, init: Step) -> Step:
-    """Returns a step that reads a bound variable, and evaluates it at the first read."""
+    """Returns a step that reads a bound variable, which is evaluated at its first read."""
 
     def read(run: Run) -> Any:
         run.cost += 1
@@ -123,7 +125,7 @@ def selected(operand: Step, key: str, cost: int) -> Step:
 
 
 def without_none(values: list[Any], optional: frozenset[int]) -> list[Any]:
-    """Unwraps the optional elements of a list and drops those without value."""
+    """Returns the elements of a list, optional ones unwrapped, without the empty optionals."""
     result = []
     for i, value in enumerate(values):
         if i not in optional:
@@ -143,7 +145,9 @@ def without_none(values: list[Any], optional: frozenset[int]) -> list[Any]:
 
 
 def _logical(left: Step, right: Step, *, stop: bool) -> Step:
-    """Returns a step whose value is `stop` if either side is, whatever the other side does."""
+    """Returns the step of && or ||: its value is `stop` if that of either side is, even if the
+    other side fails.
+    """
 
     def logical(run: Run) -> Any:
         value = error = None

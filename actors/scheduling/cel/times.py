@@ -34,7 +34,7 @@ class Duration(NamedTuple):
 
 
 class Timestamp(NamedTuple):
-    """A point in time. `offset` is the time zone in which it was written, in seconds; comparisons
+    """A point in time. `offset` is the time zone in which it was written, in seconds. Comparisons
     ignore it.
     """
 

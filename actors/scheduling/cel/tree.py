@@ -1,4 +1,4 @@
-"""The nodes of a parsed expression, and a way to walk them without recursion of Python.
+"""The nodes of a parsed expression, and a way to walk them without recursion in Python.
 
 Macros are expanded by the parser, so `x.all(i, p)` is a `Comprehension`, as in cel-go. The checker
 writes `type` and `overloads`. A node may have several parents (the macro `optMap` uses its operand
@@ -105,7 +105,7 @@ class Message(TreeNode):
 
 
 class Comprehension(TreeNode):
-    """A node that folds `range` into the accumulator, or binds a variable (see `binds`)."""
+    """A node that folds `range` into the accumulator, or binds a variable if `binds`."""
 
     __slots__ = ("accumulator", "condition", "init", "range", "result", "step", "var", "var2")
 
@@ -127,12 +127,14 @@ class Comprehension(TreeNode):
 
     @property
     def binds(self) -> bool:
-        """True if the node only gives the value of `init` a name, for use in `result`."""
+        """True if the node only binds the value of `init` to a name for `result`."""
         return self.var == UNUSED
 
 
 def walk(start: Walk[T]) -> T:
-    """Runs a walk: a generator that yields other walks and receives their results."""
+    """Runs a walk to its end. A walk is a generator that yields other walks and receives their
+    results.
+    """
     stack: list[Walk[Any]] = [start]
     value: Any = None
     while stack:

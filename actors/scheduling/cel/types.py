@@ -133,7 +133,7 @@ def is_wild(t: Type) -> bool:
 
 
 def unwrapped(t: Type) -> tuple[Type, bool]:
-    """Returns the type without `optional`, and True if it was optional."""
+    """Returns the type without `optional`, and True if it had it."""
     return (t.of[0], True) if t.name == "optional_type" else (t, False)
 
 
@@ -162,7 +162,7 @@ MOST_STEPS = 100_000  # a nested type takes one step for each part
 
 
 class Inference:
-    """The types for which parameters stand. An attempt to unify that fails leaves no trace."""
+    """The types that type parameters stand for. A failed attempt to unify changes nothing."""
 
     def __init__(self) -> None:
         self._left = MOST_STEPS
@@ -188,8 +188,8 @@ class Inference:
         return False
 
     def resolved(self, t: Type, *, to_dyn: bool = False) -> Type:
-        """Returns the type with its resolved parameters replaced; with `to_dyn`, the other
-        parameters become `dyn`.
+        """Returns the type with its resolved parameters replaced. With `to_dyn`, the others become
+        `dyn`.
         """
         self._step()
         while t.kind == "param" and t.name in self._types:
@@ -225,7 +225,9 @@ class Inference:
         return a == b
 
     def _substitutes(self, t: Type, parameter: Type) -> tuple[bool, bool]:
-        """Returns whether the type can stand for the parameter, and whether it had a type."""
+        """Returns whether a type can stand for the parameter, and whether the parameter already had
+        one.
+        """
         if t == parameter:
             return True, True
         resolved = self._types.get(parameter.name)

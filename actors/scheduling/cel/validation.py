@@ -1,4 +1,6 @@
-"""Checks literals after the check of types: patterns, times, formats and mixed lists."""
+"""Checks the literals of an expression whose types are checked: patterns, times, formats and mixed
+lists.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def _calls(root: TreeNode) -> Iterator[Call]:
 
 
 def patterns_of(root: TreeNode) -> dict[str, Pattern]:
-    """Compiles the patterns of the literals. Raises LimitError if they take too much work."""
+    """Returns the compiled patterns of the literals. Raises LimitError if that takes too much
+    work.
+    """
     budget = Budget()
     patterns: dict[str, Pattern] = {}
     for call in _calls(root):
@@ -62,7 +66,9 @@ def patterns_of(root: TreeNode) -> dict[str, Pattern]:
 
 
 def instantiate(root: TreeNode, patterns: Mapping[str, Pattern]) -> str:
-    """Evaluates calls that need no device, as cel-go's programs do; returns the first error."""
+    """Evaluates the calls that need no device, as cel-go does for a program. Returns the first
+    error.
+    """
     try:
         for call in _calls(root):
             _check_literal(call, patterns)
@@ -72,7 +78,7 @@ def instantiate(root: TreeNode, patterns: Mapping[str, Pattern]) -> str:
 
 
 def _check_literal(call: Call, patterns: Mapping[str, Pattern]) -> None:
-    """Raises CelError if a conversion or a pattern with a literal always fails."""
+    """Raises CelError for a conversion or a match whose literal makes it always fail."""
     if call.function in SEARCHES:
         pattern = call.operands[1]
         if isinstance(pattern, Literal):

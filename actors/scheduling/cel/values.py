@@ -53,7 +53,7 @@ class Format(NamedTuple):
 
 
 class Domains(dict[Any, Any]):
-    """A map by domain. A domain that is missing has an empty map."""
+    """A map by domain, in which a missing domain has an empty map."""
 
     __slots__ = ()
 
@@ -95,7 +95,7 @@ def type_name(value: Any) -> str:
 
 
 class _BoolKey(NamedTuple):
-    """The key of True or False, to keep them apart from 1 and 0, which are equal in Python."""
+    """The key of a bool in a map, which differs from those of 1 and 0, its equals in Python."""
 
     value: bool
 
@@ -104,7 +104,7 @@ _BOOL_KEYS = {False: _BoolKey(value=False), True: _BoolKey(value=True)}
 
 
 def key_of(value: Any) -> Any:
-    """Returns the key of a map that stands for a value. Raises CelError."""
+    """Returns the key in a map for a value. Raises CelError."""
     kind = type(value)
     if kind is str or kind is int or kind is Uint:
         return value
@@ -124,7 +124,7 @@ def keys(entries: dict[Any, Any]) -> Iterator[Any]:
 
 
 def find(entries: dict[Any, Any], value: Any) -> Any:
-    """Returns the value of a key, or MISSING."""
+    """Returns the value under a key, or MISSING."""
     try:
         key = key_of(value)
     except CelError:
@@ -144,7 +144,7 @@ NUMBERS = frozenset((int, Uint, float))
 
 
 def compare(a: Any, b: Any) -> int:
-    """Returns -1, 0 or 1. Raises CelError if the values cannot be ordered."""
+    """Returns -1, 0 or 1. Raises CelError for values that have no order."""
     kind, other = type(a), type(b)
     if kind in NUMBERS and other in NUMBERS:
         if a != a or b != b:
@@ -160,7 +160,7 @@ def compare(a: Any, b: Any) -> int:
 
 
 def order_numbers(a: Any, b: Any) -> int:
-    """Compares numbers: an int and a double as doubles, within the range of ints."""
+    """Compares numbers of any types; an int and a double as doubles within the range of ints."""
     if type(a) is float and type(b) is not float:
         return -order_numbers(b, a)
     if type(b) is float and type(a) is not float:

@@ -93,7 +93,9 @@ def schedule_pod(
 
 
 def _still_fits(candidates: Candidates, node: str, extended: bool) -> Steps[bool]:
-    """True if the pod fits on the node to which it is nominated, which is then chosen at once."""
+    """True if the pod fits on the node to which it is nominated. That node is then chosen at
+    once.
+    """
     row = candidates.snapshot.columns.row_of.get(node)
     fits = row is not None and candidates.fits_on(row)
     record = candidates.state.record

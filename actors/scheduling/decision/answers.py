@@ -1,4 +1,4 @@
-"""The valid answers of a plugin at each extension point, and the message about an invalid one.
+"""The checks of a plugin's answers at each extension point, and the messages about invalid ones.
 
 Plugins are other people's code, and Python checks no types. A forgotten `return` must show at the
 plugin, and not later in the queue or in an array of scores. Every check raises WrongAnswerError
@@ -52,7 +52,9 @@ def _shown(value: object) -> str:
 
 
 def as_status(answer: object) -> Status:
-    """Returns the answer if it is a Status. The usual mistake is a forgotten `return`."""
+    """Returns the answer if it is a Status. Raises WrongAnswerError, often for a forgotten
+    `return`.
+    """
     if answer is SUCCESS or answer is SKIP:
         return answer
     if not isinstance(answer, Status):
@@ -200,7 +202,7 @@ def as_hint(answer: object) -> Hint:
 
 
 def as_keys(answer: object) -> tuple[str, ...]:
-    """Returns the keys of a pod or of a change."""
+    """Returns the answer if it is the keys of a pod or of a change."""
     if isinstance(answer, str) or not isinstance(answer, Iterable):
         raise expected("strings as keys", answer)
     keys = tuple(answer)
@@ -251,7 +253,7 @@ def _check_patch(patch: Patch | Deletion) -> None:
 
 
 def as_post_filtered(answer: object, attempt: FailedAttempt, _hook: object = None) -> PostFiltered:
-    """Returns the answer of a PostFilter plugin about an attempt."""
+    """Returns the answer of a PostFilter plugin about an attempt, if it is valid."""
     if not isinstance(answer, PostFiltered):
         raise expected("PostFiltered", answer)
     as_status(answer.status)

@@ -1,5 +1,5 @@
-"""Adds to a configuration what kube-scheduler adds, and writes it in kube-scheduler's form: the
-plugins merged with the default ones, and the arguments of every plugin with their defaults.
+"""Completes a configuration as kube-scheduler does, and writes it in kube-scheduler's form: with
+the default plugins merged in, and the arguments of every plugin with their defaults.
 
 kube-scheduler reads the result. Mirrors the output of `--write-config-to`.
 """
@@ -68,7 +68,9 @@ def completed(
 
 
 def _builtins(value: object) -> Any:
-    """Returns the value with every field, while msgspec leaves out some with defaults."""
+    """Returns the value as plain values with every field; msgspec itself leaves out some fields
+    with defaults.
+    """
     if isinstance(value, msgspec.Struct):
         names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
         return {written: _builtins(getattr(value, name)) for name, written in names}

@@ -1,4 +1,4 @@
-"""The evaluation of a pod: what PreFilter and the filters answer about every node."""
+"""The evaluation of a pod: the answers of PreFilter and of the filters about every node."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Evaluation(msgspec.Struct, frozen=True):
     live: Bools | None = None
 
     def besides(self, filtered: FilteredNodes) -> Evaluation:
-        """Returns this evaluation with the nodes that extenders rejected."""
+        """Returns this evaluation, extended by the nodes that extenders rejected."""
         assert self.diagnosis is not None
         return msgspec.structs.replace(self, diagnosis=filtered.added_to(self.diagnosis))
 
     def message(self, nodes: int) -> str:
-        """Returns why none of all `nodes` was left: `0/N nodes are available: ...`."""
+        """Returns why none of all `nodes` is left: `0/N nodes are available: ...`."""
         if self.diagnosis is None or self.live is None:
             message = self.prefilter.status.message
             return f"0/{nodes} nodes are available: {message}." if message else fit_error(nodes, ())

@@ -1,4 +1,4 @@
-"""A failed attempt, in the form that PostFilter plugins see."""
+"""A failed attempt, as PostFilter plugins see it."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class Attempt(FailedAttempt):
             return self._diagnose_failing(rows, failure.status)
 
     def _diagnose_failing(self, rows: Ints, failure: Status) -> Diagnosis:
-        """Returns the diagnosis of rows of which at least one fails: the halves are judged apart,
-        until each failure has its row.
+        """Returns the diagnosis of rows of which at least one fails. They are halved until each
+        failure is at a single row.
         """
         diagnosis = Diagnosis(self.snapshot.rows(rows))
         self._failures += len(rows) == 1

@@ -29,7 +29,7 @@ _IN_WORDS = (WrongAnswerError, UserMessageError)
 
 
 class PluginError(Exception):
-    """The failure of a plugin, which ends the attempt; it has the status."""
+    """The failure of a plugin, which ends the attempt, with its status."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -111,22 +111,22 @@ def failure_status(
 
 
 def let_pass(exception: BaseException) -> None:
-    """Raises an exception again that is not the plugin's fault: the process ends, or nobody waits
-    for the answer any more.
+    """Raises an exception that is not the plugin's fault again: the process is ending, or nobody
+    waits for the answer any more.
     """
     if isinstance(exception, KeyboardInterrupt | GeneratorExit):
         raise exception
 
 
 def refused(plugin: Plugin, point: Point, status: Status) -> Status:
-    """Returns the status that ends the attempt: a rejection keeps the plugin's reasons, anything
-    else is an error.
+    """Returns the status that ends the attempt: the plugin's reasons for a rejection, an error for
+    anything else.
     """
     return signed(plugin, status) if status.rejected else as_error(plugin, point, status)
 
 
 def signed(plugin: Plugin, status: Status) -> Status:
-    """Returns the status with the name of this plugin, in place of any other name."""
+    """Returns the status with this plugin's name in place of any other."""
     return Status(status.code, status.reasons, plugin.name)
 
 

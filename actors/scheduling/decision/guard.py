@@ -1,4 +1,4 @@
-"""The guard around plugins: each call of a plugin is timed and checked here, and its errors caught.
+"""The guard around plugins: times and checks each call of a plugin, and catches its errors.
 
 Plugins are other people's code. An exception of a plugin, an invalid answer, and a status that the
 extension point does not allow become a PluginError, which names the plugin and fails the attempt of
@@ -41,7 +41,7 @@ _NO_ANSWER = object()
 
 
 class Hook(Generic[A]):
-    """A plugin at an extension point: the method that is called there, under guard.
+    """A plugin's method at an extension point, under guard.
 
     `call` takes the CycleState, the pod and the subject of the call, such as the snapshot, nodes,
     or the name of a node. The answers `usual` and `skip` need no check. A hook that is called
@@ -178,7 +178,7 @@ def guarded_call(
     instead: Callable[..., T],
     pod_of: Callable[..., str] = lambda *_: "",
 ) -> Callable[..., T]:
-    """Returns `call` under guard. Its failures fail no attempt.
+    """Returns `call` under guard, such that its failures fail no attempt.
 
     After a failure, the value comes from `instead`, which takes the status of the failure and the
     arguments. `pod_of` takes the arguments and returns the pod's key for the log.
@@ -214,7 +214,7 @@ def code_of(answer: object) -> Code:
 
 
 def questions_of(steps: Generator[object, Answer, object]) -> Steps[object]:
-    """Passes a plugin's questions on. Raises WrongAnswerError for anything but a question to
+    """Passes on the questions that a plugin yields. Raises WrongAnswerError for any that is not for
     extenders.
     """
     answer: Answer | None = None

@@ -49,9 +49,9 @@ class DecisionObserver:
     def compared(
         self, rows: Ints, totals: Ints, highest: int, ties: Ints, snapshot: Snapshot
     ) -> None:
-        """Receives the rows of the scored nodes and their totals, up to a constant, with the
-        scores of the extenders; the highest total, and the places of the nodes that share it.
-        Not called for a single node. Totals that are a view of another array may change later.
+        """Receives the rows of the scored nodes and their totals, up to a constant, with the scores
+        of the extenders; then the highest total, and the positions of the nodes that share it. Not
+        called for a single node. Totals that are a view of another array may change later.
         """
 
     def rejected(
@@ -70,7 +70,7 @@ class DecisionObserver:
 
 
 class _Two(DecisionObserver):
-    """Two observers in one."""
+    """An observer that passes everything on to two others."""
 
     def __init__(self, first: DecisionObserver, second: DecisionObserver) -> None:
         self._both = (first, second)

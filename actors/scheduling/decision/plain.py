@@ -1,4 +1,4 @@
-"""Plain candidates: every rule is asked about every node.
+"""Plain candidates, for which every rule is asked about every node.
 
 They are the reference for `recall`, and `berth explain` prints them.
 """
@@ -97,7 +97,7 @@ class Plain(Candidates):
 
 
 def summed(scores: Sequence[PluginScores], profile: Profile, nodes: int) -> Ints:
-    """Returns int64[nodes]: the sums of all scores.
+    """Returns int64[nodes]: for each node the sum of its scores.
 
     A sum is 0 if all plugins asked to be skipped, 1 if the profile has no Score plugin.
     """

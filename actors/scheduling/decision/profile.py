@@ -65,8 +65,9 @@ PreBindStep = Callable[[], Awaitable[Status]]
 
 
 def hinting(plugin: Plugin, registration: Registration) -> Registration:
-    """Returns the registration with a guarded hint: if the hint fails, the pod is tried again, as
-    in kube-scheduler. If a function of `concerns` fails, the change or the pod counts as concerned.
+    """Returns the registration with a guarded hint function: if it fails, the pod is tried again,
+    as in kube-scheduler. If a function of `concerns` fails, the change or the pod counts as
+    concerned.
     """
     hint, concerns = registration.hint, registration.concerns
     guarded = partial(guarded_call, plugin, QUEUEING_HINT)
@@ -149,7 +150,7 @@ class Profile(Rules):
 
     @property
     def of_packages(self) -> tuple[str, ...]:
-        """The names of the plugins that are not in-tree."""
+        """The names of the plugins that come from packages, not in-tree."""
         ours = (*IN_TREE, NodeUnreadable.name)
         return tuple(plugin.name for plugin in self.plugins if plugin.name not in ours)
 
@@ -208,7 +209,7 @@ class Profile(Rules):
     # ---------------------------------------------------------------------------- before PreFilter
 
     def prepare(self, plugin: PreparingPlugin, info: PodInfo, snapshot: Snapshot) -> Steps[None]:
-        """Has a plugin bring up to date what it keeps. Raises PluginError."""
+        """Lets a plugin update what it keeps from decision to decision. Raises PluginError."""
         try:
             status = as_status((yield from questions_of(plugin.prepare(info, snapshot))))
         except CRASHES as exception:

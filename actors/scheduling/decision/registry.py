@@ -72,7 +72,7 @@ def extension_points(plugin: type[Plugin]) -> frozenset[str]:
 
 
 class OnDemand(Mapping[str, V]):
-    """A mapping with fixed keys that creates a value at each look-up."""
+    """A mapping with fixed keys, which makes its value at each look-up."""
 
     def __init__(self, names: Sequence[str], make: Callable[[str], V]) -> None:
         self._names = dict.fromkeys(names)
@@ -171,7 +171,7 @@ def _points_of(registry: Mapping[str, type[Plugin]]) -> OnDemand[frozenset[str]]
 
 
 def _takes_none(name: str) -> bool:
-    """True for an in-tree plugin without arguments; kube-scheduler ignores arguments for it."""
+    """True for an in-tree plugin without arguments. kube-scheduler ignores arguments for it."""
     return name in IN_TREE and IN_TREE[name].args_type is None
 
 

@@ -197,15 +197,15 @@ class Rules:
 
     @property
     def prepares(self) -> bool:
-        """True if a plugin looks at all nodes together, in PreFilter or PreScore, before it is
-        asked about single nodes.
+        """True if PreFilter or PreScore of a plugin looks at all nodes before it is asked about
+        single ones.
         """
         return bool(self._pre_filter or self._pre_score)
 
     # ------------------------------------------------------------------------------------ filtering
 
     def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> PreFilterOutcome:
-        """Runs PreFilter and intersects the node sets of all plugins.
+        """Runs PreFilter, and returns the nodes that all plugins leave.
 
         A plugin that reports the pod as unresolvable ends it, and so do node sets that leave no
         node. If a plugin reports the pod as unschedulable, the others still run: preemption needs
@@ -240,8 +240,8 @@ class Rules:
         return PreFilterOutcome(rejected, names, tuple(restricted_by))
 
     def supposed_state(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> CycleState:
-        """Returns the state that PreFilter writes while pods are supposed, on a copy of the state.
-        Plugins that were skipped before stay skipped.
+        """Returns a copy of the state with what PreFilter writes while pods are supposed. Skipped
+        plugins stay skipped.
         """
         supposed = state.copy()
         for hook in self._pre_filter:
@@ -263,8 +263,8 @@ class Rules:
         return state.left_out.issuperset(self._filter_beyond_rows)
 
     def seen_by(self, state: CycleState, info: PodInfo) -> PodTemplate | None:
-        """Returns the pod's template if no filter that concerns the pod looks at other values of
-        other pods than those that the pod has itself; otherwise None.
+        """Returns the pod's template, if the filters look only at those values of other pods that
+        the pod has itself; otherwise None.
         """
         return info.template if state.left_out.issuperset(self._see_all_values) else None
 

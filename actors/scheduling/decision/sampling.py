@@ -1,4 +1,4 @@
-"""Sampling: how many feasible nodes are enough, and where the search for them starts.
+"""Sampling: the number of feasible nodes that is enough, and the start of the search for them.
 
 Mirrors numFeasibleNodesToFind and nextStartNodeIndex.
 """
@@ -32,9 +32,8 @@ class Sampling:
     """A search for feasible nodes that begins where the last one ended: at `start`."""
 
     def __init__(self, percentage: int = 0, extenders: Sequence[Extender] = ()) -> None:
-        """Takes the `percentage` for profiles that set none.
-
-        `extenders` are all that are configured, whichever pods they are interested in.
+        """Makes the search. `percentage` is for profiles that set none; `extenders` are all that
+        are configured, whichever pods they are interested in.
         """
         self.start = 0
         self._percentage = percentage

@@ -1,5 +1,5 @@
-"""Makes vector forms from the scalar forms of Filter and Score, which look at one node, and from
-filters that look at feasible nodes only.
+"""The vector forms of Filter and Score for plugins with the scalar forms, which look at one node,
+and for filters that look at feasible nodes only.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class FilterFeasible:
 def normalizing(
     normalize: Callable[[CycleState, PodInfo, S], S],
 ) -> Callable[[CycleState, PodInfo, tuple[S, NodeView]], S]:
-    """Returns a function that takes the nodes along with the raw scores: the check needs them."""
+    """Returns the normalization with the nodes as a further argument, which the check needs."""
     return lambda state, info, raw: normalize(state, info, raw[0])
 
 

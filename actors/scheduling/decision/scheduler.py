@@ -34,8 +34,9 @@ class Scheduler:
         remembers: bool = True,
         observer: DecisionObserver | None = None,
     ) -> None:
-        """Takes all configured `extenders`, whichever pods they are interested in. Without
-        `remembers`, or with an observer that wants scores, there is no memory.
+        """Makes a scheduler. `extenders` are all that are configured, whichever pods they are
+        interested in. Without `remembers`, or with an observer that wants scores, it keeps no
+        memory.
         """
         self._observer = observer
         kind = DecisionObserver if observer is None else type(observer)
@@ -65,7 +66,7 @@ class Scheduler:
         *,
         extended: bool,
     ) -> Steps[Outcome]:
-        """Chooses a node for the pod; `extended` if there are extenders to ask."""
+        """Chooses a node for the pod. With `extended`, it asks extenders."""
         observer = self._observer
         sampling = self._sampling
         start = sampling.start

@@ -1,4 +1,4 @@
-"""The statuses that a plugin may answer at each extension point, and the treatment of others.
+"""The statuses that a plugin may return at each extension point, and how others are treated.
 
 They are the checks of hooks (see guard), and the checks of the codes that filters give many nodes
 at once. A status that ends the attempt is raised as a PluginError.
@@ -43,13 +43,17 @@ def as_success(answer: object, _about: object, hook: Hook[Any]) -> Status:
 
 
 def as_binding(answer: object, about: object, hook: Hook[Any]) -> Status:
-    """Returns success, or SKIP, which leaves the pod to the next plugin."""
+    """Returns the status if it is success, or SKIP, which leaves the pod to the next Bind
+    plugin.
+    """
     status = as_status(answer)
     return SKIP if status.code is Code.SKIP else as_success(status, about, hook)
 
 
 def as_pre_filtered(answer: object, _about: object, hook: Hook[Any]) -> Status | PreFilterResult:
-    """Returns success with the nodes that the plugin leaves, SKIP, or a rejection of the pod."""
+    """Returns the answer of PreFilter: success with the nodes that are left, SKIP, or a
+    rejection.
+    """
     if isinstance(answer, PreFilterResult):
         return PreFilterResult(node_names_of(answer), answer.passes_all is True)
     status = as_status(answer)
@@ -59,7 +63,7 @@ def as_pre_filtered(answer: object, _about: object, hook: Hook[Any]) -> Status |
 
 
 def as_unskipped(answer: object, _about: object, hook: Hook[Any]) -> Status:
-    """Returns success or SKIP."""
+    """Returns the status if it is success or SKIP."""
     status = as_status(answer)
     if status.ok:
         return SUCCESS
@@ -69,7 +73,7 @@ def as_unskipped(answer: object, _about: object, hook: Hook[Any]) -> Status:
 
 
 def as_verdict(answer: object, _about: object, hook: Hook[Any]) -> Status:
-    """Returns success or a rejection of the node."""
+    """Returns the status if it is success or a rejection of the node."""
     status = as_status(answer)
     if status.ok or status.rejected:
         return status
@@ -77,7 +81,7 @@ def as_verdict(answer: object, _about: object, hook: Hook[Any]) -> Status:
 
 
 def as_permitted(answer: object, about: object, hook: Hook[Any]) -> tuple[Status, float]:
-    """Returns success, or WAIT with the seconds."""
+    """Returns the answer of Permit: success, or WAIT with its seconds."""
     status, seconds = as_permission(answer)
     if status.code is Code.WAIT:
         return status, seconds
@@ -87,7 +91,7 @@ def as_permitted(answer: object, about: object, hook: Hook[Any]) -> tuple[Status
 def as_pre_flight(
     answer: object, _about: object, hook: Hook[Any]
 ) -> Status | PreBindPreFlightResult:
-    """Returns success, a PreBindPreFlightResult, or SKIP."""
+    """Returns the answer of PreBindPreFlight: success, a PreBindPreFlightResult, or SKIP."""
     if isinstance(answer, PreBindPreFlightResult):
         return answer
     status = as_status(answer)
@@ -103,8 +107,8 @@ def unchecked(answer: Any, _about: object, _hook: object) -> Any:
 
 
 def explained(plugin: Plugin, info: PodInfo, verdicts: Verdicts) -> Verdicts:
-    """Returns verdicts whose reasons cannot fail: they are read after the filters ran, when no
-    attempt can fail any more.
+    """Returns verdicts whose reasons cannot fail. They are read after the filters, when no attempt
+    can fail any more.
     """
     explain = guarded_call(
         plugin,

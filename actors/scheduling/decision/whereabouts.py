@@ -1,4 +1,6 @@
-"""The plugin, its extension point and line, and the pod in a stack, to tell of a stuck hook."""
+"""Finds out from a stack where a stuck plugin is: its name, extension point and line, and the
+pod.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,7 @@ T = TypeVar("T")
 
 
 def whereabouts(innermost: FrameType) -> dict[str, str]:
-    """Returns `plugin`, `point`, `pod` and `at` (file:line), if available. The stack may belong to
-    a running thread.
+    """Returns `plugin`, `point`, `pod` and `at` (file:line), as far as the stack shows them.
 
     The runner calls a plugin by a Hook, or through variables named `plugin` and `point`, and a
     plugin calls itself `self`; nothing has to be recorded while plugins run.

@@ -10,7 +10,9 @@ from .events import Action
 
 
 def pod_changes(old: Pod, new: Pod) -> tuple[Action, ...]:
-    """Returns the events of an update, in kube-scheduler's order; UPDATE_OTHER if there is none."""
+    """Returns the events of a pod's update, in kube-scheduler's order; UPDATE_OTHER if no plugin
+    can wait for it.
+    """
     # The API allows tolerations to be added, but never changed or removed.
     more_tolerations = len(old.spec.tolerations) != len(new.spec.tolerations)
     ungated = bool(old.spec.scheduling_gates) and not new.spec.scheduling_gates

@@ -108,8 +108,8 @@ _WITHIN: Mapping[Resource | str, tuple[Resource, ...]] = {
 
 
 class PodNames(msgspec.Struct, frozen=True):
-    """The names of pods without a node in events: of any, of the one that an update is about, and
-    the label of a pod that comes with an update.
+    """The resource names of pods without a node in events: of any such pod, of the one that is
+    updated, and the label of one whose update comes with its arrival.
     """
 
     unscheduled: str = "UnschedulablePod"
@@ -137,7 +137,7 @@ def _name(resource: Resource | str, action: Action) -> str:
 
 
 class Hint(enum.Enum):
-    """A hint function's answer: leave the pod parked, or queue it."""
+    """The answer of a hint function: leave the pod parked, or queue it."""
 
     SKIP = "Skip"
     QUEUE = "Queue"
@@ -152,8 +152,7 @@ ALWAYS = ""
 
 
 class Concerns(msgspec.Struct, frozen=True):
-    """The rule that tells which pods a change concerns. The hint function is not called for other
-    pods.
+    """The rule for which pods a change concerns. The hint function is not called for other pods.
 
     A change concerns the pods for which `of_pod` has a key in common with `of_change`, and every
     pod if `of_change` returns None. The keys of a pod may depend only on its name, its uid and its

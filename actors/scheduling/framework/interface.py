@@ -108,7 +108,7 @@ class Objects(Protocol):
     def every(self, kind: type[T]) -> Iterable[T]: ...
 
     def assume(self, item: HasMetadata) -> None:
-        """Makes `snapshot.objects` have this version of an object from the next decision on, until
+        """Makes `snapshot.objects` show this version of an object from the next decision on, until
         the API server has a newer one.
 
         It is ignored if the API server has a newer version already. An object of a kind that only
@@ -259,8 +259,8 @@ class Plugin(ABC):
     neighbours: tuple[Plugin, ...] = ()
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
-        """`args` is pluginConfig's args as the user wrote them. Raises ArgsError if they do not
-        fit.
+        """Makes the plugin. `args` is pluginConfig's args as the user wrote them. Raises ArgsError
+        if they are invalid.
         """
         self.refuse_args(args)
         self.handle = handle
@@ -284,7 +284,7 @@ class Plugin(ABC):
 class PreEnqueuePlugin(Plugin):
     @abstractmethod
     def pre_enqueue(self, pod: Pod) -> Status:
-        """Keeps the pod out of the active queue by any status but success."""
+        """Returns success to admit the pod to the active queue; any other status keeps it out."""
 
 
 class QueueSortPlugin(Plugin):
@@ -304,8 +304,8 @@ class PreFilterPlugin(Plugin):
 
 
 class PreparingPlugin(PreFilterPlugin):
-    """A plugin that keeps what it has read of the cluster, and may have much to read anew. Before
-    PreFilter it reads that in parts, so that the other tasks of the process have their turns.
+    """A plugin that keeps what it reads of the cluster, and may have much to read after a change.
+    It reads in parts before PreFilter, so that other tasks of the process get their turns.
     """
 
     @abstractmethod
@@ -314,9 +314,8 @@ class PreparingPlugin(PreFilterPlugin):
 
     @abstractmethod
     def prepare(self, info: PodInfo, snapshot: Snapshot) -> Steps[Status]:
-        """Brings up to date what the other methods read; yields PAUSE now and then. Any status but
-        success ends the attempt as an error. The other methods must not rely on this call: a pod
-        is also decided without it.
+        """Updates what the other methods read, and yields PAUSE from time to time. Any status but
+        success ends the attempt as an error. The other methods must also work without this call.
         """
 
 

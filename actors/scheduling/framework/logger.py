@@ -21,7 +21,7 @@ class Level(Protocol):
 
 
 class Output(Protocol):
-    """Takes the lines of all modules. `level` is info, warning, error or critical."""
+    """The destination of log lines of all modules. `level` is info, warning, error or critical."""
 
     def level_of(self, module: str) -> Level: ...
 
@@ -29,7 +29,7 @@ class Output(Protocol):
 
 
 class _Plain:
-    """The output until the logs are configured."""
+    """The output before the logs are configured."""
 
     verbosity = 0
 
@@ -49,7 +49,7 @@ _process = _Process()
 
 
 def output() -> Output:
-    """Returns where the lines go now."""
+    """Returns the present destination of log lines."""
     return _process.output
 
 
@@ -72,9 +72,7 @@ class Logger:
         return Logger(self._module, {**self._fields, **fields})
 
     def level(self) -> Level:
-        """Returns the present verbosity, for those who ask for every pod: it is read without a
-        call.
-        """
+        """Returns the present verbosity, without a call, for those who ask for every pod."""
         return _process.output.level_of(self._module)
 
     def shows(self, verbosity: int) -> bool:

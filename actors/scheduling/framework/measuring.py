@@ -1,4 +1,4 @@
-"""Measuring: how the decision and the plugins report the durations and counts of an attempt.
+"""Reports of the decision and the plugins on the durations and counts of an attempt.
 
 The library has no clock. Callers that measure an attempt pass a Record, which stays in the
 attempt's CycleState; all others pass UNMEASURED. In-tree plugins count with `handle.measures`.
@@ -70,33 +70,33 @@ class Record:
         self.now = now
 
     def enter(self, point: int) -> None:
-        """Notes that an extension point begins."""
+        """Records that an extension point begins."""
 
     def leave(self, code: Code = Code.SUCCESS) -> None:
-        """Notes that the extension point has ended."""
+        """Records that the extension point has ended."""
 
     def took(self, point: int, started: float, code: Code = Code.SUCCESS) -> None:
-        """Notes the end of an extension point that began at the time `started`."""
+        """Records the end of an extension point that began at `started`."""
 
     def idle(self, point: int) -> None:
-        """Notes that an extension point had nothing to do; it counts, but takes no time."""
+        """Records that an extension point had nothing to do. It counts, with no time."""
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
-        """Notes that a plugin has answered; its call began at the time `started`."""
+        """Records that a plugin has answered a call that began at `started`."""
 
     def missed(self) -> None:
-        """Notes that no answers can be reused for the pod. This ends RECALL."""
+        """Records that no answers can be reused for the pod. This ends RECALL."""
 
     def kept(self, *, success: bool) -> None:
-        """Notes that answers about the pod have been stored for others since RECALL began, or that
-        such answers cannot be stored.
+        """Records that answers about the pod were stored for others since RECALL began, or cannot
+        be stored.
         """
 
     def dropped(self) -> None:
-        """Notes that stored answers could not be used: the decision begins anew."""
+        """Records that stored answers could not be used, so that the decision begins anew."""
 
     def end(self, result: str, node: str = "") -> None:
-        """Notes that the attempt has ended: scheduled, unschedulable or error."""
+        """Records the end of the attempt: scheduled, unschedulable or error."""
 
 
 UNMEASURED = Record()

@@ -116,7 +116,7 @@ class FailedAttempt(ABC):
 
     @abstractmethod
     def supposed(self, rows: Ints) -> Diagnosis:
-        """Returns the diagnosis of some rows with the pods supposed there.
+        """Returns the diagnosis of some rows, with the pods that are supposed there.
 
         A node for which a plugin fails gets the code ERROR. Raises PluginError if a plugin looks up
         objects that are not listed.
@@ -124,10 +124,12 @@ class FailedAttempt(ABC):
 
     @derived_once
     def helped(self) -> Bools:
-        """bool[nodes], in the node tree's order: True where evictions may make room for the pod."""
+        """bool[nodes], in the node tree's order: True where evictions could make room for the
+        pod.
+        """
         return frozen(np.asarray(self.codes == _UNSCHEDULABLE))
 
     @property
     def potential(self) -> Ints:
-        """The rows where evictions may make room for the pod, in the node tree's order."""
+        """The rows where evictions could make room for the pod, in the node tree's order."""
         return np.asarray(self.snapshot.columns.order[self.helped])

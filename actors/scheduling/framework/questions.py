@@ -1,5 +1,5 @@
-"""The questions of a decision to extenders, as values: a decision yields a question and receives
-the answer. It also yields a pause.
+"""The questions of a decision to extenders, as values. A decision yields a question and receives
+the answer; it may also yield a pause.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PreemptVictims(msgspec.Struct, frozen=True):
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Asks nothing: a long search lets the other tasks of the process have a turn. It gets no
+    """No question: a long search lets the other tasks of the process have a turn. There is no
     answer.
     """
 
@@ -90,7 +90,7 @@ Steps = Generator[Question, Answer, T]
 
 
 def run_without_extenders(steps: Steps[T]) -> T:
-    """Runs a decision to its end without extenders. All candidates of preemption are left; any
+    """Runs a decision to its end without extenders, which leave all candidates of preemption. Any
     other question is a bug.
     """
     answer: Answer | None = None

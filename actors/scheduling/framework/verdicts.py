@@ -180,8 +180,8 @@ class Diagnosis:
         return counts
 
     def words(self, live: Bools) -> dict[tuple[int, int], tuple[str, ...]]:
-        """Returns a copy of the reasons by filter (its position in `plugins`) and key, at least
-        those of the `live` positions.
+        """Returns a copy of the reasons by filter (its position in `plugins`) and key. It has at
+        least those of the `live` positions.
         """
         tally = self._tally
         if tally is None or not tally.words:
@@ -198,7 +198,9 @@ class Diagnosis:
         return frozenset(self.plugins[by] for by in self._tallied(live).keys)
 
     def _tallied(self, live: Bools) -> _Tally:
-        """Returns the tally of the `live` positions, which is counted once and then kept up."""
+        """Returns the tally of the `live` positions, which is counted at the first call and then
+        updated.
+        """
         if self._tally is None or self._tally.live is not live:
             self._tally = _Tally(self, live)
         return self._tally

@@ -1,4 +1,4 @@
-"""What a pod asks of a node, part by part, with the rule that made each part.
+"""The requests of a pod part by part, with the rule by which each part counts.
 
 The parts explain the sum of requests.py: for every resource, what counts of them adds up to it.
 """
@@ -16,7 +16,7 @@ from .requests import Amounts, counts_at_pod_level, pod_requests, resize_is_infe
 
 
 class Rule(StrEnum):
-    """Why a part of a pod counts, or what it replaces."""
+    """The rule by which a part of a pod counts, or replaces others."""
 
     CONTAINER = "Container"
     SIDECAR = "Sidecar"
@@ -80,7 +80,7 @@ def footprint(pod: Pod) -> Footprint:
 
 
 def total_of(parts: Iterable[Part]) -> Amounts:
-    """Returns the sum of what counts of the parts, in the units of a footprint."""
+    """Returns the sum of the parts that count, in the units of a footprint."""
     total: Amounts = {}
     for part in parts:
         for name in part.counts:
@@ -105,8 +105,8 @@ def _own_requests(pod: Pod) -> Amounts:
 
 
 def _together(pod: Pod, replaced: set[str]) -> Iterator[Part]:
-    """Yields a part for each container. For each resource, either all that run together count, or
-    the init container that needs more, with the sidecars before it.
+    """Yields a part for each container. For each resource, either all containers that run together
+    count, or the init container that needs more, together with the sidecars before it.
     """
     containers = [(Rule.CONTAINER, each) for each in pod.spec.containers]
     containers += [(_rule_of(each), each) for each in pod.spec.init_containers]
@@ -135,7 +135,7 @@ def _together(pod: Pod, replaced: set[str]) -> Iterator[Part]:
 
 
 class _Peak(msgspec.Struct, frozen=True):
-    """The most that an init container needs of a resource beside the sidecars started so far."""
+    """The largest need of a resource by an init container and the sidecars before it."""
 
     amount: int
     containers: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The parts of a pod that count only with a feature gate, or as a version of Kubernetes says.
+"""The parts of a pod that count only with a feature gate, or from a version of Kubernetes on.
 
 They are dropped or marked as soon as a pod is read, so that no other code has to check the gates.
 """
@@ -23,8 +23,8 @@ class GatedFields:
         self._resized_at_once = gates["ResizeFootprint"]
 
     def drop(self, pod: Pod) -> Pod:
-        """Returns the pod without the parts whose gates are off, with a ResizedAtOnce status if
-        ResizeFootprint is on.
+        """Returns the pod without the parts whose gates are off. With ResizeFootprint, its status
+        becomes a ResizedAtOnce status.
         """
         spec, status = self._spec(pod.spec), pod.status
         if not self._pod_level_status:
@@ -53,7 +53,7 @@ class GatedFields:
 
 
 def _without_resize(status: PodStatus) -> PodStatus:
-    """Returns the status without the node's report on the resize of the pod's own resources."""
+    """Returns the status without the node's report on a resize of the pod's own resources."""
     if status.resources is None and not status.allocated_resources:
         return status
     return replace(status, resources=None, allocated_resources={})

@@ -25,7 +25,7 @@ from .storage import (
 
 
 class WatchedKind(msgspec.Struct, frozen=True):
-    """A kind that is watched. `selector` is a query that leaves out objects of no use here."""
+    """A kind that is watched. `selector` is a query that leaves out irrelevant objects."""
 
     api_version: str
     kind: str

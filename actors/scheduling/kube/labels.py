@@ -20,7 +20,9 @@ class SelectorError(ValueError):
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """A requirement. Sorted `values` make equivalent requirements equal, with the same hash."""
+    """A requirement of a selector. Its `values` are sorted, so that equivalent requirements are
+    equal.
+    """
 
     key: str
     operator: str
@@ -40,8 +42,8 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 class _Rules:
-    """Many requirements by key, so that labels are matched in time that does not depend on how many
-    there are.
+    """Requirements indexed by key, so that the time to match labels does not grow with their
+    number.
     """
 
     __slots__ = ("_absent", "_excluded", "_included", "_required")

@@ -38,9 +38,9 @@ def _read_only(get: Callable[[Object], dict[str, Any]]) -> Callable[[Object], Ma
 
 
 def own(kind: type[Object], *fields: str) -> Callable[[Any], Any]:
-    """Returns a function that reads these fields at once, dicts and not views of them.
+    """Returns a function that reads these fields at once, as dicts and not as views of them.
 
-    It is for those who compare or encode many objects, and write to none.
+    It is for callers that compare or encode many objects, and write to none.
     """
     return attrgetter(*(f"_own_{f}" if hasattr(kind, f"_own_{f}") else f for f in fields))
 
@@ -116,7 +116,7 @@ class WholeObject(Object, frozen=True, kw_only=True):
 
 
 class SchedulersOwn(WholeObject, frozen=True, kw_only=True):
-    """The base of objects that exist only in the scheduler. The API server has no such kind."""
+    """The base of objects that only the scheduler has. The API server has no such kind."""
 
 
 class HasMetadata(Protocol):

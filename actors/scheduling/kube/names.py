@@ -1,4 +1,4 @@
-"""The forms of names and labels, in Kubernetes' words.
+"""The forms of names and labels, and the messages about invalid ones, in Kubernetes' words.
 
 Each function returns messages that say why a text does not have a form; none if it has.
 """
@@ -40,7 +40,7 @@ _NAME_RULE = (
 
 
 def _remembered(check: Check) -> Check:
-    """Returns a check that keeps its latest answers, except about texts that are too long."""
+    """Returns a check that caches its latest answers, except for very long texts."""
     kept = lru_cache(maxsize=4096)(check)
 
     @wraps(check)
@@ -70,8 +70,8 @@ def label_value(text: str) -> tuple[str, ...]:
 
 @_remembered
 def qualified_name(text: str) -> tuple[str, ...]:
-    """Returns the reasons why a text is no qualified name; () for a name such as
-    example.com/gpu.
+    """Returns the reasons why a text is no qualified name such as example.com/gpu; () if it is
+    one.
     """
     *prefixes, name = text.split("/")
     if len(prefixes) > 1:

@@ -1,4 +1,4 @@
-"""Decodes the objects that the API server sends, including those with nulls or invalid parts. Pure.
+"""Decodes the objects that the API server sends, even with nulls or invalid parts. Pure.
 
 For nearly every object, one msgspec decode is enough. Only if that fails are the values normalized
 by their types, as Go decodes them: a field that is null counts as absent, and a null in a list or a
@@ -101,7 +101,7 @@ Check = Callable[[Any], object]
 
 @cache
 def _normalizer(annotated: Any, *, lenient: bool) -> Normalize:
-    """Returns the function that turns JSON values into those that msgspec accepts for a type.
+    """Returns a function that turns JSON values into values that msgspec accepts for a type.
 
     It replaces nulls; if lenient, it also removes the values that cannot be read.
     """
@@ -217,7 +217,7 @@ def _at(step: str, problem: ValueError) -> _PartError:
 
 
 def _without_annotations(kind: Any) -> tuple[Any, Check | None]:
-    """Returns the type without `| None` and ReadBy, and ReadBy's function or None."""
+    """Returns the type without `| None` and ReadBy, and the function of ReadBy or None."""
     if get_origin(kind) in (Union, UnionType):
         members = [member for member in get_args(kind) if member is not type(None)]
         return _without_annotations(members[0]) if len(members) == 1 else (kind, None)
@@ -230,7 +230,7 @@ def _without_annotations(kind: Any) -> tuple[Any, Check | None]:
 
 
 def _zero_of(kind: Any) -> Any:
-    """Returns the JSON value for which a null in a list or a map stands in Go."""
+    """Returns the JSON value that a null in a list or a map means in Go."""
     if get_origin(kind) in (Union, UnionType) and type(None) in get_args(kind):
         return None
     if get_origin(kind) is Annotated:
@@ -245,7 +245,7 @@ def _zero_of(kind: Any) -> Any:
 
 
 class UnreadableObject(msgspec.Struct, frozen=True, order=True):
-    """An object at the API server that cannot be read, and the `problem`. The uid is "" if it
+    """An object at the API server that cannot be read, with the `problem`. Its uid is "" if that
     cannot be read either.
     """
 

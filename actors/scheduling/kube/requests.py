@@ -36,13 +36,14 @@ DEFAULT_NANOS = {"cpu": DEFAULT_CPU_MILLI * 10**6, "memory": DEFAULT_MEMORY_BYTE
 
 
 class ResizedAtOnce(PodStatus, frozen=True, kw_only=True):
-    """The status of a pod whose containers are all resized at once, or none is: the pod needs the
-    largest of three sums, and not the sum of the largest amounts. The change ResizeFootprint.
+    """The status of a pod whose containers are resized all at once or not at all. The pod then
+    needs the largest of three sums, not the sum of the largest amounts. Belongs to the change
+    ResizeFootprint.
     """
 
 
 def resized_at_once(status: PodStatus) -> PodStatus:
-    """Returns the status of a pod of which the node has reported the resources as such a status."""
+    """Returns the status as a ResizedAtOnce, if the node has reported the pod's resources."""
     if not reports_resources(status):
         return status
     return ResizedAtOnce(**dict(zip(PodStatus.__struct_fields__, _STATUS(status), strict=True)))
@@ -143,15 +144,15 @@ def _containers(
         return {**defaults, **_in_effect(container, status, infeasible=infeasible)}
 
     def of_init(container: Container) -> Amounts:
-        """Returns the requests in the spec: an init container cannot be resized."""
+        """Returns the requests in the spec, as an init container cannot be resized."""
         return {**defaults, **_nanos(container.resources.requests)}
 
     return _largest_sum(pod.spec, requested, of_init)
 
 
 def _largest_sum_of_states(pod: Pod, defaults: Mapping[str, int], *, infeasible: bool) -> Amounts:
-    """Returns for each resource the largest of what the spec requests, what the node allocated, and
-    what is in effect. The node reports the latter two for the pod, or else for its containers.
+    """Returns for each resource the largest of three amounts: requested in the spec, allocated by
+    the node, and in effect. The node reports the latter two for the pod, or for its containers.
     """
     status = pod.status
     reported = (*status.init_container_statuses, *status.container_statuses)
@@ -186,8 +187,8 @@ def _largest_sum(
     amounts_of: Callable[[Container], Amounts],
     of_init: Callable[[Container], Amounts],
 ) -> Amounts:
-    """Returns the sum for the containers, or the largest sum while an init container runs, if that
-    is more. `of_init` gives the requests of init containers that are not sidecars.
+    """Returns the sum of the containers, or the largest sum during an init container, if that is
+    larger. `of_init` gives the requests of init containers that are no sidecars.
     """
     total: Amounts = {}
     for container in spec.containers:
@@ -221,8 +222,8 @@ def _pod_level(pod: Pod, *, infeasible: bool, status: bool) -> Amounts:
 
 
 def _pod_level_at_once(pod: Pod, *, infeasible: bool, status: bool) -> Amounts:
-    """Returns the pod's own requests for a status that is ResizedAtOnce. Those that only the status
-    names count too; what it lacks is left to the containers.
+    """Returns the pod's own requests for a ResizedAtOnce status, with those that only the status
+    names. The containers' requests replace those that it lacks.
     """
     assert pod.spec.resources is not None
     assert status

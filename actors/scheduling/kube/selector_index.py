@@ -19,7 +19,7 @@ Distinguished = tuple[tuple[str, str | None], ...]
 
 
 class SelectorIndex:
-    """`add_raw` adds further selectors."""
+    """An index of selectors by labels. `add_raw` adds a selector."""
 
     def __init__(self, selectors: Sequence[Selector] = ()) -> None:
         self._scanned = selectors if len(selectors) <= MAX_SCANNED else ()
@@ -89,7 +89,7 @@ class SelectorIndex:
             self._name(read.requirements)
 
     def distinguished(self, labels: Mapping[str, str]) -> Distinguished:
-        """Returns equal values for labels that no selector can distinguish."""
+        """Returns a value that is equal for labels that no selector can tell apart."""
         keys, named = self._keys, self._named
         return tuple(
             [

@@ -15,7 +15,7 @@ _DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def without_times(taints: Sequence[Taint]) -> Sequence[Taint]:
-    """Returns the taints without the times at which they were added, which no toleration reads."""
+    """Returns the taints without their times, which no toleration reads."""
     if all(taint.time_added is None for taint in taints):
         return taints
     return tuple([msgspec.structs.replace(taint, time_added=None) for taint in taints])
@@ -58,7 +58,7 @@ def tolerates_any(tolerations: Iterable[Toleration], taint: Taint) -> bool:
 
 
 class Tolerations:
-    """An index of tolerations; the cost of a look-up does not grow with their number."""
+    """An index of tolerations, whose look-ups take no longer for many tolerations."""
 
     __slots__ = ("_comparisons", "_equal", "_exists")
 

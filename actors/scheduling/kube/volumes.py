@@ -48,7 +48,7 @@ class VolumeRequest(msgspec.Struct, frozen=True, cache_hash=True):
         return not self.mismatch(volume)
 
     def mismatch(self, volume: PersistentVolume) -> str:
-        """Returns the first reason why the claim cannot use an available volume of its class; "" if
+        """Returns the first reason why a claim cannot use an available volume of its class; "" if
         it can.
 
         The reason is worded to follow a number of volumes.

@@ -1,4 +1,4 @@
-"""Pods and nodes together with their whole JSON, for readers of fields that scheduling ignores."""
+"""Pods and nodes with their whole JSON, for readers of fields that scheduling ignores."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def with_json(item: T, raw: bytes | msgspec.Raw) -> T:
 
 
 def json_of(item: Pod | Node) -> msgspec.Raw:
-    """Returns the whole JSON of an object; for an object that was not kept whole, the fields that
-    scheduling reads.
+    """Returns the whole JSON of an object, or only the fields that scheduling reads if the JSON was
+    not kept.
 
     A pod has the node on which it is assumed.
     """
@@ -63,7 +63,7 @@ def json_of(item: Pod | Node) -> msgspec.Raw:
 
 
 def _assigned(json: bytes, node: str) -> bytes:
-    """Returns a pod's JSON with this node."""
+    """Returns a pod's JSON with this node as its nodeName."""
     document = _DOCUMENT.decode(json)
     spec = _PART.decode(document.get("spec", b"null")) or {}
     return _ENCODER.encode({**document, "spec": {**spec, "nodeName": node}})

@@ -1,4 +1,4 @@
-"""Reads YAML as Kubernetes does: as another notation for JSON.
+"""Reads YAML as Kubernetes does, as another notation for JSON.
 
 A document consists of mappings with text keys, lists, text, numbers, booleans and null. Words
 without quotes have the same meaning as in kubectl. Nothing here is recursive, and aliased values
@@ -74,7 +74,7 @@ class _Collection:
         self.merged: list[dict[str, Any]] = []
 
     def add(self, value: Any, size: int, line: int, *, merge: bool) -> str:
-        """Adds an item, a key or a value. Returns what is wrong with a repeated key, otherwise "".
+        """Adds an item, a key or a value. Returns the problem of a repeated key, otherwise "".
         Raises YamlError for an invalid key.
         """
         self.size += size

@@ -44,8 +44,8 @@ class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
 def with_namespaces(
     terms: Sequence[AffinityTerm], all_namespaces: Mapping[str, Mapping[str, str]]
 ) -> tuple[AffinityTerm, ...]:
-    """Returns the terms with the names of the namespaces that their selectors match in place of
-    these selectors.
+    """Returns the terms with namespaces by name, in place of the selectors that match these
+    namespaces.
     """
     selected = selected_namespaces((term.namespace_selector for term in terms), all_namespaces)
     if not selected:
@@ -63,7 +63,9 @@ def with_namespaces(
 def selected_namespaces(
     selectors: Iterable[Selector], all_namespaces: Mapping[str, Mapping[str, str]]
 ) -> Mapping[Selector, set[str]]:
-    """Returns the namespaces that selectors match, without the selectors of all or none."""
+    """Returns the namespaces that these selectors match. Selectors of all or no namespaces are left
+    out.
+    """
     selected = {
         selector: set[str]()
         for selector in selectors
@@ -117,7 +119,7 @@ class TermWeights(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
         return self._lookup.weights_of(namespace, labels, namespace_labels, label_keys)
 
     def number_that_may_match(self, namespace: str, labels: Mapping[str, str]) -> int:
-        """Returns how many terms may match a pod; the labels of its namespace are unknown."""
+        """Returns how many terms may match a pod, if the labels of its namespace are unknown."""
         if len(self.terms) == 1:
             term = self.terms[0].term
             return int(term.scope.may_cover(namespace) and term.selector.matches(labels))
@@ -148,7 +150,9 @@ NO_WEIGHTED_TERMS = TermWeights(())
 
 
 def with_weight_one(terms: Sequence[AffinityTerm]) -> TermWeights:
-    """Gives each term the weight 1, so that the weight of a pod is the number of matching terms."""
+    """Returns the terms with the weight 1 each, so that a pod's weight is the number of terms that
+    match it.
+    """
     if not terms:
         return NO_WEIGHTED_TERMS
     return TermWeights(tuple([WeightedTerm(term, 1) for term in terms]))

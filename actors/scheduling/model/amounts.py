@@ -1,4 +1,4 @@
-"""Amounts: how much of each resource each row has, in as little memory as that needs.
+"""Amounts of resources by row, in as little memory as possible.
 
 A resource that few rows have (such as a device of a single node) is stored as a dict of these rows.
 Once more than one row in COLUMN_SHARE has it, it is stored as a column over all rows, and stays so.
@@ -26,7 +26,7 @@ SAFE_AMOUNT = MAX_INT64 // 100  # the largest amount that can be multiplied by 1
 
 
 def needs_column(rows: int, size: int) -> bool:
-    """True if something on `rows` of `size` rows should be stored as a column over all of them."""
+    """True if something that `rows` of `size` rows have should be stored as a column."""
     return rows > max(MIN_COLUMN_ROWS, size // COLUMN_SHARE)
 
 
@@ -54,7 +54,7 @@ class Amounts:
         return read_only(self._spread(resource)) if resource in self._few else self._nothing
 
     def __contains__(self, resource: object) -> bool:
-        """False if no row has the resource."""
+        """True if a row has the resource."""
         return resource in self._columns or resource in self._few
 
     def put(self, row: int, amounts: Mapping[str, int], names: Iterable[str] | None = None) -> None:

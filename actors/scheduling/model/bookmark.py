@@ -53,7 +53,7 @@ class Bookmark:
         return self._order is columns.order and self._nodes == columns.node_changes.version
 
     def turn(self, snapshot: Snapshot) -> Changes | None:
-        """Moves to the present state and returns the changes since.
+        """Moves to the present state, and returns the changes since the last position.
 
         Returns None, and does not move, if nodes were added or removed, or if the bookmark is older
         than the logs.

@@ -1,4 +1,4 @@
-"""ChangeLog: the changes in order, which bring a cache of an older version up to date."""
+"""ChangeLog: the changes in order, by which a cache of an older version is updated."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""ClassColumn: a value of all nodes as the code of its class, so that a rule is decided once for
-each distinct value, and each node takes the result of its class.
+"""ClassColumn: the class of each node by one of its values. A rule is decided once for each class,
+and a node takes the result of its class.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ClassColumn(Generic[T]):
         self._lend()
 
     def _lend(self) -> None:
-        """Makes the codes and classes readable, once they are new."""
+        """Publishes the new arrays of codes and classes to readers."""
         self.codes: Ints = read_only(self._codes)
         self.classes: Mapping[T, int] = MappingProxyType(self._classes)
 
@@ -65,7 +65,7 @@ class ClassColumn(Generic[T]):
         self._lend()
 
     def _changed(self, before: int, code: int) -> None:
-        """Notes that the code of a row changed."""
+        """Records that the code of a row has changed."""
 
     def _drop_unused(self) -> None:
         used = np.array(self._rows, dtype=np.int64) > 0

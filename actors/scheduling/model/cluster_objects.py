@@ -27,8 +27,7 @@ class UnlistedError(Exception):
 
 
 class ClusterObjects:
-    """Owned by the cache. `changes(kind)` logs the names of the objects that changed; its version
-    increases with every change.
+    """The objects that plugins look up. Owned by the cache.
 
     Look-ups raise UnlistedError for a kind that the API server has not listed. Invariant: an object
     is assumed only while the API server has a version of it, which is not newer.
@@ -42,15 +41,15 @@ class ClusterObjects:
         self._stored: dict[tuple[type[Any], ObjectName], Any] = {}
 
     def kind_listed(self, kind: type[HasMetadata], problem: str = "") -> None:
-        """Records that all objects of a kind are known, or the problem that prevents it."""
+        """Records that all objects of a kind are known, or why they are not."""
         if problem:
             self._unlisted[kind] = problem
         else:
             self._unlisted.pop(kind, None)
 
     def put(self, item: HasMetadata) -> None:
-        """Takes the API server's version of an object. An assumed version that is as new or newer
-        stays.
+        """Stores the API server's version of an object. An assumed version stays if it is as new or
+        newer.
         """
         kind, name = type(item), _name_of(item)
         if (kind, name) in self._stored:
@@ -63,7 +62,7 @@ class ClusterObjects:
         self._write(item)
 
     def _arrives(self, item: HasMetadata, assumed: HasMetadata) -> bool:
-        """True if the API server's version is the one that was assumed ahead of it."""
+        """True if the API server's version is the one that was assumed before it came."""
         stored = self._stored[type(item), _name_of(item)]
         version: str = item.metadata.resource_version
         before: str = stored.metadata.resource_version

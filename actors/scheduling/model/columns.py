@@ -32,7 +32,7 @@ FIRST_ROWS = 64
 
 
 class PresenceColumn:
-    """The rows that have something; `nodes` is their number.
+    """The rows that have something, such as an image; `nodes` is their number.
 
     Few rows are stored as a dict of these rows, because a node may have thousands of things that no
     other node has.
@@ -78,7 +78,7 @@ class PresenceColumn:
         return marks
 
     def mark(self, marks: Bools) -> None:
-        """Sets the present rows to true in a bool[rows]."""
+        """Sets a bool[rows] to true on the present rows."""
         if self._many is not None:
             marks |= self._many
         else:
@@ -153,7 +153,7 @@ class NodeColumns:
         self._free: list[int] = []
 
     def _lend(self) -> None:
-        """Makes the arrays of the rows readable, once they are new."""
+        """Publishes the new arrays of the rows to readers."""
         self.pods: Ints = read_only(self._pods)
         self.nonzero: Ints = read_only(self._nonzero)
         self.unschedulable: Bools = read_only(self._unschedulable)
@@ -201,7 +201,7 @@ class NodeColumns:
 
     @property
     def label_keys(self) -> frozenset[str]:
-        """The label keys that nodes have: the same object until they change."""
+        """The label keys that nodes have. The object stays the same until they change."""
         if self._label_keys is None:
             self._label_keys = frozenset(self._nodes_with)
         return self._label_keys
@@ -258,14 +258,14 @@ class NodeColumns:
         self._write_sums(row, info, [pod.template.values for pod, _ in changes])
 
     def suppose(self, row: int, changes: Sequence[tuple[PodInfo, Values, int]]) -> None:
-        """Rewrites a row for a what-if question, once its NodeInfo has these changes."""
+        """Rewrites a row for a what-if question, after its NodeInfo has changed."""
         info = self._infos[row]
         assert info is not None, row
         self.counts.suppose(row, changes)
         self._write_sums(row, info, [values for _, values, _ in changes])
 
     def rewrite_ports(self, row: int, ports: Iterable[HostPort]) -> None:
-        """Rewrites whether these ports are in use, once the NodeInfo says which ones are free."""
+        """Rewrites which of these ports are in use, after the NodeInfo has changed."""
         info = self._infos[row]
         assert info is not None, row
         self._write_ports(row, info, ports)

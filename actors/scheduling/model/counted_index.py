@@ -1,4 +1,4 @@
-"""CountedIndex: finds which of many columns may count the pods of a group, by their labels.
+"""CountedIndex: finds the columns that may count the pods of a group, by the labels of the pods.
 
 A thousand parked pods with affinity have a column each, and every pod that gets new labels makes a
 new group. A column whose terms require a label is only tried for groups that have it.

@@ -1,4 +1,4 @@
-"""Values that an object derives from itself, once."""
+"""Properties that are derived from an object once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ T = TypeVar("T")
 
 
 class derived_once(Generic[T]):  # noqa: N801 - a decorator, as functools.cached_property is
-    """functools.cached_property as Python 3.12 has it: without the lock of 3.11, which costs a new
-    value more than most derivations.
+    """A functools.cached_property as in Python 3.12: without the lock of 3.11, which costs more
+    than most derivations.
     """
 
     def __init__(self, derive: Callable[[Any], T]) -> None:

@@ -12,8 +12,8 @@ LONGEST = 1 << 14  # of a key that is kept; those of most pods have a few hundre
 
 
 class Interner(Generic[K, V]):
-    """The first value of each key. Beyond a limit, the older half is forgotten, and values of very
-    long keys are not kept, so that little is left of pods that are gone.
+    """The first value of each key. Beyond a limit the older half is forgotten, and values with very
+    long keys are not kept, so that deleted pods leave little behind.
 
     A value that is not kept costs memory alone: a later equal value takes its place. A character of
     a key counts as a byte.
@@ -39,6 +39,6 @@ class Interner(Generic[K, V]):
         return value
 
     def first(self, key: K, value: V) -> V:
-        """Returns the first value of this key, which is this one if the key is new."""
+        """Returns the first value of this key. If the key is new, that is this value."""
         first = self._first.get(key)
         return self.put(key, value) if first is None else first

@@ -1,4 +1,4 @@
-"""A mapping of bounded size, for what is kept from pod to pod."""
+"""A mapping of bounded size, for values that are kept from pod to pod."""
 
 from __future__ import annotations
 

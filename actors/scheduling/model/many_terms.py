@@ -1,4 +1,5 @@
-"""The affinity terms that a pod carries: what counts of them once the pod is on a node, or waits.
+"""The affinity terms that a pod carries, and the part of them that counts once the pod is on a
+node, or while it waits.
 
 The terms of a pod with many of them are read only as far as it takes to find those that match
 another pod: a pod may have ten thousand terms, and a hundred such pods may arrive at once.
@@ -31,12 +32,14 @@ Weighted = tuple[PodAffinityTerm, int]
 
 
 class ManyTerms:
-    """Many weighted terms, for use like TermWeights. Terms are equal if they were written alike."""
+    """Many weighted terms, as an alternative to TermWeights. They are equal if they were written
+    alike.
+    """
 
     __slots__ = ("_hash", "_lookup", "_number", "_written")
 
     def __init__(self, written: bytes, number: int, lookup: TermLookup) -> None:
-        """`written` identifies the terms, of which there are `number`."""
+        """Makes the terms. `written` identifies them, and `number` is how many there are."""
         self._written = written
         self._hash = hash(written)
         self._number = number

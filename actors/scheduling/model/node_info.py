@@ -74,7 +74,7 @@ class NodeInfo:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The node's labels; a ghost has none."""
+        """The node's labels; none for a ghost."""
         return NO_LABELS if self._node is None else self._node.metadata.labels
 
     @property
@@ -108,13 +108,13 @@ class NodeInfo:
         )
 
     def sums(self) -> tuple[Mapping[str, int], int, int, int]:
-        """Returns the requests, which are not to be written to, the number of the pods, and their
-        non-zero cpu and memory.
+        """Returns the requests (read-only), the number of pods, and their non-zero cpu and
+        memory.
         """
         return self._requested, len(self._pods), self._nonzero_cpu, self._nonzero_memory
 
     def claims(self, port: HostPort) -> int:
-        """Returns the number of the pods' host ports that are this one."""
+        """Returns how many of the pods' host ports are this one."""
         return self._ports.get((port.protocol, port.port), {}).get(port.ip, 0)
 
     # -------------------------------------------------------------------------------------- writing
@@ -145,7 +145,9 @@ class NodeInfo:
         return info
 
     def suppose(self, info: PodInfo, values: Values, sign: int) -> None:
-        """Adds (1) or removes (-1) a pod for a what-if question, with only these of its values."""
+        """Adds (1) or removes (-1) a pod for a what-if question, and counts only these of its
+        values.
+        """
         if sign > 0:
             self._pods[info.key] = info
         else:

@@ -82,7 +82,7 @@ def term_matches(term: NodeSelectorTerm, nodes: NodeView) -> Bools:
 
 
 def _names(field: NodeSelectorRequirement) -> Sequence[str]:
-    """Returns the nodes' names in a requirement. Nodes have no other field."""
+    """Returns the node names in a requirement on the name, the only field of nodes."""
     return field.values if field.key == "metadata.name" else ()
 
 

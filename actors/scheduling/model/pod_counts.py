@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class CountedPods(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
-    """A column that counts the pods that match all terms.
+    """A column's key: it counts the pods that match all terms.
 
     Terminating pods are counted only if `terminating`.
     """
@@ -74,8 +74,8 @@ class CountedPods(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
 
 
 class WeighedPods(msgspec.Struct, frozen=True, cache_hash=True):
-    """The key of a column: for each node, the sum of the weights of the terms that match
-    its pods.
+    """A column's key: it has for each node the sum of the weights of the terms that match its
+    pods.
     """
 
     weights: TermWeights
@@ -89,7 +89,7 @@ class WeighedPods(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class MatchedByAll(msgspec.Struct, frozen=True, cache_hash=True):
-    """A column that counts the pods that match all of many terms."""
+    """A column's key: it counts the pods that match all of many terms."""
 
     terms: ManyTerms
 
@@ -107,8 +107,8 @@ class MatchedByAll(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class WeighedByPart(msgspec.Struct, frozen=True, cache_hash=True):
-    """The key of a column: per node, the sum of the weights that many terms of one topology key and
-    sign give its pods.
+    """A column's key: it has for each node the sum of the weights of its pods by the terms with one
+    topology key and sign.
     """
 
     terms: ManyTerms
@@ -200,7 +200,7 @@ class Column:
 
 
 class Group:
-    """Pods that no selector can distinguish.
+    """Pods that no selector can tell apart.
 
     `rows` holds how many of them are on each row; `columns` are the columns that count them, each
     with the weight of one pod.
@@ -275,7 +275,8 @@ class TermColumns:
 
 
 class PodCounts:
-    """`required`, `required_anti` and `preferred` count the pods that carry such terms.
+    """The counts of pods on each row. `required`, `required_anti` and `preferred` count the pods
+    that carry such terms.
 
     `removed_terminating` holds the terminating pods, with their rows, that a what-if question
     removed; plugins.spread_domains needs them. `claims` counts, for each PersistentVolumeClaim
@@ -338,7 +339,7 @@ class PodCounts:
         return column
 
     def _make_room(self, terms: ManyTerms) -> None:
-        """Drops the columns of other terms if there are too many for these."""
+        """Drops columns of other terms, if there are too many, for these terms."""
         self._many.pop(terms, None)
         self._many[terms] = None
         if len(self._many) > MAX_MANY:
@@ -367,8 +368,8 @@ class PodCounts:
         self.refresh(row, [(info, -1) for info in self._on_row.get(row, {}).values()])
 
     def suppose(self, row: int, changes: Iterable[tuple[PodInfo, Values, int]]) -> None:
-        """Counts pods added to a row (1) or removed from it (-1) for a what-if question, with only
-        these of their values.
+        """Counts pods added to a row (1) or removed (-1) for a what-if question, with only these of
+        their values.
         """
         for info, values, sign in changes:
             self._count(row, info, values.disks, sign)
@@ -455,7 +456,7 @@ class PodCounts:
         return group
 
     def _keep(self, kept: Set[Counted]) -> None:
-        """Drops all other columns."""
+        """Drops all columns but this one."""
         for counted in self._columns.keys() - kept:
             self._index.remove(counted, counted.places)
         self._columns = {c: column for c, column in self._columns.items() if c in kept}

@@ -71,7 +71,7 @@ class PodInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
         return started
 
     def counts_like(self, other: PodInfo) -> bool:
-        """True if the two pods are alike in every sum, every count, and as preemption victims."""
+        """True if two pods are equal in every sum and every count, and as victims of preemption."""
         mine, theirs = self.pod, other.pod
         alike = self.template is other.template and self._terminates() == other._terminates()
         if alike and self.template.names_claims and self.claims != other.claims:
@@ -94,8 +94,8 @@ class PodInfos:
         self._templates = Templates()
 
     def of(self, pod: Pod, before: PodInfo | None = None) -> PodInfo:
-        """Returns a PodInfo, with the template of `before`, an earlier state, if it still
-        applies.
+        """Returns the PodInfo of a pod, with the template of its earlier state `before` if that
+        still applies.
         """
         if before is not None and same_template(before.pod, pod):
             return PodInfo(pod, before.template)
@@ -103,7 +103,7 @@ class PodInfos:
 
 
 class LatestPodInfos:
-    """The PodInfos of the pods that hints ask about again and again, but for heavy ones.
+    """The PodInfos of the pods that hints are about, except heavy ones.
 
     When there are MAX_KEPT, every other one is forgotten, and not the oldest half. Otherwise, if
     more pods than that were asked about in turn, each would be forgotten just before its turn.

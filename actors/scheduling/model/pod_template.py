@@ -78,7 +78,7 @@ class Disk(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class Values(msgspec.Struct, frozen=True):
-    """The values of a pod that its node counts one by one."""
+    """The values of a pod that are counted one by one on its node."""
 
     requests: Mapping[str, int]
     ports: Sequence[HostPort]
@@ -114,7 +114,7 @@ class PodTemplate:
     """
 
     def __init__(self, pod: Pod, signature: Signature | None = None) -> None:
-        """`signature` is that of the pod, if it is known."""
+        """Makes the template of a pod. `signature` is the pod's, if it is known."""
         self._pod = pod
         self._signature = signature
         self.derived: dict[object, Any] = {}
@@ -171,8 +171,8 @@ class PodTemplate:
 
     @derived_once
     def container_requests(self) -> Mapping[str, int]:
-        """`spec_requests` without the pod's own `spec.resources`, which NodeResourcesFit's scores
-        ignore.
+        """The requests of the containers, without the pod's own `spec.resources`, as
+        NodeResourcesFit scores them.
         """
         if self._pod.spec.resources is None:
             return self.spec_requests
@@ -180,7 +180,9 @@ class PodTemplate:
 
     @derived_once
     def scoring_requests(self) -> tuple[int, int]:
-        """`nonzero` without the status and the pod's own `spec.resources`."""
+        """The requests for scores: `nonzero` by the spec, without the status and the pod's own
+        `spec.resources`.
+        """
         if self._pod.spec.resources is None and not reports_resources(self._pod.status):
             return self.nonzero
         return nonzero_requests(self._pod, pod_level=False, status=False)
@@ -252,7 +254,7 @@ class PodTemplate:
 
     @derived_once
     def has_own_claims(self) -> bool:
-        """True if a rule must look at the claims of each pod, for volumes or for devices."""
+        """True if a rule must look at the claims of each single pod, for volumes or for devices."""
         return self.attaches or self.asks_devices
 
     @derived_once
@@ -283,8 +285,8 @@ class PodTemplate:
         return max(len(self._pod.spec.volumes) - SMALL, 0)
 
     def values_for(self, other: PodTemplate) -> Values:
-        """Returns the values that the filters for another pod look at: the resources, ports and
-        disks that the other pod has too.
+        """Returns the values that another pod's filters compare: the resources, ports and disks
+        that both have.
         """
         resources = self.requests.keys() & (other.requests.keys() | other.spec_requests.keys())
         requests = {name: self.requests[name] for name in resources}
@@ -299,7 +301,7 @@ class PodTemplate:
         return Values(requests, ports, disks)
 
     def values_if_added(self, other: PodTemplate) -> Values:
-        """Returns `values_for` the other pod for the case that pods are only added to nodes.
+        """Returns `values_for` the other pod, for a case in which pods are only added to nodes.
 
         Of the ports and disks it has only one that conflicts with the other pod, because one is as
         decisive as all.
@@ -362,7 +364,7 @@ class PodTemplate:
 
 
 def may_attach(volume: Volume) -> bool:
-    """True if a volume may be attached to the node: by a claim, or as a disk of a cloud."""
+    """True if a volume may be attached to the node: if it has a claim, or is a cloud disk."""
     return (
         volume.persistent_volume_claim is not None
         or volume.ephemeral is not None
@@ -453,7 +455,7 @@ _ANY_CLAIM = {
 
 
 def _unnamed(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
-    """Returns the volumes without the names of their claims."""
+    """Returns the volumes with the names of their claims removed."""
     if all(volume.persistent_volume_claim is None for volume in volumes):
         return volumes
     return tuple(
@@ -480,7 +482,9 @@ def spec_key(spec: PodSpec) -> bytes:
 
 
 def _encoded(pod: Pod) -> tuple[bytes, int]:
-    """Returns the values by which templates differ, and how many bytes of them are of the spec."""
+    """Returns the encoded values by which templates differ, and how many of the bytes belong to the
+    spec.
+    """
     fields: tuple[object, ...] = _OF_METADATA(pod.metadata)
     if reports_resources(pod.status):
         fields = (*fields, resize_of(pod))

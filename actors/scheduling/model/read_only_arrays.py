@@ -1,4 +1,4 @@
-"""What the scheduler lends to plugins: arrays and lists that only their owner writes to.
+"""The arrays and lists that the scheduler lends to plugins, to which only their owner writes.
 
 A plugin reads the scheduler's own accounts and not copies. If it could write to them, by a slip
 such as `used += ...`, every later decision would be wrong. Mappings are lent as MappingProxyType.
@@ -21,13 +21,13 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Returns the array, which nobody can write to from now on."""
+    """Returns the array, which becomes read-only."""
     array.flags.writeable = False
     return array
 
 
 class ReadOnlyList(list[T]):
-    """A list whose own methods do not change it. Its owner changes it by those of `list`."""
+    """A list whose own methods refuse changes. Its owner changes it by the methods of `list`."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""StaleNode: a node whose latest state could not be read. Kubernetes has no such thing."""
+"""StaleNode: a node whose latest state could not be read. Kubernetes has no counterpart."""
 
 from __future__ import annotations
 

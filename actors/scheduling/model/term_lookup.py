@@ -33,7 +33,7 @@ class Scope(msgspec.Struct, frozen=True):
         return namespace in self.namespaces or self.namespace_selector.matches(labels)
 
     def may_cover(self, namespace: str) -> bool:
-        """False only if it certainly does not cover the namespace, whose labels are unknown."""
+        """True unless the scope certainly excludes the namespace, whose labels are unknown."""
         return not self.namespace_selector.nothing or namespace in self.namespaces
 
 
@@ -177,7 +177,7 @@ class TermLookup:
         return number
 
     def number_that_may_match(self, namespace: str, labels: Mapping[str, str]) -> int:
-        """Returns how many terms may match a pod; the labels of its namespace are unknown."""
+        """Returns how many terms may match a pod, if the labels of its namespace are unknown."""
         alike = (namespace, self._index.distinguished(labels))
         number = self._numbers_that_may_match.get(alike)
         if number is None:
@@ -242,7 +242,7 @@ def bounded_weight(weight: int) -> int:
 
 
 def _among(numbers: Collection[int], column: Ints) -> Bools:
-    """Returns where the column has one of the numbers."""
+    """Returns a mask of the elements of the column that are among the numbers."""
     marks = np.zeros(int(column.max(initial=-1)) + 1, bool)
     marks[list(numbers)] = True
     return marks[column]

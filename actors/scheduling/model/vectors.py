@@ -38,7 +38,7 @@ def all_true(marks: Bools) -> bool:
 
 
 def nth_true(marks: Bools, number: int) -> int:
-    """Returns the position of the true element that has `number` true elements before it."""
+    """Returns the position of a true element, `number` counted from 0 among the true ones."""
     start, stop = 0, len(marks)
     while stop - start > 256:
         middle = (start + stop) // 2
@@ -51,7 +51,7 @@ def nth_true(marks: Bools, number: int) -> int:
 
 
 class Flags:
-    """bool[size] whose spans can be tested without creating an array.
+    """A bool[size] with a quick test of its spans, which creates no array.
 
     `bools` is an array that shares its memory.
     """

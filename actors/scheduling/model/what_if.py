@@ -1,4 +1,6 @@
-"""What-if questions: adds pods to nodes and removes pods from nodes for a while, then undoes it."""
+"""What-if questions: pods are added to nodes and removed from them for a while, and then
+restored.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,9 @@ class Supposition:
     """
 
     def __init__(self, snapshot: Snapshot, seen_by: PodTemplate | None, *, only_adds: bool) -> None:
-        """`seen_by` is the template of the pod that the rules are asked about, if they look only at
-        those values of other pods that it has too. `only_adds` is a promise of the caller.
+        """Makes a Supposition. `seen_by` is the template of the pod that the rules are asked about,
+        if they look only at those values of other pods that it has too. With `only_adds`, the
+        caller promises to remove nothing.
         """
         self._columns = snapshot.columns
         self._seen_by = seen_by
@@ -99,7 +102,7 @@ class Supposition:
 def supposing(
     snapshot: Snapshot, seen_by: PodTemplate | None = None, *, only_adds: bool = False
 ) -> Iterator[Supposition]:
-    """Gives a Supposition to the block, and undoes it at the end."""
+    """Yields a Supposition for the block, and undoes it at the end."""
     supposition = Supposition(snapshot, seen_by, only_adds=only_adds)
     try:
         yield supposition

@@ -1,4 +1,4 @@
-"""Conversions between types, and `size`, `type` and `dyn`."""
+"""The functions that convert between types, and `size`, `type` and `dyn`."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def string_of_double(value: float) -> str:
 
 
 def _reader(parse: Callable[[str], T | None], target: str) -> Callable[[str], T]:
-    """Returns the conversion of text by a function that returns None for other text."""
+    """Returns a conversion of text by `parse`, which returns None for invalid text."""
 
     def read(value: str) -> T:
         parsed = parse(value)

@@ -1,4 +1,4 @@
-"""Named formats of text, which `validate` checks: names of Kubernetes, dates, UUIDs and so on."""
+"""Named formats of text for `validate`: names of Kubernetes, dates, UUIDs and so on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _pattern(pattern: str, longest: int, message: str, *examples: str) -> Check:
 
 
 def _prefix(check: Check) -> Check:
-    """Returns the check of the beginning of a name, which may end with a dash."""
+    """Returns the check of a name's prefix, which may end with a dash."""
     return lambda text: check(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
 
 

@@ -1,4 +1,6 @@
-"""`string.format`: the clauses %s %d %f %e %b %o %x %X, with a precision for %f and %e."""
+"""The function `string.format`, with the clauses %s %d %f %e %b %o %x %X, and a precision for %f
+and %e.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def _clause_error(clause: str, value: Any) -> CelError:
 
 
 def clauses(text: str) -> list[tuple[str, str, int]]:
-    """Splits a format into literal texts, each with the letter and precision that follow it.
+    """Splits a format into literal texts, each with the letter and the precision of the clause
+    after it.
 
     The letter of the last part is empty. Raises CelError.
     """
@@ -60,7 +63,7 @@ def clauses(text: str) -> list[tuple[str, str, int]]:
 
 
 def _clause(text: str, at: int) -> tuple[str, int, int]:
-    """Returns the letter and the precision of a clause, and its end."""
+    """Returns the letter and the precision of a clause, and where it ends."""
     if at >= len(text):
         raise CelError("unexpected end of string")
     precision = 6

@@ -15,7 +15,7 @@ from ..values import size_of
 
 
 def _is(parse: Callable[..., object]) -> Callable[..., bool]:
-    """Returns the function that tells whether `parse` accepts its arguments."""
+    """Returns a function that is true if `parse` accepts its arguments."""
 
     def accepted(*arguments: Any) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Functions of lists: Kubernetes' own, the extension of cel-go, and the sets."""
+"""Functions of lists: Kubernetes' own, those of cel-go's extensions, and those of sets."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ MOST_INCLUDED = 48  # the most values of an attribute
 
 
 def _traversal(value: Any, *_: Any) -> int:
-    """Returns the cost of reading all parts of a value once; above the limit for too many parts."""
+    """Returns the cost of reading all parts of a value once; a cost above the limit if they are too
+    many.
+    """
     return _visit(value)[0]
 
 
 def _traversing(id_: str, signature: str, run: Callable[..., Any]) -> Overload:
-    """Declares a function of a list whose parts count as work before it reads them."""
+    """Returns the overload of a function that reads all parts of a list, which first count as
+    work.
+    """
 
     def traversing(budget: Budget, values: list[Any], *rest: Any) -> Any:
         budget.strain(_visit(values)[1])
@@ -137,7 +141,7 @@ def _sort_by(budget: Budget, values: list[Any], order: list[Any]) -> list[Any]:
 
 
 def _self_compared(values: list[Any], *_: Any) -> int:
-    """Returns the cost of comparing each element with each other."""
+    """Returns the cost of comparing each element with every other."""
     size = size_of(values)
     text = size and type(values[0]) in (str, bytes)
     return 11 + int(size * size * (2.1 if text else 2.0))

@@ -1,4 +1,4 @@
-"""Operators, and the functions of optionals."""
+"""The operators, and the functions of optionals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of strings: the standard ones, the extension of cel-go, and regular expressions."""
+"""Functions of strings: the standard ones, those of cel-go's extension, and regular expressions."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _reads_product(text: Any, part: Any) -> int:
 
 
 def _pattern(budget: Budget, pattern: str, text: str) -> Any:
-    """Returns the compiled pattern, and counts compilation and one search. Raises CelError."""
+    """Returns the compiled pattern. Counts its compilation and one search. Raises CelError."""
     matcher = budget.patterns.get(pattern)
     if matcher is None:
         matcher = compiled(pattern)

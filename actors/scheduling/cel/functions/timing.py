@@ -1,4 +1,4 @@
-"""CEL's functions that return the parts of timestamps and durations."""
+"""The functions that return the parts of timestamps and durations."""
 
 from __future__ import annotations
 

@@ -45,8 +45,7 @@ class MemoryCandidates(Candidates):
         self._alone = alone
 
     def first_fitting(self, start: int, count: int) -> tuple[Rows, int]:
-        """Looks at the nodes window by window, so that rules are asked only about as many nodes as
-        needed.
+        """Searches window by window, so that rules are asked about few nodes in vain.
 
         The first window is as wide as the last search for such a pod was long.
         """
@@ -118,7 +117,9 @@ class MemoryCandidates(Candidates):
         return totals
 
     def evaluation(self) -> Evaluation:
-        """Asks all rules again if their rejections cannot be remembered."""
+        """Returns the answers of all rules, which are asked again where a memory has no
+        rejections.
+        """
         memory = self._memory
         rejections = memory.rejections(self.state, self.info, self.snapshot)
         memory.unfit = rejections is not None
@@ -132,7 +133,7 @@ class MemoryCandidates(Candidates):
 def candidates_of(
     memory: Memory, info: PodInfo, snapshot: Snapshot, record: Record
 ) -> MemoryCandidates | None:
-    """Returns the candidates for the pod, or None if it has to be decided without the memory."""
+    """Returns the candidates for the pod; None if it must be decided without the memory."""
     state, rules = memory.state.copy(), memory.of_pod
     # The kept rules are asked again with the memory's state.
     memory.state.record = state.record = record

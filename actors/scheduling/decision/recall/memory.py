@@ -44,7 +44,7 @@ class Answers:
         self.renew(info, nodes, slice(0, nodes.size))
 
     def renew(self, info: PodInfo, nodes: NodeView, at: Rows) -> None:
-        """Asks again about the nodes at these positions. Raises PluginError."""
+        """Asks the rules again about the nodes at these positions. Raises PluginError."""
         passing = self._rules.passing(self._state, info, nodes)
         self.fits[at] = True if passing is None else passing
         if not self._scored:
@@ -79,7 +79,7 @@ class Memory:
     """
 
     def __init__(self, profile: Profile, info: PodInfo, snapshot: Snapshot) -> None:
-        """Asks the rules that are kept. Raises PluginError and NotReusableError."""
+        """Asks the rules whose answers are kept. Raises PluginError and NotReusableError."""
         self.profile = profile
         self.template = info.template
         self.is_new = True
@@ -145,7 +145,7 @@ class Memory:
         self._raws = [raw for raw in (*node.raws, *nodes.raws) if raw.scores.any()] + row.raws
 
     def refresh(self, snapshot: Snapshot) -> bool:
-        """Takes in changes; False if there are too many, and a new memory is needed."""
+        """Applies changes. False if there are too many, so that a new memory is needed."""
         self.is_new = False
         objects = snapshot.objects
         if any(objects.version(kind) != version for kind, version in self._lookups.items()):
@@ -169,7 +169,7 @@ class Memory:
     def settle(
         self, info: PodInfo, snapshot: Snapshot, start: int, stop: int, passing: Bools | None
     ) -> None:
-        """Brings the answers up to date if any of these positions changed. Raises PluginError.
+        """Updates the answers if any of these positions has changed. Raises PluginError.
 
         `passing` marks the positions where other rules let the pod in, None for all; the answers
         elsewhere do not matter.
@@ -235,7 +235,7 @@ class Memory:
         start: int,
         fitting: Bools,
     ) -> Bools:
-        """Answers `besides_nominated` for some rules, and keeps nothing."""
+        """Answers `besides_nominated` for some of the rules, without keeping the answers."""
         fits_at = np.flatnonzero(fitting)
         left = fitting.copy()
         nodes = snapshot.rows(self.order[start + fits_at])

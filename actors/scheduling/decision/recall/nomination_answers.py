@@ -41,7 +41,7 @@ class NominationAnswers:
             self._open[position] = columns.names[row] in nominated
 
     def refresh(self, snapshot: Snapshot) -> bool:
-        """Takes in changes; False if there are too many, and new answers are needed."""
+        """Applies changes. False if there are too many, so that new answers are needed."""
         changes = self._bookmark.turn(snapshot)
         if changes is None:
             return False

@@ -37,7 +37,7 @@ class Recall:
     def candidates_for(
         self, profile: Profile, info: PodInfo, snapshot: Snapshot, record: Record = UNMEASURED
     ) -> MemoryCandidates | None:
-        """Returns candidates for the pod from the memory of its template, None if it has to be
+        """Returns candidates for the pod from the memory of its template; None if it must be
         decided without one.
         """
         record.enter(RECALL)

@@ -35,7 +35,9 @@ class Rejections:
         return Evaluation(state, PreFilterOutcome(SUCCESS), self.diagnosis, self._live)
 
     def refresh(self, rules: Rules, state: CycleState, info: PodInfo, snapshot: Snapshot) -> bool:
-        """Asks again where something changed; False after too many changes. Raises PluginError."""
+        """Asks the rules again where something has changed. False after too many changes. Raises
+        PluginError.
+        """
         columns, own = snapshot.columns, snapshot.nominations.node_of(info.key)
         changes = self._bookmark.turn(snapshot)
         if changes is None:
