@@ -1,4 +1,4 @@
-"""The whole process on a page: its parts, and the order in which they start.
+"""The whole process: its parts, and the order in which they start.
 
 Every actor is made here, the informers all at once; details of the parts are in `wiring`.
 """
@@ -89,7 +89,9 @@ class Daemon:
         file: ConfigurationFile | None = None,
         flight_file: FlightFile | None = None,
     ) -> None:
-        """Raises RegistryError with every field of the configuration that is wrong."""
+        """Makes the parts. Raises RegistryError with every field of the configuration that is
+        wrong.
+        """
         gates, election = options.feature_gates, configuration.leader_election
         names = [profile.scheduler_name for profile in configuration.profiles]
         self._terms = terms_of(election, rng, names) if election.leader_elect else None
@@ -224,7 +226,7 @@ class Daemon:
         )
 
     def _leader(self, terms: Terms, noted: NotedAccess) -> tuple[Child, ...]:
-        """Makes the actor that holds the lease and runs the gated parts meanwhile."""
+        """Makes the actor that holds the lease, and runs the gated parts while it does."""
         leader = LeaderActor(
             terms,
             noted,

@@ -66,10 +66,10 @@ MakePage = Callable[[OtherLoop, TaskGroup], Page]
 
 
 class PageSources(NamedTuple):
-    """The data that the pages show. `metrics` maps paths to functions that return their text, and
-    are called in the scheduler's event loop. `configuration` returns what /configz shows. The
-    families about requests are added to `registry`. `of_packages` makes the pages of packages by
-    name: each answers /NAME and all paths below it.
+    """The data of the pages. `metrics` maps paths to functions that return the text, and run in the
+    scheduler's event loop. `configuration` returns the content of /configz. The families about
+    requests are added to `registry`. `of_packages` makes the pages of packages by name: each
+    answers /NAME and all paths below it.
     """
 
     health: Health
@@ -81,8 +81,8 @@ class PageSources(NamedTuple):
 
 
 class Delegates(NamedTuple):
-    """The API servers that get TokenReviews and SubjectAccessReviews; None means that no reviews
-    are sent.
+    """The API servers for TokenReviews and for SubjectAccessReviews; None where no reviews are
+    sent.
     """
 
     authentication: Connection | None

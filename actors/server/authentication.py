@@ -132,8 +132,8 @@ def _first(headers: MultiMapping[str], names: Sequence[str]) -> str:
 
 
 def _extra(headers: MultiMapping[str], prefixes: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Returns all headers with such a prefix by the rest of their names, perhaps
-    percent-encoded.
+    """Returns all headers that begin with one of the prefixes, by the rest of their names, which
+    may be percent-encoded.
     """
     extra: dict[str, tuple[str, ...]] = {}
     for prefix in prefixes:

@@ -19,7 +19,7 @@ PRIVILEGED = "system:masters"
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The answer of the authorization. `reason` is the API server's reason for a refusal.
+    """The result of an authorization. `reason` is the API server's reason for a refusal.
 
     `denied` is true if an authorizer forbade the request, false if no authorizer allowed it.
     """
@@ -33,10 +33,12 @@ ALLOWED = Decision(allowed=True)
 
 
 class OpenPaths:
-    """Paths that need no permission; one with a trailing `*` stands for all that begin with it."""
+    """Paths that need no permission. A path that ends with `*` stands for all that begin with
+    it.
+    """
 
     def __init__(self, paths: Sequence[str]) -> None:
-        """Raises ValueError for a `*` in the middle."""
+        """Reads the paths. Raises ValueError for a `*` that is not at the end."""
         shorn = [path.removeprefix("/") for path in paths]
         for path in shorn:
             if "*" in path[:-1]:

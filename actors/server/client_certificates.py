@@ -1,4 +1,4 @@
-"""Client certificates: who signed one, and which user it names.
+"""Client certificates: the authority that signed one, and the user that it names.
 
 The handshake has verified that a chain leads to an authority of clients. This module decides which
 kind of authority that is: one of users, or one of authenticating proxies.
@@ -85,5 +85,5 @@ def _all(subject: x509.Name, kind: ObjectIdentifier) -> list[str]:
 
 
 def _last_value(subject: x509.Name, kind: ObjectIdentifier) -> str:
-    """Returns the last value, which counts in Go."""
+    """Returns the last value of an attribute, which is the one that Go uses."""
     return (_all(subject, kind) or [""])[-1]

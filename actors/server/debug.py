@@ -1,5 +1,5 @@
-"""The state of the scheduler, over HTTP as JSON: /debug/cache, comparison, queue, waiting,
-unreadable, glance, pods/NS/NAME, attempts/NS/NAME.
+"""The debug pages, as JSON: /debug/cache, comparison, queue, waiting, unreadable, glance,
+pods/NS/NAME, attempts/NS/NAME.
 
 A message asks the owner of each state for it. A large answer is requested and sent in parts, so
 that it blocks neither the owner nor the scheduler's event loop. Pods that wait on Permit are read
@@ -70,7 +70,7 @@ class UnreadablePage(msgspec.Struct, frozen=True):
 
 
 class PodPage(msgspec.Struct, frozen=True):
-    """A pod in the queue and on Permit, and its latest moves, which are kept after it is gone."""
+    """A pod in the queue or on Permit, with its latest moves, which are kept after its deletion."""
 
     queued: QueuedPodDump | None
     waiting: WaitingPodDump | None
@@ -183,7 +183,7 @@ class Debug(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(pod, story=self._in_unix_time(pod.story))
 
     def _in_unix_time(self, story: Sequence[StoryStep]) -> tuple[StoryStep, ...]:
-        """Returns a story with its times in Unix time."""
+        """Returns a story whose times are converted to Unix time."""
         epoch = self.clock.wall().timestamp() - self.clock.now()
         return tuple(msgspec.structs.replace(step, at=round(epoch + step.at, 3)) for step in story)
 
@@ -204,7 +204,9 @@ async def answered(elsewhere: OtherLoop, work: Callable[[], Awaitable[_T]]) -> _
 async def _sent(
     field: str, parts: AsyncGenerator[Sequence[msgspec.Struct], None], elsewhere: OtherLoop
 ) -> Answer:
-    """Sends an object with one list, part by part. An error between parts ends the connection."""
+    """Sends an object that has one list, part by part. An error between parts ends the
+    connection.
+    """
 
     async def following() -> Sequence[msgspec.Struct] | None:
         return await anext(parts, None)

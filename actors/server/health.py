@@ -34,7 +34,9 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def leader_election(tenure: Tenure, election: LeaderElectionConfiguration) -> Check:
-    """Fails if the lease is long over without an orderly end: the process may be unable to end."""
+    """Returns the check that fails if the lease is long over without an orderly end, which the
+    process may be unable to reach.
+    """
     # kube-scheduler counts from the lease's expiry; a tenure ends before it.
     tenure_lasts = tenure_seconds(
         election.lease_duration, election.renew_deadline, election.retry_period
@@ -50,8 +52,8 @@ def leader_election(tenure: Tenure, election: LeaderElectionConfiguration) -> Ch
 
 
 def ping(still_for: Callable[[], float], standstill: Callable[[], str], most: float) -> Check:
-    """Fails if the scheduler's event loop stood still for `most` seconds, with what `standstill`
-    returns; kube-scheduler's never does.
+    """Returns the check that fails if the scheduler's event loop has stood still for `most`
+    seconds; `standstill` returns the reason. kube-scheduler's ping never fails.
     """
 
     def problem() -> str | None:
@@ -64,7 +66,9 @@ PASSES = Check("ping", lambda: None)
 
 
 class Health:
-    """`groups` maps healthz, livez and readyz to their checks. A group without checks has ping."""
+    """The health pages. `groups` maps healthz, livez and readyz to their checks. A group without
+    checks has ping.
+    """
 
     def __init__(
         self, groups: Mapping[str, Sequence[Check]], measures: HealthMeasures | None = None
@@ -116,7 +120,7 @@ class Health:
         return text("\n".join([*lines, f"{name} check passed", ""]))
 
     def _note(self, name: str, problems: list[str]) -> None:
-        """Logs the failing checks, once for as long as they stay the same."""
+        """Logs the failing checks when they change."""
         if self._failing.get(name, []) != problems:
             self._failing[name] = problems
             if problems:

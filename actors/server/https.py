@@ -76,8 +76,8 @@ def listen(address: str, port: int, *, share_port: bool) -> socket.socket:
 
 
 class _Connection(msgspec.Struct, eq=False):
-    """A connection. `waits_since` is the time since which it waits for its handshake or for a
-    request; None while it has a request. `cut` ends it at once.
+    """A connection. `waits_since` is when it began to wait for its handshake or for a request; None
+    during a request. `cut` ends it at once.
     """
 
     host: str
@@ -132,7 +132,7 @@ class HttpsServer:
                 await anyio.sleep(CUT_SECONDS)
 
     async def _accepted(self) -> tuple[socket.socket, str]:
-        """Returns the next connection and its host; too many open files only delay it."""
+        """Returns the next connection and its host. Too many open files only delay it."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -144,8 +144,8 @@ class HttpsServer:
                 return connection, address[0]
 
     def _has_room(self, host: str) -> bool:
-        """True if another connection from this host may be served. For that, it may cut off a
-        connection that waits.
+        """True if another connection from this host may be served, perhaps after a waiting one was
+        cut off.
         """
         self._forget_closed()
         every = [*self._greeted, *self._open.values()]
@@ -177,7 +177,7 @@ class HttpsServer:
         scope: anyio.CancelScope,
         server: web.Server,
     ) -> None:
-        """Does the handshake, and hands the connection over to the server."""
+        """Does the handshake, and passes the connection to the server."""
         loop = asyncio.get_running_loop()
         try:
             with scope:
@@ -273,7 +273,9 @@ async def _received(carried: web.BaseRequest) -> bytes:
 
 
 def _unicode(headers: MultiMapping[str]) -> MultiMapping[str]:
-    """Returns headers with U+FFFD for bytes that are not UTF-8, because JSON cannot hold them."""
+    """Returns headers in which bytes that are not UTF-8 are U+FFFD, because JSON cannot hold
+    them.
+    """
     if all(value.isascii() for value in headers.values()):
         return headers
     return CIMultiDict(
@@ -308,8 +310,8 @@ def _response(answer: Answer) -> web.Response:
 async def _sent(
     carried: web.BaseRequest, answer: Answer, limit: asyncio.Timeout
 ) -> web.StreamResponse:
-    """Sends the parts of an answer as they come; an error in between ends the connection. The limit
-    of an endless answer counts for each part.
+    """Sends the parts of an answer as they come. An error between parts ends the connection. For an
+    endless answer, the time limit applies to each part.
     """
     if isinstance(answer.body, bytes):
         return _response(answer)

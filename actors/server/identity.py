@@ -1,4 +1,4 @@
-"""Users: who a request comes from, as Kubernetes' user.Info."""
+"""Users, as Kubernetes' user.Info: the senders of requests."""
 
 from __future__ import annotations
 

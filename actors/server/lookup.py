@@ -39,12 +39,12 @@ class ConfigMap(Object, frozen=True, kw_only=True):
 
 
 class BundleFile:
-    """Certificates in a file that may change. If it cannot be read any more, that is logged once,
-    and the last content counts.
+    """Certificates in a file that may change. If it can no longer be read, that is logged once, and
+    the last content stays in use.
     """
 
     def __init__(self, path: str, flag: str) -> None:
-        """Raises OSError or ValueError."""
+        """Reads the file. Raises OSError or ValueError."""
         self._path = Path(path)
         self._where = f"{flag}: {path}"
         self._bundle = read_bundle(content(self._path), self._where)
@@ -68,7 +68,7 @@ class ClientAuthorities:
     """
 
     def __init__(self, authentication: Authentication, clock: Clock, *, reachable: bool) -> None:
-        """Raises OSError or ValueError for a file."""
+        """Reads the files. Raises OSError or ValueError for one that cannot be used."""
         self._settings = authentication
         self._clock = clock
         users, proxies = authentication.client_ca_file, authentication.requestheader_client_ca_file
@@ -102,7 +102,7 @@ class ClientAuthorities:
         return tuple(sorted(current.users | current.proxies))
 
     async def follow(self, calls: Calls) -> None:
-        """Looks the ConfigMap up until cancelled, if it is needed. Raises LookupFailedError if the
+        """Looks up the ConfigMap until cancelled, if it is needed. Raises LookupFailedError if the
         first attempt fails and the settings do not tolerate that.
         """
         first = True
@@ -116,7 +116,7 @@ class ClientAuthorities:
             await self._clock.sleep(REFRESH_SECONDS)
 
     async def _look(self, calls: Calls) -> str:
-        """Looks the ConfigMap up. Returns the problem, or ""."""
+        """Looks up the ConfigMap. Returns the problem, or ""."""
         try:
             config_map = await calls.call("GET", PATH, ConfigMap)
             if config_map.data != self._data:
@@ -134,7 +134,7 @@ class ClientAuthorities:
         return ""
 
     def _take(self, data: dict[str, str]) -> None:
-        """Uses the ConfigMap's content. Raises ValueError if it cannot be read."""
+        """Uses the content of the ConfigMap. Raises ValueError if it cannot be read."""
         users, proxies = (
             read_bundle(data[name].encode(), f"{CONFIG_MAP}: {name}") if data.get(name) else EMPTY
             for name in ("client-ca-file", "requestheader-client-ca-file")

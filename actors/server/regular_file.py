@@ -1,4 +1,4 @@
-"""Files that are read again while the process serves."""
+"""Regular files that are read again while the process serves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def stamp(path: Path) -> tuple[int, ...]:
-    """Returns values that differ after a change of a file; () if there is none."""
+    """Returns values that change with a file; () if there is none."""
     try:
         stat = path.stat()
     except OSError:
@@ -16,8 +16,8 @@ def stamp(path: Path) -> tuple[int, ...]:
 
 
 def content(path: Path) -> bytes:
-    """Returns the content of a regular file. Raises OSError, also for a pipe or a device: reading
-    one may never end, and health checks would wait for it.
+    """Returns the content of a regular file. Raises OSError, also for a pipe or a device: their end
+    may never come, and health checks would wait for it.
     """
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "expected a regular file", str(path))

@@ -1,4 +1,4 @@
-"""Answers that are remembered for a while, up to a maximum number.
+"""A cache of answers, with a maximum age and a maximum number.
 
 The answer that was used longest ago is forgotten first. If several tasks need the same answer at
 the same time, one question is sent for all of them.
@@ -22,7 +22,9 @@ class QuestionFailedError(Exception):
 
 
 class RememberedAnswers(Generic[K, V]):
-    """A bounded mapping. `seconds` returns how long a value counts; 0 or less means not at all."""
+    """A bounded cache of answers. `seconds` returns how long a value is valid; 0 or less for not at
+    all.
+    """
 
     def __init__(self, clock: Clock, most: int, seconds: Callable[[V], float]) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""A request and its answer, whatever library carries them."""
+"""A request and its answer, independent of the HTTP library."""
 
 from __future__ import annotations
 
@@ -31,12 +31,7 @@ async def _may_not(_method: str, _path: str) -> bool:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """`path` is decoded; the same text is authorized and looked up. `certificates` is the client's
-    verified chain in DER, with its own certificate first, or empty. `body` receives the body: only
-    a page that takes one calls it, so that nothing is received of those who may not ask. It raises
-    BodyTooLongError and UnreadableBodyError. `may` says whether the client may also do something
-    else: a method and a path, which are authorized as a request would be.
-    """
+    """A request. `path` is decoded; the same text is authorized and looked up."""
 
     path: str
     method: str = "GET"
@@ -48,7 +43,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An answer. The body may be sent in parts as they come.
+    """An answer. Its body may be sent in parts as they come.
 
     An endless body goes on until the client leaves, or until the client may no longer have it.
     """
@@ -71,7 +66,7 @@ NOT_ALLOWED = Answer(b"405 only GET and HEAD\n", 405, headers=(*NOSNIFF, ("Allow
 
 
 def refused(code: int, reason: str, message: str, *, details: bool = False) -> Answer:
-    """Returns a Status, as Kubernetes refuses requests."""
+    """Returns the Status with which Kubernetes refuses requests."""
     body = {
         "kind": "Status",
         "apiVersion": "v1",

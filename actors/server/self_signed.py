@@ -1,4 +1,4 @@
-"""A self-signed certificate, for a server without another one: no authority vouches for it.
+"""A self-signed certificate, which no authority vouches for, for a server that has no other.
 
 It is made in memory, or kept in a folder and used again, as kube-scheduler does with --cert-dir.
 """
@@ -94,8 +94,8 @@ def _write_private(file: Path, content: bytes) -> None:
 
 
 def _can_be_kept(certificate: Path, key: Path, now: datetime) -> bool:
-    """Returns whether a pair is used as it is. Of a certificate that an authority has signed, or
-    that cannot be read, only the time counts, because it may not be berth's.
+    """True if a pair can be used again. Of a certificate by an authority, or one that cannot be
+    read, only the dates count, because it may not be berth's.
     """
     try:
         read = x509.load_pem_x509_certificate(certificate.read_bytes())

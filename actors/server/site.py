@@ -1,4 +1,4 @@
-"""The way of a request: authentication, authorization, and then the page.
+"""The handling of a request: authentication, authorization, and then the page.
 
 The same decoded path is authorized and looked up. The pages of packages decide themselves which
 methods they answer; all others are read-only.
@@ -42,7 +42,8 @@ ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 class Site:
-    """The pages by path. `pages` maps paths to pages, and `of_packages` to the pages of packages.
+    """The pages by path, with the checks before them. `pages` maps paths to pages, `of_packages`
+    has the pages of packages.
 
     A path that ends with `/` stands for all that begin with it, the longest one first. `now` is in
     monotonic seconds.
@@ -93,7 +94,7 @@ class Site:
     async def _while_allowed(
         self, request: Request, parts: AsyncGenerator[bytes, None]
     ) -> AsyncGenerator[bytes, None]:
-        """Yields the parts of an answer until its client may no longer have it."""
+        """Yields the parts of an answer as long as its client may have it."""
         checked = self._now()
         async with aclosing(parts):
             async for part in parts:

@@ -34,7 +34,7 @@ class ServingError(ValueError):
 
 
 class _Pair(NamedTuple):
-    """PEM files and the names that they serve; without any, the names in the certificate."""
+    """PEM files, and the names that they serve; by default, the names in the certificate."""
 
     certificate: Path
     key: Path
@@ -42,7 +42,7 @@ class _Pair(NamedTuple):
 
 
 class _Sites:
-    """The contexts by the name that a client sends."""
+    """The contexts by the server name that a client sends."""
 
     def __init__(self, default: ssl.SSLContext) -> None:
         self.default = default
@@ -50,8 +50,8 @@ class _Sites:
         self.by_certificate: dict[str, ssl.SSLContext] = {}
 
     def of(self, name: str | None) -> ssl.SSLContext:
-        """Returns the context for a name. A full name counts before a wildcard, and names from a
-        flag count before names in a certificate, as in Go.
+        """Returns the context for a name. As in Go, a full name takes precedence over a wildcard,
+        and names in a flag over names in a certificate.
         """
         if not name:
             return self.default
@@ -65,14 +65,14 @@ class _Sites:
 
 
 class ServingContexts:
-    """`authorities` returns the certificates of the authorities of clients, in DER. If there are
-    none, clients are not asked for a certificate.
+    """The TLS contexts of the server. `authorities` returns the certificates of the authorities of
+    clients, in DER. Without any, clients are not asked for a certificate.
     """
 
     def __init__(
         self, serving: SecureServing, authorities: Callable[[], Sequence[bytes]] = tuple
     ) -> None:
-        """Raises ServingError, or OSError for a file."""
+        """Reads the files. Raises ServingError, or OSError for a file."""
         self._authorities = authorities
         try:
             self._version = version(serving.tls_min_version)
@@ -92,7 +92,7 @@ class ServingContexts:
 
     def current(self, address: str) -> ssl.SSLContext:
         """Returns the context for a connection to this address of the machine. Looks at the files;
-        if new ones cannot be used, logs that once and keeps the present contexts.
+        if new ones cannot be used, logs that once and keeps the old contexts.
         """
         seen = self._state()
         if seen != self._seen:

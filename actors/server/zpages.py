@@ -36,7 +36,7 @@ NOT_ACCEPTABLE = refused(
 
 
 def process_start() -> datetime:
-    """Returns when this process began, to the second; the present time where the kernel does not
+    """Returns when this process began, to the second; the present time if the kernel does not
     tell.
     """
     now = datetime.now(UTC)
@@ -50,7 +50,7 @@ def process_start() -> datetime:
 
 
 class ConfigurationPage:
-    """A page of the present configuration, which `configuration` returns.
+    """The page /configz: the present configuration, which `configuration` returns.
 
     kube-scheduler shows the private keys of extenders in it; they are left out here.
     """
@@ -67,7 +67,7 @@ class ConfigurationPage:
 
 
 class FlagsPage:
-    """`flags` are all flags with their values."""
+    """The page /flagz. `flags` are all flags with their values."""
 
     def __init__(self, flags: Mapping[str, str]) -> None:
         self._flags = dict(sorted(flags.items()))
@@ -78,7 +78,7 @@ class FlagsPage:
 
 
 async def verbosity_flag(request: Request) -> Answer:
-    """Answers PUT /debug/flags/v: the body is the new verbosity of the log, as with klog."""
+    """Answers PUT /debug/flags/v, whose body is the new verbosity of the log, as for klog."""
     if request.method != "PUT":
         return text("unsupported http method", 406)
     value = (await request.body()).decode(errors="replace")
@@ -89,8 +89,8 @@ async def verbosity_flag(request: Request) -> Answer:
 
 
 class StatusPage:
-    """`paths` are the paths of the other pages; `started` is when the process began. `version` is
-    the version of Kubernetes that berth decides as.
+    """The page /statusz. `paths` are the paths of the other pages; `started` is when the process
+    began. `version` is the version of Kubernetes that berth decides as.
     """
 
     def __init__(

@@ -116,7 +116,7 @@ class Instruments(PluginMeasures):
         return times.detailed if detailed else times.plain
 
     def decided(self, started: float, began: float, ended: float) -> None:
-        """Notes the duration of the algorithm; it began to decide at `began`, with the snapshot."""
+        """Records the duration of the algorithm, which began at `began`, with the snapshot."""
         self._algorithm(ended - started)
 
     def attempt_ended(self, profile: str, result: str, seconds: float) -> None:
@@ -129,7 +129,7 @@ class Instruments(PluginMeasures):
         ends[1](seconds)
 
     def scheduled(self, queued: QueuedPod, now: float) -> None:
-        """Notes that the pod is bound."""
+        """Records that the pod is bound."""
         attempts = queued.attempts
         self._pod_attempts(attempts)
         if queued.first_attempt_at is not None:
@@ -142,17 +142,19 @@ class Instruments(PluginMeasures):
             self._families.after_flush.child().inc()
 
     def waited(self, code: Code, since: float) -> None:
-        """Notes that a pod has waited on Permit."""
+        """Records that a pod has waited on Permit."""
         self._families.permit_wait.child(code.label).observe(self.now() - since)
 
     # ------------------------------------------------------------------------------------ the queue
 
     def handling_of(self, event: str) -> Observe:
-        """Returns a function for the seconds that the queue needs for an event of this name."""
+        """Returns a function that takes the seconds in which the queue handled an event of this
+        name.
+        """
         return self._families.event_handling.child(event).observe
 
     def hinting_of(self, plugin: str, event: str, hint: str) -> Observe:
-        """Returns a function for the seconds that a plugin's hint function needs."""
+        """Returns a function that takes the seconds of a plugin's hint function."""
         return self._families.hint_duration.child(plugin, event, hint).observe
 
     # ----------------------------------------------------------------------------------- preemption
@@ -161,7 +163,7 @@ class Instruments(PluginMeasures):
         self._families.preemption_victims.child().observe(number)
 
     def preempted(self, *, success: bool, since: float) -> None:
-        """Notes that a preemption has ended."""
+        """Records the end of a preemption."""
         result = "success" if success else "error"
         self._families.preemption_duration.child(result).observe(self.now() - since)
         self._families.preemptions.child(result).inc()
@@ -169,11 +171,11 @@ class Instruments(PluginMeasures):
     # ---------------------------------------------------------------------------------- leadership
 
     def leads(self, leads: bool) -> None:
-        """Notes whether this process holds the lease."""
+        """Records whether this process holds the lease."""
         self._families.leads.child(ELECTION).set(leads)
 
     def renewed_slowly(self) -> None:
-        """Notes a renewal of the lease that had to read the lease first."""
+        """Records a renewal that had to read the lease first."""
         self._families.slow_renewals.child(ELECTION).inc()
 
     # -------------------------------------------------------------------------------------- plugins
@@ -182,7 +184,7 @@ class Instruments(PluginMeasures):
         self._families.preemption_attempts.child().inc()
 
     def claim_created(self, *, success: bool) -> None:
-        """Notes a claim that was made, or refused, for the extended resources of a pod."""
+        """Records a claim that was created, or refused, for the extended resources of a pod."""
         family = self._families.claim_creates
         said = _OF_A_POD | {"status": "success" if success else "failure"}
         family.child(*(said[label] for label in family.labels)).inc()
@@ -211,7 +213,7 @@ class Instruments(PluginMeasures):
         cache: CacheStatistics,
         evaluations: Mapping[str, Mapping[tuple[str, str], int]],
     ) -> None:
-        """Takes in numbers that are counted elsewhere. `evaluations` are the numbers of nodes or
+        """Takes over numbers that are counted elsewhere. `evaluations` are the numbers of nodes or
         pods that plugins decided on, by profile and by extension point and plugin.
         """
         self.settle()
@@ -236,8 +238,8 @@ class Instruments(PluginMeasures):
     def _grow(
         self, family: Family[Counter], labels: tuple[str, ...], source: str, number: int
     ) -> None:
-        """Raises a counter to a number that is counted elsewhere, in one of several sources. A
-        source whose number fell has begun anew, as profiles do after a change of the configuration.
+        """Raises a counter to a number that is counted in one of several sources. A source whose
+        number fell has started anew, as profiles do with a new configuration.
         """
         key = (family.name, source, *labels)
         counted = self._counted.get(key, 0)
@@ -246,7 +248,7 @@ class Instruments(PluginMeasures):
 
 
 def _set_all(family: Family[Gauge], numbers: Mapping[L, int]) -> None:
-    """Sets all children of a family, to 0 if they have no number."""
+    """Sets all children of a family; those without a number to 0."""
     for _, child in family.children():
         child.set(0)
     for labels, number in numbers.items():

@@ -47,7 +47,7 @@ _encoder = msgspec.json.Encoder(enc_hook=str, order=None)
 
 
 def quoted(text: str) -> str:
-    """Returns a string as Go's strconv.Quote has it."""
+    """Returns a string as Go's strconv.Quote writes it."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return f'"{"".join(map(_escaped, text))}"'
@@ -76,7 +76,7 @@ def _escaped(char: str) -> str:
 
 
 def number(value: float) -> str:
-    """Returns a number as Go's encoding/json has it."""
+    """Returns a number as Go's encoding/json writes it."""
     if not math.isfinite(value):
         return f'"{value}"'
     text = repr(value)
@@ -88,7 +88,7 @@ def number(value: float) -> str:
 
 
 def pair(name: str, value: object) -> str:
-    """Returns ` name=value`, as klog's textlogger has it."""
+    """Returns ` name=value`, as klog's textlogger writes it."""
     if isinstance(value, BaseException):
         value = str(value)
     if isinstance(value, str):
@@ -106,7 +106,7 @@ def pair(name: str, value: object) -> str:
 
 
 class UnquotedText(str):
-    """A message that text shows without quotes, as klog shows the messages of Infof."""
+    """A message without quotes in the text format, as in klog's Infof."""
 
     __slots__ = ()
 

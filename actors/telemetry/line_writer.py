@@ -1,4 +1,4 @@
-"""Writes the lines of the log in a thread of its own: a reader that hangs holds up nobody.
+"""Writes the lines of the log in a thread of its own, so that a reader that hangs delays nobody.
 
 Lines wait in a queue of at most MOST_BYTES. If it is full, or a line cannot be written, the line is
 dropped and counted; the first lines that can be written are followed by one with their number.
@@ -18,7 +18,7 @@ MOST_BYTES = 4 << 20  # of lines that wait
 
 
 class LineWriter:
-    """A writer to a file descriptor. `dropped` counts lines. May be used in every thread."""
+    """A writer to a file descriptor, for all threads. `dropped` counts lost lines."""
 
     def __init__(self, descriptor: int, encoding: str = "utf-8") -> None:
         self.dropped = 0
@@ -71,7 +71,7 @@ class LineWriter:
                 self._changed.notify_all()
 
     def _written(self, data: bytes) -> bool:
-        """Writes to the end, however long that takes. Returns False if nobody reads, or the disk is
+        """Writes all bytes, however long that takes. Returns False if nobody reads, or the disk is
         full.
         """
         left = memoryview(data)

@@ -58,8 +58,8 @@ class Repeats:
         self._left_out: dict[Hashable, int] = {}
 
     def shows(self, fields: Fields) -> bool:
-        """False if a line of this kind, the field `repeats`, was shown lately. Notes in the line
-        how many were left out.
+        """False if a line of this kind, named by its field `repeats`, was shown recently. Adds to
+        the line how many were left out.
         """
         kind = fields.pop("repeats", None)
         if kind is None:
@@ -70,8 +70,8 @@ class Repeats:
         return left_out is not None
 
     def admit(self, kind: Hashable, now: float) -> int | None:
-        """Returns how many lines of a kind were left out since the last one that was shown; None to
-        leave this one out too. `now` is monotonic seconds.
+        """Returns how many lines of a kind were left out since the last that was shown; None if
+        this one is left out too. `now` is monotonic seconds.
         """
         shown_at = self._shown_at.get(kind)
         if shown_at is not None and now - shown_at < REPEAT_SECONDS:
@@ -87,8 +87,8 @@ class Repeats:
 
 
 class Streams(msgspec.Struct):
-    """The destinations of the lines of one module by level, and its verbosity: that of the process,
-    or `raised` if it is higher.
+    """The destinations of a module's lines by level, and its verbosity: that of the process, or
+    `raised` if it is higher.
     """
 
     module: str
@@ -147,7 +147,9 @@ class LogOutput:
 
 
 def _write(stream: TextIO | None, line: str) -> None:
-    """Writes a line. It is lost if nobody reads, or the disk is full: scheduling goes on."""
+    """Writes a line. It is lost if nobody reads, or the disk is full, because scheduling must go
+    on.
+    """
     with suppress(OSError):
         if stream is None or stream.closed:
             return
@@ -159,13 +161,13 @@ def _write(stream: TextIO | None, line: str) -> None:
 
 
 def _trace(failure: BaseException | bool) -> str:
-    """Returns the traceback of an exception; of the one that is being handled for True."""
+    """Returns the traceback of an exception; for True, of the one that is being handled."""
     exception = failure if isinstance(failure, BaseException) else sys.exception()
     return "".join(traceback.format_exception(exception, limit=-MOST_FRAMES)).rstrip()
 
 
 def _fits(pattern: str, module: str) -> bool:
-    """True if a pattern of --vmodule fits a module, which has a name with dots."""
+    """True if a pattern of --vmodule matches a module, given by its dotted name."""
     parts = module.split(".")
     length = pattern.count("/") + 1
     return fnmatchcase("/".join(parts[-length:]), pattern.removesuffix(".py"))
@@ -177,8 +179,8 @@ _writers: dict[TextIO | None, LineWriter] = {}  # the threads of this process, b
 def configure_logs(
     options: LoggingOptions = DEFAULTS, *, quiet: bool = False, aside: bool = False
 ) -> None:
-    """Sets up the logs of this process. If `quiet`, only warnings and errors are shown. If `aside`,
-    lines are written in threads of their own; call `flush_logs` before the end.
+    """Sets up the logs of this process. With `quiet`, only warnings and errors are shown. With
+    `aside`, threads write the lines; then call `flush_logs` before the end.
     """
     errors: TextIO | None = sys.stderr  # None if closed at the start
     write_error = _writer(errors, aside=aside)
@@ -216,7 +218,7 @@ def _writer(stream: TextIO | None, *, aside: bool) -> Write:
 
 
 def write_error_line(line: str) -> None:
-    """Writes a line to standard error as it stands, after the lines of the log."""
+    """Writes a line to standard error unchanged, after the lines of the log."""
     _writer(sys.stderr, aside=False)(line)
 
 
@@ -227,5 +229,5 @@ def flush_logs(seconds: float) -> None:
 
 
 def dropped_lines() -> int:
-    """Returns the number of lines that nobody read in time, or that could not be written."""
+    """Returns the number of lines that were lost because nobody read in time, or writing failed."""
     return sum(writer.dropped for writer in _writers.values())

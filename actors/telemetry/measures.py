@@ -63,7 +63,7 @@ def exponential(start: float, factor: float, number: int) -> tuple[float, ...]:
 
 
 class Number:
-    """A measured number. `value` may be set to a number that was counted elsewhere."""
+    """A number that is measured. `value` may be set to a number that is counted elsewhere."""
 
     __slots__ = ("value",)
     kind: ClassVar[str]  # as the exposition names it
@@ -93,7 +93,7 @@ class Gauge(Number):
 
 
 class Histogram:
-    """Observations, counted by the buckets that they fall into. `observe` adds one to `raw`."""
+    """A histogram: observations counted by bucket. `observe` adds one to `raw`."""
 
     __slots__ = ("_bounds", "_counts", "_sum", "_version", "observe", "raw")
     kind = "histogram"
@@ -166,7 +166,8 @@ C = TypeVar("C", bound=Number | Histogram)
 
 
 class Family(Generic[C]):
-    """The children with one name. `buckets` are the upper bounds of histograms, without +Inf.
+    """The children with one name, for each combination of label values. `buckets` are the upper
+    bounds of histograms, without +Inf.
 
     `allowed` has the values that each label keeps, or None for all; others become "unexpected", and
     are counted by `unexpected`.
@@ -200,8 +201,8 @@ class Family(Generic[C]):
             self.child()
 
     def child(self, *values: str) -> C:
-        """Returns the child with these values of the labels, in the order of `labels`. It is shown
-        from now on, even if nothing is measured. Keep it where speed matters.
+        """Returns the child with these label values, in the order of `labels`. It is shown from now
+        on, even without a measurement. Keep it where speed matters.
         """
         child = self._children.get(values)
         if child is not None and not self._constrained:
@@ -265,7 +266,7 @@ class Registry:
         return sorted(self.disabled & self._families.keys())
 
     def unknown(self) -> list[str]:
-        """Returns the disabled families and the "family,label" with values that do not exist."""
+        """Returns the disabled families and the "family,label" settings that do not exist."""
         labels = {
             f"{name},{each}" for name, family in self._families.items() for each in family.labels
         }
@@ -274,9 +275,7 @@ class Registry:
         )
 
     def refresh_by(self, refresh: Callable[[], Awaitable[None]]) -> None:
-        """Makes the registry call `refresh` before it reads the families, for counts that are made
-        only then.
-        """
+        """Registers a function that updates families before they are read."""
         self._refreshers.append(refresh)
 
     def settle(self) -> int:
@@ -290,7 +289,7 @@ class Registry:
         return number
 
     async def refresh(self) -> None:
-        """Brings families up to date that are counted only when they are read."""
+        """Updates the families that are counted only when they are read."""
         for refresh in self._refreshers:
             await refresh()
 

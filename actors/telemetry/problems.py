@@ -1,4 +1,4 @@
-"""The latest warnings and errors of the log, for those who look at the scheduler.
+"""The latest warnings and errors of the log, for people who look at the scheduler.
 
 Those of the workshop are left out: in a toy cluster its kubelets log in the same process.
 """
@@ -19,7 +19,7 @@ OTHERS = "berth.tools."
 
 
 class LoggedProblem(msgspec.Struct, frozen=True):
-    """A line of the log: when, in seconds of Unix time, `warning` or `error`, and its text."""
+    """A warning or error in the log: its time in Unix seconds, its level and its text."""
 
     at: float
     level: str
@@ -33,7 +33,7 @@ class LatestProblems:
         self._lines: deque[LoggedProblem] = deque(maxlen=MOST_KEPT)
 
     def add(self, module: str, level: str, fields: Fields) -> None:
-        """Keeps a line of this module if it tells of a problem."""
+        """Keeps a line of this module if it reports a problem."""
         if level != "info" and not module.startswith(OTHERS):
             severity = "warning" if level == "warning" else "error"
             self._lines.append(LoggedProblem(time(), severity, _text(fields)))

@@ -49,8 +49,8 @@ class _Plugin(NamedTuple):
 
 
 class TracedRecord(PointRecord):
-    """The record of a traced attempt. When it ends, its marks are added to those of other attempts
-    of the profile.
+    """The record of a traced attempt. At its end, its marks are added to those of the profile's
+    other attempts.
 
     `offset` is the difference between the time of day and the monotonic clock.
     """
@@ -110,7 +110,7 @@ class Tracing:
     def begin(
         self, info: PodInfo, profile: str, started: float, times: PointTimes, *, sampled: bool
     ) -> TracedRecord | None:
-        """Returns the record of an attempt; None if the sampler leaves it out. If the attempt is
+        """Returns the record of an attempt; None if the sampler drops it. If the attempt is
         `sampled`, the metrics also get the durations of its plugins.
         """
         metadata = info.pod.metadata
@@ -130,7 +130,7 @@ class Tracing:
         return TracedRecord(self, times, span, offset, sampled=sampled)
 
     def finish(self, record: TracedRecord, *, failed: bool) -> None:
-        """Hands an attempt to the thread that makes its spans."""
+        """Passes an attempt to the thread that makes its spans."""
         if self._ended.qsize() < MOST_WAITING:
             self._ended.put((record, failed))
         else:
@@ -225,7 +225,7 @@ def _has_provider(environ: Mapping[str, str]) -> bool:
 
 
 def _session() -> Any:
-    """Returns a session that reads only the beginning of an answer."""
+    """Returns an HTTP session that reads only the beginning of an answer."""
     from requests import Response, Session
 
     def cut(response: Response, *_: object, **__: object) -> None:
@@ -239,7 +239,7 @@ def _session() -> Any:
 
 
 def _problem(environ: Mapping[str, str]) -> str | None:
-    """Returns None if no traces are configured, "" if they can be sent, or else the reason."""
+    """Returns why traces cannot be sent; "" if they can, None if none are configured."""
 
     def value(*names: str) -> str:
         return next((text for name in names if (text := environ.get(name, "").strip())), "")
@@ -257,7 +257,9 @@ def _problem(environ: Mapping[str, str]) -> str | None:
 
 
 class _Failures(logging.Handler):
-    """A log handler that passes on the library's complaints; the log leaves out repeats."""
+    """A log handler that passes on the warnings of the library, whose repeats the log leaves
+    out.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         reason = record.getMessage()[:MOST_LOGGED]

@@ -1,4 +1,4 @@
-"""Details of how the parts are put together; `system.py` above shows the whole.
+"""The assembly of the process in detail. `system.py` above shows it as a whole.
 
 The reloader reads the configuration file when it changes and at SIGHUP. The swap takes the new
 profiles into use, in these steps:

@@ -1,4 +1,6 @@
-"""A glance at a running scheduler: its queue, its bindings, its leadership and its health."""
+"""A glance at a running scheduler: the state of its queue, its bindings, its leadership and its
+health.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +30,15 @@ MOST_SHOWN = 200
 
 
 class Rejections(msgspec.Struct, frozen=True):
-    """The number of pods that wait because of a plugin."""
+    """The number of pods that wait for a plugin."""
 
     plugin: str
     pods: int
 
 
 class QueuedPod(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod of the queue. `plugins` rejected it, or hold it back. `waits_on` is the node that was
-    chosen for it, if it waits for their permission; "" otherwise.
+    """A pod of the queue. `plugins` rejected it, or hold it back. `waits_on` is the node chosen for
+    it, if the plugins' permission is missing; otherwise "".
     """
 
     key: str
@@ -49,7 +51,7 @@ class QueuedPod(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Glance(msgspec.Struct, frozen=True, rename="camel"):
-    """The number of pods by place, the first of them, and the state of the scheduler.
+    """The pods by place with the first of each, and the state of the scheduler.
 
     `in_flight` pods are being decided or bound; of these, `on_permit` wait for a plugin's
     permission, and `in_pre_bind` for their volumes and devices. `problems` are those of the
@@ -74,7 +76,7 @@ class Glance(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """The parts of the scheduler that its pages show."""
+    """The parts of the scheduler about which its pages report."""
 
     options: Options
     mailboxes: Mailboxes
@@ -92,7 +94,7 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 class Lookout:
-    """The place from which glances at the scheduler are taken, in its event loop."""
+    """The maker of glances, which works in the scheduler's event loop."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts

@@ -1,4 +1,4 @@
-"""The informers of a process: they follow the kinds that its profiles need.
+"""The informers of a process, one for each kind that its profiles need.
 
 Once a kind is followed, it is followed to the end, also if the profiles that needed it are gone.
 """
@@ -94,13 +94,13 @@ class Informers:
         self._by_kind |= {NODES: self.nodes, PODS: self.pods}
 
     async def follow(self, profiles: Collection[Profile]) -> None:
-        """Follows the kinds that these profiles need, in addition to the present ones. Returns once
-        the new informers have started.
+        """Adds the informers for the kinds that these profiles need. Returns once they have
+        started.
         """
         await self._later.start(self._children(self._add(profiles)))
 
     def _add(self, profiles: Collection[Profile]) -> list[WatchedKind]:
-        """Adds informers for the kinds that these profiles need, and returns the new kinds. The
+        """Makes the informers for new kinds that these profiles need, and returns these kinds. The
         informers deliver nothing before they run.
         """
         self._waited_for |= _waited_for(profiles)

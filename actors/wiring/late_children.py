@@ -1,4 +1,4 @@
-"""Late children: those that are started while the others run."""
+"""Late children: children that are started while others run."""
 
 from __future__ import annotations
 

@@ -46,9 +46,7 @@ class Readiness:
         self._stopping = False
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Notes that everything has started and, when it is cancelled, that the process is
-        stopping.
-        """
+        """Records that everything has started and, when cancelled, that the process is stopping."""
         self._started = True
         task_status.started()
         try:
@@ -69,7 +67,7 @@ class Readiness:
 
 
 def pages_of(parts: Parts, readiness: Readiness, lookout: Lookout, debug: Debug) -> PageSources:
-    """Makes what the server shows."""
+    """Returns the pages of the server."""
     slis = HealthMeasures(registry_for(parts.options), PROCESS_START.timestamp())
     return PageSources(
         _health(parts, readiness, slis),
@@ -82,12 +80,12 @@ def pages_of(parts: Parts, readiness: Readiness, lookout: Lookout, debug: Debug)
 
 
 def registry_for(options: Options) -> Registry:
-    """Makes a registry of metrics with the settings of the flags."""
+    """Returns a registry of metrics with the settings of the flags."""
     return Registry(options.metrics.disabled, options.metrics.allow_labels)
 
 
 def _health(parts: Parts, readiness: Readiness, measures: HealthMeasures) -> Health:
-    """Makes the checks of kube-scheduler, in its order."""
+    """Returns the checks of kube-scheduler, in its order."""
     election, heartbeat = parts.profiles.configuration.leader_election, parts.heartbeat
     elected = (leader_election(parts.tenure, election),) if election.leader_elect else ()
     stall = parts.options.liveness_stall
@@ -101,14 +99,14 @@ def _health(parts: Parts, readiness: Readiness, measures: HealthMeasures) -> Hea
 
 
 def _blocked_loop(heartbeat: Heartbeat) -> str:
-    """Returns for how long the event loop has been blocked, and where, in words."""
+    """Returns in words for how long the event loop has been blocked, and where."""
     frame = heartbeat.frame()
     where = "" if frame is None else in_words(whereabouts(frame))
     return f"the event loop has stood still for {heartbeat.still_for():.0f} s {where}".rstrip()
 
 
 def _metrics(parts: Parts, health: HealthMeasures) -> dict[str, Measure]:
-    """Makes the pages of metrics, by path. Only a leader shows the metrics of pods."""
+    """Returns the pages of metrics by path. Only a leader shows the metrics of pods."""
     registry, options, flight_file = parts.instruments.registry, parts.options, parts.flight_file
     register_sizes(
         registry,
@@ -134,7 +132,7 @@ def _metrics(parts: Parts, health: HealthMeasures) -> dict[str, Measure]:
 
 
 def debug_of(parts: Parts, lookout: Lookout) -> Debug:
-    """Makes the pages below /debug."""
+    """Returns the pages below /debug."""
     heartbeat, flights = parts.heartbeat, parts.flights
     return Debug(
         parts.debugger.nodes,
@@ -153,7 +151,7 @@ def debug_of(parts: Parts, lookout: Lookout) -> Debug:
 def count_when_read(
     instruments: Instruments, mailboxes: Mailboxes, profiles: Mapping[str, Profile]
 ) -> None:
-    """Makes the queue, the cache and the profiles count whenever the metrics are read."""
+    """Makes the queue, the cache and the profiles update their metrics before these are read."""
 
     async def count() -> None:
         queue = await ask(mailboxes.queue, MeasureQueue)

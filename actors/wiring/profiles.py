@@ -1,4 +1,4 @@
-"""The profiles: made from a configuration, and kept with it while it is in use."""
+"""The profiles: made from a configuration, and in use together with it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ log = get_logger(__name__)
 
 
 class SchedulerHandle(msgspec.Struct, frozen=True, eq=False):
-    """The handle that plugins get."""
+    """The scheduler's implementation of the handle for plugins."""
 
     api: ApiHandle
     objects: Objects
@@ -58,8 +58,8 @@ class ProfilesInUse:
         self._gate_of = gate_of
 
     def make(self, configuration: KubeSchedulerConfiguration) -> dict[str, Profile]:
-        """Makes the profiles of another configuration. A profile with an unchanged configuration
-        stays the same object. Raises RegistryError.
+        """Returns the profiles of another configuration. A profile whose configuration is unchanged
+        is the same object. Raises RegistryError.
         """
         before, after = effective(self.configuration), effective(configuration)
         return {
@@ -70,7 +70,7 @@ class ProfilesInUse:
     def replace(
         self, configuration: KubeSchedulerConfiguration, profiles: Mapping[str, Profile]
     ) -> None:
-        """Takes another configuration and its profiles into use."""
+        """Puts another configuration and its profiles into use."""
         self.configuration = configuration
         self.by_name.clear()
         self.by_name.update(profiles)
@@ -86,7 +86,7 @@ def profiles_of(
     handle: Handle,
     gate_of: Callable[[str], Record] = lambda _: UNMEASURED,
 ) -> dict[str, Profile]:
-    """Makes the profiles, by scheduler name; `gate_of` gives a profile's record of PreEnqueue.
+    """Returns the profiles by scheduler name. `gate_of` gives a profile's record of PreEnqueue.
     Raises RegistryError with every field that is wrong.
     """
     registry = every_plugin()

@@ -1,4 +1,4 @@
-"""The reloader: reads the configuration file again, and has the profiles swapped.
+"""The reloader: reads the configuration file again, and swaps the profiles.
 
 It reads at SIGHUP, and when the content of the file has changed. It looks at the content and not at
 the file, because a ConfigMap changes by a swapped symbolic link. A file with a problem changes
@@ -90,7 +90,7 @@ class Reloader:
             log.warning("configuration", file=file.path, warning=line)
 
     async def _use(self, file: ConfigurationFile, content: bytes) -> str:
-        """Swaps to the profiles of this content; returns why that is impossible, or ""."""
+        """Swaps to the profiles of this content. Returns why that is impossible, or ""."""
         try:
             swapped = await self._swap(file.parse(content))
         except (ConfigError, RegistryError) as problem:

@@ -31,7 +31,7 @@ LIVE = (
 
 class SwapResult(msgspec.Struct, frozen=True):
     """The result of a swap: the configuration in use, and the scheduler names whose profiles were
-    changed, removed and added. `until_restart` are the fields that differ and were left alone.
+    changed, removed and added. `until_restart` are the fields that differ and need a restart.
     """
 
     configuration: KubeSchedulerConfiguration
@@ -42,7 +42,7 @@ class SwapResult(msgspec.Struct, frozen=True):
 
 
 class Swap:
-    """The exchange of the profiles for the profiles of another configuration."""
+    """The swap of the profiles for those of another configuration."""
 
     def __init__(
         self,
@@ -99,8 +99,8 @@ class Swap:
 def with_live_fields(
     running: KubeSchedulerConfiguration, new: KubeSchedulerConfiguration
 ) -> tuple[KubeSchedulerConfiguration, tuple[str, ...]]:
-    """Returns the running configuration with the fields of the new one that can be swapped, and the
-    names of the other fields that differ.
+    """Returns the running configuration with the swappable fields of the new one, and the names of
+    the other fields that differ.
     """
     live = {name: getattr(new, name) for name in LIVE}
     kept = tuple(

@@ -1,4 +1,4 @@
-"""The pages of packages: each is made from a view of the scheduler when somebody first asks for it.
+"""The pages of packages. Each is made from a view of the scheduler at its first request.
 
 A package has an entry in the group `berth.pages` that refers to a function `(view) -> page`. A page
 is an async function from a Request to an Answer. It is called in the server's event loop, after the
@@ -36,7 +36,7 @@ Objects = Mapping[WatchedKind, Mapping[str, HasMetadata]]
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """What a view shows."""
+    """The parts of the process that a view shows."""
 
     parts: Parts
     lookout: Lookout
@@ -130,7 +130,7 @@ def pages_of_packages(shown: Shown) -> dict[str, MakePage]:
 
 
 class _Later:
-    """A page that is imported and made at the first request."""
+    """A page that is imported and made at its first request."""
 
     def __init__(self, load: Callable[[], object], view: View) -> None:
         self._load = load

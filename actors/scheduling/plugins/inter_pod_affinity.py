@@ -125,7 +125,7 @@ ColumnsByTopology = tuple[tuple[str, WeighedPods | WeighedByPart], ...]
 
 
 class OwnColumns(msgspec.Struct, frozen=True):
-    """The columns that a pod's own terms need.
+    """The columns of a pod's own terms.
 
     `required` counts the pods that match all required terms. The other columns sum weights by
     topology key. Positive and negative weights are in separate columns, so that they never cancel
@@ -380,7 +380,7 @@ _REASONS = ("", REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
 
 
 class _UnknownLabels(dict[str, str]):
-    """The labels of an unknown namespace: reading one raises UnlistedError with the reason."""
+    """The labels of an unknown namespace. Reading one raises UnlistedError with the reason."""
 
     def __init__(self, unlisted: UnlistedError) -> None:
         super().__init__()
@@ -436,7 +436,7 @@ def _without_matching_pods(
 def _add_counts(
     weighted: WeightedCounts, columns: NodeColumns, topology_key: str, column: Column, weight: int
 ) -> None:
-    """Adds the counts by domain with their weight, unless all of them are 0."""
+    """Adds the counts by domain, times their weight. Does nothing if all are 0."""
     label = columns.label(topology_key)
     if label.nodes and column.total:
         counts = column.by_domain(label)

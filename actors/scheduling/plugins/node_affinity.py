@@ -141,8 +141,8 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         return default_normalize(scores, reverse=False)
 
     def _preferred_by(self, pod: Pod) -> NodeTerms | Status | None:
-        """Returns the preferred terms of the pod and the profile, or None if there are none; an
-        error if the pod's terms cannot be parsed.
+        """Returns the preferred terms of the pod and the profile; None without any, an error if
+        those of the pod cannot be parsed.
         """
         affinity = pod.spec.affinity
         own = affinity.node_affinity if affinity is not None else None
@@ -177,7 +177,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
 
 
 def _preferred_errors(terms: Iterable[PreferredSchedulingTerm], path: str = "") -> Iterator[str]:
-    """Yields why terms cannot be parsed; those without a weight do not count."""
+    """Yields why preferred terms cannot be parsed. Terms without a weight are left out."""
     for i, term in enumerate(terms):
         if term.weight:
             yield from parse_errors(term.preference, f"{path}[{i}]")

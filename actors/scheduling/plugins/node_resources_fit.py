@@ -79,7 +79,9 @@ Scorer = Callable[[Ints, Ints, Percent], Ints]
 
 
 class _Requests(msgspec.Struct, frozen=True):
-    """The requests of a pod. A class provides `devices` where the node has no amount of them."""
+    """The requests of a pod. A device class provides `devices` on nodes that have no amount of them
+    themselves.
+    """
 
     amounts: dict[str, int]
     devices: frozenset[str]
@@ -132,7 +134,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         return SUCCESS
 
     def _devices(self, names: Iterable[str], objects: ClusterObjects) -> frozenset[str]:
-        """Returns the resources that a class provides. It looks up classes only if one might."""
+        """Returns the requested resources that a device class provides. Looks up classes only if
+        one might.
+        """
         extended = [name for name in names if may_be_devices(name)] if self._with_devices else ()
         if not extended:
             return NO_NAMES
@@ -334,9 +338,7 @@ def _allocatable(node: Node) -> dict[str, int]:
 
 
 def device_totals(scored: Iterable[str], handle: Handle) -> DeviceTotals | None:
-    """Returns the counts of devices for scores; None if no scored resource can be provided by
-    devices.
-    """
+    """Returns the counts of devices for scores; None if devices can provide no scored resource."""
     features = features_of(handle.feature_gates)
     if not features.extended_resources:
         return None
@@ -346,7 +348,7 @@ def device_totals(scored: Iterable[str], handle: Handle) -> DeviceTotals | None:
 def _amounts(
     info: PodInfo, nodes: NodeView, resource: str, totals: DeviceTotals | None
 ) -> tuple[Ints, Ints] | None:
-    """Returns (free after placing the pod, allocatable) of a resource.
+    """Returns the free amount of a resource after placing the pod, and the allocatable amount.
 
     Returns None for an extended resource that the pod does not request. For cpu and memory the
     non-zero requests count: 100m and 200Mi for a container without a request. An over-requested
@@ -389,7 +391,7 @@ def most_allocated(free: Ints, allocatable: Ints, percent: Percent) -> Ints:
 
 
 def _ratio_scorer(shape: Sequence[ShapePoint]) -> Scorer:
-    """Returns a scorer by the line through the shape's points, tabulated by whole percent."""
+    """Returns a scorer by a line through the points of the shape, tabulated by whole percent."""
     table = np.array([score_at(shape, percent) for percent in range(101)], dtype=np.int64)
 
     def score(free: Ints, allocatable: Ints, percent: Percent) -> Ints:

@@ -163,8 +163,8 @@ SYSTEM_DEFAULTS = (DefaultConstraint(3, HOSTNAME, SOFT), DefaultConstraint(5, ZO
 
 
 class HardConstraints(msgspec.Struct, frozen=True):
-    """What hints need of the constraints that filter: their topology keys, and an index of their
-    selectors. The index of default constraints is None: without Services they are unknown.
+    """The constraints of the filter, as hints need them: their topology keys, and an index of their
+    selectors. Default constraints have no index, as they are unknown without Services.
     """
 
     keys: frozenset[str]
@@ -376,7 +376,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         return self._hard_defaults
 
     def _pod_matters(self, pod: Pod, old: object | None, new: object | None) -> bool:
-        """True if a constraint counts a pod either before or after the change, but not both times.
+        """True if a constraint counts a pod before a change but not after it, or the reverse.
 
         The parked pod itself counts as if it were on a node.
         """
@@ -449,7 +449,7 @@ _HARD: PerTemplate[HardConstraints] = PerTemplate(_hard_constraints)
 
 
 def _involved(item: Pod, pod: Pod) -> bool:
-    """True for the parked pod itself, and for the assigned or nominated pods of its namespace."""
+    """True for the parked pod itself, and for assigned or nominated pods of its namespace."""
     if item.metadata.uid == pod.metadata.uid:
         return True
     node = item.spec.node_name or item.status.nominated_node_name
@@ -465,7 +465,8 @@ def _tolerations_matter(pod: Pod, before: Pod, after: Pod) -> bool:
 
 
 def default_selector(pod: Pod, objects: ClusterObjects, *, needs_all: bool = True) -> Selector:
-    """Returns the selectors, combined, of the Services that match the pod and of its controller.
+    """Returns one selector that combines those of the Services that match the pod with that of its
+    controller.
 
     If a kind is unknown, raises UnlistedError if `needs_all`; otherwise the kind has no objects.
     """

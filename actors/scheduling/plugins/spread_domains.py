@@ -79,7 +79,7 @@ class _Entry(msgspec.Struct, frozen=True):
 
 
 class Eligibility(msgspec.Struct, frozen=True):
-    """The eligible nodes, kept for each template until a node changes."""
+    """The eligible nodes for each template, which are kept until a node changes."""
 
     _kept: WeakKeyDictionary[PodTemplate, _Entry] = msgspec.field(default_factory=WeakKeyDictionary)
 
@@ -169,7 +169,7 @@ def have_all(constraints: Sequence[Constraint], nodes: NodeView) -> Bools:
 
 
 def _removed_terminating(constraint: Constraint, info: PodInfo, columns: NodeColumns) -> list[int]:
-    """Returns the rows of matching terminating pods that a what-if question removed.
+    """Returns the rows of the matching terminating pods that a what-if question removed.
 
     They are subtracted although terminating pods are never counted, as in kube-scheduler's dry run.
     """

@@ -1,4 +1,5 @@
-"""Steps: how much work the searches for devices and for victims may take.
+"""Steps: the unit of work of searches for devices and for victims, and how much of it they may
+take.
 
 The other pods, and the lease, wait for a decision. A search has no clock, so it counts what it
 does, in steps of half a millionth of a second. A search that has no steps left is interrupted, and
@@ -63,7 +64,7 @@ NO_LIMIT = Steps(0, lambda _: STEPS_PER_SECOND)
 
 
 class Account:
-    """The steps that a namespace has saved; less than 0 if its last search took too many.
+    """The steps that a namespace has saved. They are negative if its last search took too many.
 
     Its debt is limited, because a request for more steps than there are is refused before the work.
     """
@@ -75,14 +76,14 @@ class Account:
         self.since = since
 
     def earn(self, now: float) -> None:
-        """Adds the steps for the time that has passed since the last call."""
+        """Adds the steps that were earned since the last call."""
         self.saved += int((now - self.since) * EARNED_PER_SECOND)
         self.since = now
 
 
 class StepBudget:
-    """The steps of all attempts. The steps that an attempt takes beyond `free` come from the
-    account of the pod's namespace, so that no namespace keeps the pods of others waiting.
+    """The steps of all attempts. Those beyond `free` come from the account of the pod's namespace,
+    so that no namespace delays the pods of others.
 
     `now` returns monotonic seconds, and `free` is the number of steps of each attempt that cost
     nothing. After `longest` seconds an attempt gets no more. With `by_clock` the account pays for

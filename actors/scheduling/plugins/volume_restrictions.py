@@ -123,7 +123,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
 
 
 def _is_checked(pod: Pod) -> bool:
-    """True if the pod names a disk of a kind that cannot be shared."""
+    """True if the pod names a disk of a kind that has restrictions."""
     return any(
         volume.gce_persistent_disk is not None
         or volume.aws_elastic_block_store is not None
@@ -150,7 +150,7 @@ def conflicting(uses: Sequence[Disk], nodes: NodeView) -> Bools | None:
 
 
 def exclusive_claims(pod: Pod, snapshot: Snapshot) -> set[str] | Status:
-    """Returns the names of the pod's ReadWriteOncePod claims, or the status of a rejection."""
+    """Returns the pod's ReadWriteOncePod claims by name, or the status of a rejection."""
     namespace = pod.metadata.namespace
     names = set()
     for name in named_claims(pod):

@@ -145,7 +145,9 @@ def _topologies_for(pod: Pod, objects: ClusterObjects) -> list[Topology] | Statu
 
 
 def _why_unbound(claim: PersistentVolumeClaim, objects: ClusterObjects) -> str:
-    """Returns why an unbound claim keeps its pod waiting; "" if it is bound with its pod."""
+    """Returns why an unbound claim makes its pod wait; "" if it will be bound together with its
+    pod.
+    """
     name = class_of(claim)
     if not name:
         return "PersistentVolumeClaim had no pv name and storageClass name"
@@ -159,7 +161,7 @@ def _why_unbound(claim: PersistentVolumeClaim, objects: ClusterObjects) -> str:
 
 
 def topologies_of(volume: PersistentVolume) -> list[Topology]:
-    """Returns the topologies of the volume's labels, without labels that have an empty part."""
+    """Returns the topologies of the volume's labels. Labels with an empty part are left out."""
     labels = volume.metadata.labels
     named = (
         (label, [part.strip() for part in labels[label].split(ZONE_DELIMITER)])

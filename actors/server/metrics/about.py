@@ -79,7 +79,7 @@ def _gates(registry: Registry, known: Mapping[str, Gate], gates: Mapping[str, bo
 
 
 def _metrics(registry: Registry) -> None:
-    """Counts the families. None is hidden for its age, because none is deprecated."""
+    """Counts the families by stability. None is hidden, because none is deprecated."""
     registered = registry.counter(
         "registered_metrics_total",
         "The count of registered metrics broken by stability level and deprecation version.",

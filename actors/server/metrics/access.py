@@ -1,4 +1,4 @@
-"""Metrics about the users who requested pages, and whether they might see them.
+"""Metrics about the users who requested pages, and about the permissions that they had.
 
 Mirrors apiserver's metrics of authentication and authorization. The server's thread writes them.
 """
@@ -83,7 +83,9 @@ class AccessMeasures:
         }
 
     def authenticated(self, user: str | None, seconds: float) -> None:
-        """Counts a request by its user, who may be anonymous; None if a credential in it failed."""
+        """Counts a request by its user, who may be anonymous; None for a request with an invalid
+        credential.
+        """
         result = "error" if user is None else "success"
         if user is not None:
             shown = user if user in NAMED_USERS else "email_id" if "@" in user else "other"
@@ -92,7 +94,9 @@ class AccessMeasures:
         self._authentication_seconds.child(result).observe(seconds)
 
     def certificate_used(self, remaining: float) -> None:
-        """Notes that a certificate with `remaining` seconds of validity authenticated a request."""
+        """Records that a request was authenticated by a certificate with `remaining` seconds of
+        validity.
+        """
         self._certificates.observe(remaining)
 
     def authorized(self, result: str, seconds: float) -> None:

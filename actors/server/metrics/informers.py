@@ -1,5 +1,5 @@
-"""The informers, counted when the metrics are read. Mirrors client-go's informer metrics, which
-kube-scheduler shows since 1.37.
+"""Metrics of the informers, which are counted when they are read. Mirrors client-go's informer
+metrics, which kube-scheduler has since 1.37.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The text of /metrics."""
+"""The page /metrics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MetricsPage:
 
 
 def warn_of_unknown(registry: Registry) -> None:
-    """Warns of settings for metrics, and for labels with allowed values, that do not exist."""
+    """Warns of metrics and labels in the settings that do not exist."""
     for name in registry.unknown():
         family, _, label = name.partition(",")
         if family in ELSEWHERE:

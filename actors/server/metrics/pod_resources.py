@@ -24,7 +24,7 @@ HELP = (
 
 
 class _Kind:
-    """One of the two families. The requests of a spec are computed once for all its pods."""
+    """A family: requests or limits. The values of a spec are computed once for all its pods."""
 
     def __init__(self, name: str, text: str, read: Callable[[PodSpec], Amounts]) -> None:
         self.heading = heading(name, f"[STABLE] {text} {HELP}", "gauge")
@@ -44,7 +44,9 @@ class _Kind:
         return "".join([start + end for end in ends])
 
     def _ends_of_lines(self, spec: PodSpec) -> list[str]:
-        """Returns the ends of a spec's lines. The key's objects live as long as this reading."""
+        """Returns the parts of a spec's lines that its pods share, which follow the name of the
+        pod.
+        """
         parts = (spec.containers, spec.init_containers, spec.overhead, spec.resources)
         key = (*map(id, parts), spec.priority, spec.scheduler_name)
         ends = self._ends.get(key)
@@ -68,7 +70,9 @@ def unit_of(resource: str) -> str:
 
 
 class PodResources:
-    """`pods` returns a copy of the informer's pods. The `disabled` families are left out."""
+    """The page of the pods' requests and limits. `pods` returns a copy of the informer's pods. The
+    `disabled` families are left out.
+    """
 
     def __init__(self, pods: Callable[[], Sequence[Pod]], disabled: Collection[str] = ()) -> None:
         self._pods = pods
@@ -78,7 +82,7 @@ class PodResources:
         return await together(self.parts())
 
     def parts(self) -> Iterator[bytes]:
-        """Yields the text of the page; some parts are empty, so that none takes long."""
+        """Yields the text of the page. Some parts are empty, so that none takes long."""
         pods = self._pods()
         for kind in (
             _Kind(LIMIT, "Resources limit for", exact_limits),

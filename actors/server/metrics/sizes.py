@@ -1,5 +1,5 @@
-"""Numbers of unreadable objects, of forgotten pods, of mended mistakes, and of lines of the log and
-attempts of the recorder's file that were dropped, counted when the metrics are read.
+"""Metrics that are counted when they are read: of unreadable objects, forgotten pods, healed
+differences, and dropped lines of the log and attempts of the recorder's file.
 """
 
 from __future__ import annotations

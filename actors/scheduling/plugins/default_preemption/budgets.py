@@ -1,5 +1,5 @@
-"""The PodDisruptionBudgets as preemption needs them: read once, kept from pod to pod, and matched
-by the labels of pods.
+"""The PodDisruptionBudgets for preemption: read once, kept from pod to pod, and matched by the
+labels of pods.
 
 A user may have ten thousand budgets with thousands of requirements each, and as many small pods,
 and every pod that fits nowhere asks which of them it may evict. So no budget is tried for a pod:
@@ -52,7 +52,7 @@ class Budget(msgspec.Struct, frozen=True):
 
     @property
     def steps(self) -> int:
-        """The steps of reading it."""
+        """The steps that it takes to read the budget."""
         labels, expressions = self.selector.match_labels, self.selector.match_expressions
         values = len(labels) + sum([len(expression.values) for expression in expressions])
         return REQUIREMENT * (2 + len(labels) + len(expressions)) + values
@@ -71,8 +71,8 @@ def read_budget(budget: PodDisruptionBudget) -> Budget | None:
 
 
 class _Requiring:
-    """The numbers of the budgets with a requirement about one key: those about the key alone, and
-    those about each of its values.
+    """The budgets with a requirement about one label key, by number: about the key alone, or about
+    each of its values.
     """
 
     __slots__ = ("of_key", "of_value")
@@ -83,8 +83,8 @@ class _Requiring:
 
 
 class _LabelIndex:
-    """For each label: the numbers of the budgets with a requirement about it, once for each. The
-    lists only grow.
+    """For each label, the numbers of the budgets with a requirement about it. The lists only
+    grow.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class _LabelIndex:
         return requiring is not None and value in requiring.of_value
 
     def under(self, labels: Mapping[str, str], first: int) -> Ints:
-        """Returns the numbers from `first` on under all of these labels, and under their keys."""
+        """Returns the numbers from `first` on of all of these labels, and of their keys."""
         arrays: list[Ints] = []
         for key, value in labels.items():
             requiring = self._by_key.get(key)
@@ -135,8 +135,8 @@ class _LabelIndex:
 
 
 class Covering(NamedTuple):
-    """The budgets that cover a pod, by number: those that are `forbidding` allow no disruption, the
-    others are `counted`, with how many pods each allows to disrupt.
+    """The budgets that cover a pod, by number. `forbidding` ones allow no disruption; the others
+    are `counted`, with the number of disruptions that each allows.
     """
 
     numbers: Ints
@@ -146,8 +146,8 @@ class Covering(NamedTuple):
 
 
 class _Class:
-    """The pods that no budget can tell apart, and the budgets that cover them: those of the first
-    `matched` numbers, as they were at a revision.
+    """The pods that no budget can tell apart, with the budgets that cover them: those of the first
+    `matched` numbers, at a revision.
     """
 
     __slots__ = ("covering", "matched", "revision")
@@ -159,8 +159,8 @@ class _Class:
 
 
 class NamespaceBudgets:
-    """The budgets of one namespace, by number. A budget that was replaced keeps its number, and
-    covers no pod any more.
+    """The budgets of one namespace, by number. A replaced budget keeps its number, and covers no
+    pod.
     """
 
     def __init__(self) -> None:
@@ -184,7 +184,7 @@ class NamespaceBudgets:
 
     @property
     def numbers(self) -> int:
-        """How many numbers there are, also of budgets that were replaced."""
+        """The count of numbers, with those of replaced budgets."""
         return len(self._budgets)
 
     def __iter__(self) -> Iterator[Budget]:
@@ -195,7 +195,7 @@ class NamespaceBudgets:
         return None if number is None else self._budgets[number]
 
     def put(self, budget: Budget) -> None:
-        """Adds a budget, or replaces the one of its name."""
+        """Adds a budget, or replaces the one with its name."""
         self._forget()
         before = self.get(budget.name)
         if before is not None and before.selector == budget.selector:
@@ -258,8 +258,8 @@ class NamespaceBudgets:
         return self._covering(numbers[~np.isin(numbers, exempting)]), steps
 
     def protecting(self, info: PodInfo) -> tuple[Covering, int]:
-        """Returns the budgets that cover a pod, and the steps that it took to find them. It is one
-        of them while no budget of the namespace allows a disruption, so that none is counted.
+        """Returns budgets that cover a pod, and the steps taken to find them. Returns only one
+        while no budget of the namespace allows a disruption, because none is counted then.
         """
         if self._some_allow:
             return self.covering(info)
@@ -285,7 +285,7 @@ class NamespaceBudgets:
         return self._allows
 
     def _renew(self, kept: _Class, labels: Mapping[str, str]) -> None:
-        """Matches the budgets that are new since the class was matched, and leaves out those that
+        """Matches the budgets that were added since the class was matched, and drops those that
         were replaced.
         """
         before, needed = kept.covering.numbers, self.limits[1]
@@ -302,7 +302,7 @@ class NamespaceBudgets:
         return Covering(numbers, numbers[~some], numbers[some], allowed[some])
 
     def _distinguished(self, labels: Mapping[str, str]) -> Distinguished:
-        """Returns equal values for labels that no budget can distinguish."""
+        """Returns a value that is equal for labels that no budget can tell apart."""
         meeting, failing = self._meeting, self._failing
         return tuple(
             [
@@ -331,7 +331,7 @@ class NamespaceBudgets:
         return self._exempting
 
     def _forget(self) -> None:
-        """Forgets what follows from the budgets."""
+        """Drops the results that were derived from the budgets."""
         self._revision += 1
         self._limits = self._allows = self._exempting = None
 
@@ -352,7 +352,7 @@ class Budgets:
         return self._by_namespace.get(namespace)
 
     def put(self, item: PodDisruptionBudget) -> int:
-        """Takes the present version of a budget. Returns the steps that it takes."""
+        """Stores the present version of a budget. Returns the steps that were taken."""
         budget = read_budget(item)
         if budget is None:
             self.remove((item.metadata.namespace, item.metadata.name))
@@ -372,8 +372,8 @@ class Budgets:
                 del self._by_namespace[name[0]]
 
     def forget_worn(self) -> list[ObjectName]:
-        """Forgets the namespaces of which most budgets were replaced. Returns the names of their
-        budgets, which have to be put again.
+        """Drops the namespaces most of whose budgets were replaced. Returns the names of their
+        budgets, which must be put again.
         """
         names: list[ObjectName] = []
         for namespace, worn in list(self._by_namespace.items()):
@@ -385,7 +385,7 @@ class Budgets:
 
 
 def violating(pods: Iterable[PodInfo], limits: Budgets) -> dict[str, list[str]]:
-    """Returns pod key -> names of the budgets that its removal would violate.
+    """Returns, by pod key, the names of the budgets that the removal of the pod would violate.
 
     The pods are removed in this order.
     """
@@ -416,8 +416,8 @@ def _removals(
     limits: Budgets,
     covering_of: Callable[[NamespaceBudgets, PodInfo], tuple[Covering, int]],
 ) -> Iterator[tuple[PodInfo, NamespaceBudgets, Covering, Bools, int]]:
-    """Yields the pods of namespaces with budgets, with the budgets that cover each, which of the
-    counted ones its removal exceeds, and the steps that it took.
+    """Yields the pods of namespaces with budgets; for each the budgets that cover it, the counted
+    ones that its removal exceeds, and the steps taken.
     """
     disrupted: dict[str, Ints] = {}
     for info in pods:
@@ -439,7 +439,7 @@ def _removals(
 
 
 class KeptBudgets:
-    """The budgets of the cluster, which follow the changes of the objects."""
+    """The budgets of the cluster, updated by the changes of their objects."""
 
     def __init__(self) -> None:
         self.budgets = Budgets()
@@ -458,8 +458,8 @@ class KeptBudgets:
         )
 
     def follow(self, snapshot: Snapshot) -> Iterator[int]:
-        """Reads the budgets that changed; a reading that was left goes on. Yields 0 before it
-        begins, and after each slice the steps that it took.
+        """Reads the budgets that changed, and continues a reading that was interrupted. Yields 0
+        before it begins, and the steps taken after each slice.
 
         Raises UnlistedError.
         """

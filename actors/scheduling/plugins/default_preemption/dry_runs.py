@@ -163,7 +163,7 @@ class DryRuns:
         return Search(candidates[: max(enough, first_sound + 1)] if sound else candidates)
 
     def _so_far(self, potential: Bools, least: int, start: int) -> Search:
-        """Returns the result of a search that ends early."""
+        """Returns the candidates so far, as the result of a search that ends early."""
         where = (potential & (self._results >= least)).nonzero()[0]
         return Search(np.roll(where, -int(np.searchsorted(where, start))), early=True)
 
@@ -202,7 +202,9 @@ class DryRuns:
         self._bookmark = Bookmark(snapshot)
 
     def _refresh(self, attempt: FailedAttempt, limits: Budgets) -> bool:
-        """Forgets results that changed; False if too much changed, and all have to be forgotten."""
+        """Drops results that a change has made invalid. False if too much changed, and all have to
+        be dropped.
+        """
         snapshot = attempt.snapshot
         columns, own = snapshot.columns, snapshot.nominations.node_of(attempt.info.key)
         if self._bookmark is None:
@@ -223,8 +225,8 @@ class DryRuns:
         return True
 
     def _refuse_without_victims(self, attempt: FailedAttempt, lowest: LowestPriorities) -> None:
-        """Refuses the nodes without pods of lower priority, unless only few nodes have no result:
-        these are dry run as quickly.
+        """Refuses the nodes without pods of lower priority. If only few nodes have no result, does
+        nothing, because dry runs are as quick.
         """
         unknown = attempt.helped & (self._results == _UNKNOWN)
         if np.count_nonzero(unknown) * FEW <= len(unknown):
@@ -235,7 +237,7 @@ class DryRuns:
             self._refusals[unknown] = self._statuses.setdefault(NO_VICTIMS, len(self._statuses))
 
     def _within_work(self, attempt: FailedAttempt, positions: Ints) -> int:
-        """Returns how many of these nodes may be dry run together, and adds up their work."""
+        """Returns how many of these nodes may be dry-run together, and adds up their work."""
         assert self._order is not None
         for number, row in enumerate(self._order[positions].tolist()):
             work = work_on(attempt, row)
@@ -247,7 +249,7 @@ class DryRuns:
         return len(positions)
 
     def _within_steps(self, attempt: FailedAttempt, positions: Ints) -> int:
-        """Returns how many of these nodes may be dry run before others have a turn."""
+        """Returns how many of these nodes may be dry-run before other tasks have a turn."""
         assert self._order is not None
         infos, steps = attempt.snapshot.columns.infos, 0
         for number, row in enumerate(self._order[positions].tolist()):
@@ -261,8 +263,8 @@ class DryRuns:
     def _dry_run(
         self, attempt: FailedAttempt, positions: Ints, limits: Budgets, steps: counted.Steps
     ) -> Steps[None]:
-        """Dry-runs the nodes at these positions together, but for the candidates of which the
-        violators are those of before.
+        """Dry-runs the nodes at these positions together, except candidates whose violators are
+        unchanged.
         """
         assert self._order is not None
         for position in positions[self._results[positions] == _DOUBTFUL].tolist():

@@ -155,19 +155,21 @@ class DefaultPreemption(PostFilterPlugin):
         return PostFiltered(status, Nomination(best.node, best.victims.pods, displaced))
 
     def _kept(self, template: PodTemplate) -> DryRuns:
-        """Takes the dry runs for a template, which are new ones if there were none."""
+        """Takes out the dry runs of a template, or makes new ones."""
         kept: DryRuns | None = template.derived.pop(self, None)
         return kept or self._dry_runs.pop(template, None) or DryRuns()
 
     def _keep(self, template: PodTemplate, dry_runs: DryRuns) -> None:
-        """Keeps the dry runs for a template: those of a heavy one with it, as long as its pods."""
+        """Keeps the dry runs of a template; those of a heavy one are kept with it, as long as it
+        has pods.
+        """
         if template.is_heavy:
             template.derived[self] = dry_runs
         else:
             self._dry_runs.put(template, dry_runs)
 
     def events_to_register(self) -> Sequence[Registration]:
-        """Registers no event that wakes pods: only the plugins that rejected a pod wake it."""
+        """Returns no events: only the plugins that rejected a pod wake it."""
         return (
             Registration(
                 ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE),
@@ -187,10 +189,9 @@ class DefaultPreemption(PostFilterPlugin):
         return dry_runs.in_order(search.candidates)
 
     def _budgets(self, attempt: FailedAttempt, left: steps.Steps) -> Steps[Budgets | None]:
-        """Returns the budgets, once the changed ones are read; None if no steps are left before.
+        """Returns the budgets after the changed ones are read; None if the steps run out before.
 
-        Raises UnlistedError if they are unknown and there is a possible victim that one might
-        protect.
+        Raises UnlistedError if budgets are unknown, and one might protect a possible victim.
         """
         try:
             for taken in self._kept_budgets.follow(attempt.snapshot):

@@ -43,7 +43,7 @@ PRIORITY_OFFSET = 1 << 31
 
 
 class Candidate(msgspec.Struct, frozen=True, dict=True):
-    """A node on which the pod would fit without the victims. These are in order of importance.
+    """A node on which the pod would fit without the victims, which are in order of importance.
 
     `violators` are the keys of the node's pods whose removal would violate a budget: the victims
     depend on them.
@@ -68,7 +68,7 @@ class Candidate(msgspec.Struct, frozen=True, dict=True):
 
 
 def importance(info: PodInfo) -> tuple[float, float]:
-    """Returns a sort key that puts higher priority first, then the pods that have run longer."""
+    """Returns a sort key: pods of higher priority first, then those that have run longer."""
     return (-info.priority, info.started)
 
 
@@ -76,7 +76,7 @@ Outcome = Candidate | Status
 
 
 def work_on(attempt: FailedAttempt, row: int) -> int:
-    """Returns the work of a dry run of a row beyond the work that small pods would be."""
+    """Returns the work of a dry run on a row that exceeds the work for small pods."""
     own, all_values = attempt.info.template, attempt.seen_by is None
     if not (all_values or own.excess or own.attaches):
         return 0
@@ -88,7 +88,7 @@ def work_on(attempt: FailedAttempt, row: int) -> int:
 
 
 class _Node:
-    """One node in a dry run: the pods that wait for their reprieve, and the victims so far."""
+    """A node in a dry run: the pods that may be reprieved, and the victims so far."""
 
     def __init__(self, row: int, pods: Sequence[PodInfo], violators: tuple[str, ...]) -> None:
         self.row = row
@@ -107,14 +107,14 @@ class _Node:
 
 
 def _in_order(pods: Iterable[PodInfo], priority: int) -> list[PodInfo]:
-    """Returns the pods of lower priority in order of importance."""
+    """Returns the pods of lower priority, in order of importance."""
     return sorted([pod for pod in pods if pod.priority < priority], key=importance)
 
 
 def violators_on(
     attempt: FailedAttempt, row: int, limits: Budgets, steps: counted.Steps
 ) -> tuple[str, ...]:
-    """Returns the violators of a candidate as they are now."""
+    """Returns the present violators of a candidate."""
     info = attempt.snapshot.columns.infos[row]
     assert info is not None, row
     keys, taken = violators(_in_order(info.pods.values(), attempt.info.priority), limits)
@@ -172,7 +172,7 @@ def dry_run(
 def _reprieve(
     attempt: FailedAttempt, supposition: Supposition, nodes: Sequence[_Node], steps: counted.Steps
 ) -> Steps[None]:
-    """Adds back each pod if the preemptor still fits, one pod per node at a time.
+    """Adds back each pod beside which the preemptor still fits, one pod per node at a time.
 
     The pods that cannot be added back become victims.
     """

@@ -42,8 +42,7 @@ class Attachments:
         return {a.volume: a.driver for a in self._on.get(node, {}).values()}
 
     def follow(self, attachments: Iterable[str], volumes: Iterable[str]) -> list[str]:
-        """Reads the VolumeAttachments that changed, and the attachments of PersistentVolumes that
-        changed.
+        """Reads the VolumeAttachments that changed, and those whose PersistentVolume changed.
 
         Returns the nodes on which other volumes are attached now.
         """
@@ -84,7 +83,7 @@ class Attachments:
 
 
 def _drop(index: dict[str, dict[str, T]], key: str, name: str) -> None:
-    """Removes a name from the names of a key."""
+    """Removes a name from the set of a key."""
     del index[key][name]
     if not index[key]:
         del index[key]

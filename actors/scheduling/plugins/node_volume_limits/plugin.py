@@ -121,8 +121,8 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         nodes: NodeView,
         answers: _Answers,
     ) -> None:
-        """Judges the nodes in `among`, to which the pod would attach these volumes, and notes the
-        answers. A later answer replaces an earlier one.
+        """Judges the nodes in `among`, to which the pod would attach these volumes, and stores the
+        answers, which replace earlier ones.
         """
         if isinstance(volumes, Status):
             answers.reject(among, volumes.code, volumes.message)
@@ -149,8 +149,8 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
                 )
 
     def _up_to_date(self, nodes: NodeView, number: int) -> NodeRoom:
-        """Returns the room on the nodes of a view, exact where it matters to this number of
-        volumes. Room that cannot be brought up to date is replaced.
+        """Returns the room on the nodes of a view, which is exact where it may be too little for
+        this number of volumes. A room that cannot be updated is replaced.
         """
         room, self._room = self._room, None
         if room is None or not room.is_of(nodes.snapshot) or not room.refresh(nodes, number):
@@ -195,7 +195,9 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 def _attached_by(
     info: PodInfo, snapshot: Snapshot, *, has_csi_node: bool
 ) -> dict[str, str] | Status:
-    """Returns the volumes that a new pod would attach to a node with or without a CSINode."""
+    """Returns the volumes that a new pod would attach, to a node with a CSINode and to one
+    without.
+    """
     find = partial(claimed_volume, snapshot.objects)
     return attached_by(info, find, has_csi_node=has_csi_node, new=True)
 
@@ -227,9 +229,10 @@ class _Answers:
 
 
 class FullNodes(msgspec.Struct, frozen=True):
-    """The nodes that cannot attach the volumes of one driver. `number` counts the pod's volumes; on
-    a node, volumes that its pods use already do not count. `nodes`, bool[size], marks the full
-    nodes of a view. `left`, int64[size]: how many more volumes each node can attach.
+    """The nodes that cannot attach the pod's volumes of one driver. `number` counts these volumes;
+    volumes that pods of a node already use are not counted there. `nodes`, bool[size], marks the
+    full nodes of a view. `left`, int64[size], is the number of volumes that each node can still
+    attach.
     """
 
     driver: str
@@ -279,7 +282,7 @@ def _full(volumes: dict[str, str], room: NodeRoom, nodes: NodeView) -> Iterator[
 
 
 def _may_need(volume: Volume, driver: str) -> bool:
-    """True if a pod's volume may take the room of a volume that this driver has detached."""
+    """True if a volume of the pod may use the room of a volume that this driver has detached."""
     if volume.persistent_volume_claim is not None:
         return True
     plugin = in_tree_plugin(volume)

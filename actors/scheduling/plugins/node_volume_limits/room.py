@@ -50,8 +50,8 @@ _STALE = -1  # the count of changes of a row that must be counted anew
 
 
 class _PodVolumes(msgspec.Struct):
-    """The drivers of a pod's volumes, by the volume's name, or the problem that prevents counting
-    them. `held` are the pod's claims and the names of its volumes.
+    """The drivers of a pod's volumes, by the volume's name, or the problem because of which they
+    cannot be counted. `held` are the pod's claims and the names of its volumes.
     """
 
     info: PodInfo
@@ -61,7 +61,7 @@ class _PodVolumes(msgspec.Struct):
 
 
 class _Row(msgspec.Struct):
-    """The values from which a row was counted. `held` has the claims and volumes of all pods."""
+    """The inputs of the count of a row. `held` has the claims and volumes of all pods."""
 
     node: str = ""
     csi_node: CSINode | None = None
@@ -142,7 +142,9 @@ class NodeRoom:
         return True
 
     def _full_enough(self, rows: Ints, number: int) -> Ints:
-        """Returns those of the changed rows that have to be counted."""
+        """Returns those of the changed rows whose room may be too little, and which must be
+        counted.
+        """
         if self.problems:
             return rows  # The problem of a row may be gone.
         least = self._least[rows] - self.columns.counts.most_volumes[rows]
@@ -154,7 +156,7 @@ class NodeRoom:
         return np.asarray(rows[~roomy])
 
     def _follow_nodes(self) -> bool:
-        """Marks the rows that belong to another node now. False if too much changed."""
+        """Marks the rows that now belong to another node. False if too much changed."""
         columns = self.columns
         if len(self._counted) < len(columns.counts.volume_changes):
             self._grow(len(columns.counts.volume_changes))
@@ -237,7 +239,7 @@ class NodeRoom:
         self._counted[row] = self.columns.counts.volume_changes[row]
 
     def _row_of(self, name: str, before: _Row) -> _Row:
-        """Returns a row of this node, without its pods."""
+        """Returns an empty row for this node, without its pods."""
         csi_node = self._objects.get(CSINode, name) if name else None
         if csi_node is before.csi_node:
             return _Row(name, csi_node, before.limits, before.installed)
@@ -297,7 +299,7 @@ class NodeRoom:
         return volume
 
     def _look_again(self, name: ObjectName) -> None:
-        """Reads a claim again. Marks the rows that hold it if its volume differs."""
+        """Reads a claim again. If its volume has changed, marks the rows that hold it."""
         before = self._forget(name)
         if self._look(name) != before:
             self._counted[self._holders[name].present] = _STALE
@@ -306,7 +308,7 @@ class NodeRoom:
 def _move(
     index: dict[K, PresenceColumn], row: int, gone: Iterable[K], come: Iterable[K], rows: int
 ) -> None:
-    """Removes a row from the columns of the keys in `gone`, and adds it to those in `come`."""
+    """Moves a row from the columns of the keys in `gone` to those of the keys in `come`."""
     for key in gone:
         index[key].remove(row)
         if not index[key].nodes:

@@ -50,9 +50,8 @@ class AttachedVolume(msgspec.Struct, frozen=True):
 
 
 class ClaimedVolume(msgspec.Struct, frozen=True):
-    """The volume of a claim, None if it does not count. `controller` is the uid of the claim's
-    controller. `read` are the objects that the answer depends on, besides the claim; they need not
-    exist.
+    """The volume of a claim; None if it does not count. `controller` is the uid of the claim's
+    controller. `read` are the other objects that were read, which need not exist.
     """
 
     volume: AttachedVolume | None
@@ -125,7 +124,7 @@ def _migrated(plugin: str, handle: str) -> AttachedVolume:
 
 
 def _attached_inline(volume: Volume) -> AttachedVolume | Status | None:
-    """Returns the disk that a pod names directly; None if it does not count."""
+    """Returns the disk that a pod's volume names directly; None if it does not count."""
     plugin = in_tree_plugin(volume)
     if plugin is None or plugin not in MIGRATED:
         return None
@@ -136,8 +135,8 @@ def _attached_inline(volume: Volume) -> AttachedVolume | Status | None:
 
 
 def _uses(pod: Pod) -> tuple[tuple[int, AttachedVolume | Status | None], ...]:
-    """Returns the positions of the volumes that may be attached, each with its inline disk. A
-    volume with a claim has None, because the claim's name is no part of the template.
+    """Returns the positions of the volumes that may be attached, each with its inline disk; None
+    for a volume with a claim, whose name is no part of the template.
     """
     uses: list[tuple[int, AttachedVolume | Status | None]] = []
     for position, volume in enumerate(pod.spec.volumes):

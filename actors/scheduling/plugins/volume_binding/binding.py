@@ -33,7 +33,7 @@ T = TypeVar("T", PersistentVolume, PersistentVolumeClaim)
 
 
 class _Write(msgspec.Struct, frozen=True):
-    """A merge patch, and the object as it will be after the patch.
+    """A merge patch, and the object after it.
 
     The patch is sent even if the object was assumed like that before: the pod that assumed it first
     may never write it.
@@ -56,7 +56,7 @@ class Reservation:
         self.unwritten: list[_Write] = []
 
     def written(self, answer: PersistentVolume | PersistentVolumeClaim) -> None:
-        """Notes that the first of the writes is done."""
+        """Records that the first of the writes is done."""
         name, namespace = answer.metadata.name, answer.metadata.namespace
         del self.unwritten[0]
         if isinstance(answer, PersistentVolume):
@@ -131,8 +131,8 @@ class Binding:
     # ------------------------------------------------------------------------------------- waiting
 
     def _bound(self, reservation: Reservation, pod: Pod, node: str) -> Status | list[ObjectKey]:
-        """Returns success once every claim is bound, an error if one never will be, and otherwise
-        the objects whose change may end the wait.
+        """Returns success once every claim is bound, an error if one never will be, otherwise the
+        objects whose change may end the wait.
         """
         objects, metadata = self._handle.objects, pod.metadata
         on = objects.get(Node, node)
@@ -191,7 +191,7 @@ class Binding:
     def _is_provisioned(
         self, written: PersistentVolumeClaim, node: Node, keys: list[ObjectKey]
     ) -> Status | None:
-        """Returns None while the volume for the claim is not made yet. Adds objects to `keys`."""
+        """Returns None while there is no volume for the claim yet. Adds objects to `keys`."""
         metadata = written.metadata
         keys.append((PersistentVolumeClaim, metadata.namespace, metadata.name))
         claim = self._handle.objects.get(PersistentVolumeClaim, metadata.name, metadata.namespace)
@@ -215,7 +215,7 @@ class Binding:
 
     def _conflict(self, volume: PersistentVolume, node: Node, untranslated: str) -> Status | None:
         """Returns an error if the volume cannot be used on the node. `untranslated` begins the
-        message if the volume cannot be translated.
+        message about a volume that cannot be translated.
         """
         affinity = node_affinity(volume)
         plugin = in_tree_plugin(volume)
@@ -235,7 +235,7 @@ class Binding:
 
 
 def _is_new(claim: PersistentVolumeClaim, done: set[tuple[str, str]]) -> bool:
-    """True if the claim is not in `done` yet. Adds it."""
+    """True if the claim is not yet in `done`, to which it is added."""
     key = claim.metadata.namespace, claim.metadata.name
     is_new = key not in done
     done.add(key)
@@ -276,13 +276,13 @@ def _pre_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> _Write
 
 
 def _with_node(claim: PersistentVolumeClaim, node: str) -> _Write:
-    """Returns the write by which the provisioner makes a volume for a claim, for this node."""
+    """Returns the write that makes the provisioner create a volume for a claim, for this node."""
     assumed = _annotated(claim, SELECTED_NODE, node)
     return _Write(assumed, {"metadata": _patch(assumed.metadata, SELECTED_NODE)})
 
 
 def _annotated(item: T, name: str, value: str, *, keep: bool = False) -> T:
-    """Returns the object with an annotation. With `keep`, a value that is there stays."""
+    """Returns the object with an annotation. With `keep`, an existing value stays."""
     annotations = item.metadata.annotations
     if keep and name in annotations:
         return item
@@ -291,8 +291,8 @@ def _annotated(item: T, name: str, value: str, *, keep: bool = False) -> T:
 
 
 def _patch(metadata: ObjectMeta, annotation: str) -> dict[str, Any]:
-    """Returns a patch that sets an annotation, if the metadata has it. The API server refuses the
-    patch if somebody else changed the object since it was read.
+    """Returns a patch of the metadata, with the annotation if the metadata has it. The API server
+    refuses the patch if the object has changed since it was read.
     """
     patch: dict[str, Any] = {"resourceVersion": metadata.resource_version}
     if annotation in metadata.annotations:

@@ -43,8 +43,8 @@ _IS_ANY = NodeSelectorRequirement(key="-", operator="DoesNotExist")
 
 
 def by_labels(selector: NodeSelector) -> NodeSelector:
-    """Returns the selector as kube-scheduler applies it to a volume: only the labels of a node
-    count, so requirements on its name are met. A term that is not valid matches nothing.
+    """Returns the selector as kube-scheduler applies it to a volume: only node labels count, so
+    requirements on the name are met. An invalid term matches nothing.
     """
     terms = [_by_labels(term) for term in selector.node_selector_terms]
     if all(map(operator.is_, terms, selector.node_selector_terms)):
@@ -53,7 +53,9 @@ def by_labels(selector: NodeSelector) -> NodeSelector:
 
 
 def _by_labels(term: NodeSelectorTerm) -> NodeSelectorTerm | None:
-    """Returns the term without fields, the same one if it has none; None if it is not valid."""
+    """Returns the term without field requirements, the same object if it has none; None for an
+    invalid term.
+    """
     fields, expressions = term.match_fields, term.match_expressions
     if not fields:
         return term if validate_node_selector_term(term) is None else None
@@ -73,7 +75,7 @@ def allowed(affinity: NodeSelector, nodes: NodeView) -> Bools:
 
 
 def _label_value(affinity: NodeSelector) -> tuple[str, str] | None:
-    """Returns a label and its value if the affinity demands just that, otherwise None."""
+    """Returns the label and its value, if the affinity demands a single one; otherwise None."""
     if len(affinity.node_selector_terms) != 1:
         return None
     (term,) = affinity.node_selector_terms
@@ -91,8 +93,8 @@ VALUES_READ, VALUES_COMPARED = 2, 4
 
 
 class Affinity:
-    """The node affinity of `volumes` available volumes: a label and its value, if it demands just
-    that, otherwise a selection.
+    """The node affinity of `volumes` available volumes: a single label with its value, or a
+    selection by other demands.
     """
 
     __slots__ = ("demand", "selection", "selector", "volumes")
@@ -139,14 +141,16 @@ class Matches:
         self._anywhere: tuple[int, Bools] | None = None
 
     def follow(self) -> Iterator[int]:
-        """Sorts the candidates in. Yields the steps after each."""
+        """Sorts the candidates. Yields the steps after each one."""
         while self._candidates:
             name = next(iter(self._candidates))
             self.put(*self._candidates[name])
             yield VOLUME_STEPS
 
     def put(self, volume: PersistentVolume, affinity: Affinity | None) -> None:
-        """Adds a volume if it matches. It must not be here yet, except among the candidates."""
+        """Adds a volume if it matches. It may be among the candidates, but must not be here
+        already.
+        """
         name = volume.metadata.name
         self._candidates.pop(name, None)
         if not self.request.matches(volume):
@@ -199,7 +203,7 @@ class Matches:
         return usable
 
     def _of_others(self, snapshot: Snapshot) -> Bools:
-        """Returns bool[rows]: the nodes that one of the selections selects."""
+        """Returns bool[rows]: the nodes of affinities with other demands than a single label."""
         deque(self._selected.follow(snapshot), maxlen=0)
         version = self._selected.version
         if self._anywhere is None or self._anywhere[0] != version:
@@ -271,7 +275,7 @@ class Volumes:
         self._affinities = {}
 
     def follow(self, objects: ClusterObjects) -> Iterator[int]:
-        """Takes in the volumes that changed since the last call. Yields the steps after each."""
+        """Reads the volumes that changed since the last call. Yields the steps after each one."""
         log = objects.changes(PersistentVolume)
         if self._objects is not objects or self._version != log.version:
             changed = log.since(self._version) if self._objects is objects else None
@@ -291,8 +295,8 @@ class Volumes:
             yield steps
 
     def follow_all(self, snapshot: Snapshot, requests: Collection[VolumeRequest]) -> Iterator[int]:
-        """Brings the volumes up to date with the matches of these requests, and with the nodes that
-        can use them. Yields the steps after each part.
+        """Updates the volumes, their matches for these requests, and the nodes that can use them.
+        Yields the steps after each part.
         """
         yield from self.follow(snapshot.objects)
         self._most_requests = max(MOST_REQUESTS, len(requests))
@@ -301,7 +305,7 @@ class Volumes:
         yield from self.selected.follow(snapshot)
 
     def refresh(self, objects: ClusterObjects) -> None:
-        """Takes in the volumes that changed since the last call, without a pause."""
+        """Reads the volumes that changed since the last call, without a pause."""
         deque(self.follow(objects), maxlen=0)
 
     def reserved(self, claim: PersistentVolumeClaim) -> Sequence[PersistentVolume]:
@@ -318,7 +322,7 @@ class Volumes:
         return matches
 
     def _matches_of(self, request: VolumeRequest) -> Matches:
-        """Returns the matches of a request, of which some may still have to be sorted in."""
+        """Returns the matches of a request, some of which may still be unsorted."""
         matches = self._matches.pop(request, None)
         if matches is None:
             available = self._available.get(request.storage_class, {})

@@ -146,7 +146,7 @@ class VolumeBinding(
         return info.template.attaches
 
     def prepare(self, info: PodInfo, snapshot: Snapshot) -> Steps[Status]:
-        """Reads the volumes and the room that changed, within the steps of the pod's namespace."""
+        """Reads the changed volumes and room, within the steps of the pod's namespace."""
         left = self._budget.attempt(info.pod.metadata.namespace, STEPS_PER_SECOND)
         since_pause = 0
         for taken in self._indexes.follow(info.pod, snapshot):
@@ -235,8 +235,8 @@ class VolumeBinding(
         return SKIP if state.read(_RESERVED) is None else PreBindPreFlightResult(True)
 
     def _without_reserve(self, state: CycleState, volumes: PodVolumes | None, node: str) -> Status:
-        """Returns an error if Filter did not judge the node either. Without Reserve, no pod can be
-        bound, as in kube-scheduler.
+        """Returns an error unless Filter has judged the node. Without Reserve, no pod can be bound,
+        as in kube-scheduler.
         """
         is_filtered = volumes is not None and volumes.is_filtered
         if is_filtered or self.name in state.passes_filter:
@@ -272,7 +272,7 @@ class VolumeBinding(
 
 
 def _unreserved(volumes: PodVolumes | None, info: PodInfo, node: str) -> Status:
-    """Returns the error of PreBind if Reserve did not run."""
+    """Returns the error of PreBind for a pod that was not reserved."""
     bindings = () if volumes is None else volumes.on(node).bindings
     if not bindings:
         return error(f'failed to get cached bindings for pod "{info.key}"')
@@ -319,7 +319,7 @@ def _queue_if(helps: bool) -> Hint:
 
 
 def _storage_class_changed(_: Pod, old: object | None, new: object | None) -> Hint:
-    """Wakes the pod if the topologies changed; nothing else of a class can."""
+    """Returns QUEUE if the allowed topologies changed, as nothing else in a class can help."""
     assert isinstance(new, StorageClass)
     if not isinstance(old, StorageClass):
         return Hint.QUEUE
@@ -340,7 +340,7 @@ def _csi_node_changed(_: Pod, old: object | None, new: object | None) -> Hint:
 
 
 def _csi_driver_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
-    """Wakes the pod if the driver of its volume no longer limits the room for volumes."""
+    """Returns QUEUE if the driver of the pod's volume no longer limits the room for volumes."""
     assert isinstance(new, CSIDriver)
     assert isinstance(old, CSIDriver)
     used = any(v.csi is not None and v.csi.driver == new.metadata.name for v in pod.spec.volumes)

@@ -58,8 +58,8 @@ class ClaimProblem(Exception):  # noqa: N818 - a verdict about the pod, and no f
 
 
 class DelayedClaim(msgspec.Struct, frozen=True):
-    """A claim that waits for its first consumer. `request` is None if a node is selected already,
-    where a new volume is being made, or if the request cannot be read, for the reason in `problem`.
+    """A claim that waits for its first consumer. `request` is None if its node is already selected,
+    or if the request cannot be read for the reason in `problem`.
     """
 
     claim: PersistentVolumeClaim
@@ -94,7 +94,7 @@ class Provision(msgspec.Struct, frozen=True):
 
 
 class NodeVolumes(msgspec.Struct, frozen=True):
-    """The volumes that a pod's unbound claims get on one node."""
+    """The volumes that the unbound claims of a pod would get on one node."""
 
     bindings: tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...] = ()
     provisions: tuple[Provision, ...] = ()
@@ -128,7 +128,9 @@ def claims_of(pod: Pod, objects: ClusterObjects) -> Claims | None:
 
 
 def _used(pod: Pod, volume: Volume, objects: ClusterObjects) -> PersistentVolumeClaim | None:
-    """Returns the claim of a volume of the pod. Raises ClaimProblem if it cannot be used."""
+    """Returns the claim of a volume of the pod. Raises ClaimProblem if the pod has to wait for
+    it.
+    """
     name = claim_name(pod, volume)
     if name is None:
         return None
@@ -205,8 +207,8 @@ class VolumeIndexes:
         self.migrated = MigratedNodes()
 
     def follow(self, pod: Pod, snapshot: Snapshot) -> Iterator[int]:
-        """Brings up to date what a decision about the pod reads. Yields the steps (see ../steps.py)
-        after each part.
+        """Updates what a decision about the pod reads. Yields the steps (see ../steps.py) after
+        each part.
         """
         try:
             claims = claims_of(pod, snapshot.objects)
@@ -344,7 +346,9 @@ class PodVolumes:
         return unmatched + [(d, open_ & ~each) for d, each in zip(matching, here, strict=True)]
 
     def _by_size(self) -> list[DelayedClaim]:
-        """Returns the claims that may get an existing volume, in the order in which they choose."""
+        """Returns the claims that may get existing volumes, smallest request first, which is the
+        order of their choice.
+        """
         sizes = [(d.request.size, d) for d in self.claims.delayed if d.request is not None]
         return [delayed for _, delayed in sorted(sizes, key=lambda pair: pair[0])]
 
@@ -359,7 +363,7 @@ class PodVolumes:
     def reserved_for(
         self, delayed: DelayedClaim, excluded: Set[str] = frozenset()
     ) -> PersistentVolume | None:
-        """Returns the volume reserved for a claim; the claim then takes no other volume."""
+        """Returns the volume that is reserved for a claim, which then takes no other."""
         assert delayed.request is not None
         for volume in self._indexes.volumes.reserved(delayed.claim):
             if (
@@ -374,7 +378,7 @@ class PodVolumes:
         self, claim: PersistentVolumeClaim, nodes: NodeView
     ) -> tuple[Bools, Bools | None]:
         """Returns two bool[nodes.size]: the nodes for which the class may make a volume, and those
-        where it has room for one (None for everywhere).
+        with room for it (None for all).
         """
         name = class_of(claim)
         storage_class = self._objects.get(StorageClass, name)

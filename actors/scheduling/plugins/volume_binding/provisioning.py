@@ -1,4 +1,4 @@
-"""The nodes for which volumes of a class can be made, and the room for such volumes.
+"""The nodes for which a class can make volumes, and the room for them.
 
 The room that drivers report is sorted by the label values of its topology once, and again only what
 changes. Mirrors checkVolumeProvisions and hasEnoughCapacity.
@@ -50,7 +50,7 @@ def in_topology(terms: Sequence[TopologySelectorTerm], nodes: NodeView) -> Bools
 
 
 class Room(msgspec.Struct, frozen=True):
-    """Room where the topology matches; `limit` is the size of the largest volume, in bytes."""
+    """The room in a topology. `limit` is the size of the largest volume, in bytes."""
 
     limit: int
     topology: Selector
@@ -83,7 +83,7 @@ class _ClassRoom:
         return [self._rooms[name] for name in sorted(self._rooms)]
 
     def put(self, name: ObjectName, room: Room) -> None:
-        """Adds the room that an object reports; it must not be here yet."""
+        """Adds the room that an object reports. It must not be here yet."""
         self._rooms[name] = room
         demand = _label_value(room.topology)
         if demand is None:
@@ -98,7 +98,7 @@ class _ClassRoom:
             self._set_largest(label, value)
 
     def drop(self, name: ObjectName) -> None:
-        """Removes what an object reported, if it is here."""
+        """Removes the room that an object reported, if it is here."""
         room = self._rooms.pop(name, None)
         if room is None:
             return
@@ -129,7 +129,7 @@ class _ClassRoom:
         return enough
 
     def _of_others(self, size: int, snapshot: Snapshot) -> Bools:
-        """Returns bool[rows]: the nodes with such room in a topology of several demands."""
+        """Returns bool[rows]: the nodes with such room in a topology of several labels."""
         _, slots, limits = self._list_others(snapshot)
         version, by_size = self._enough
         if version != self._selected.version or len(by_size) >= MOST_SIZES:
@@ -178,7 +178,7 @@ def _match(demands: Sequence[Requirement], nodes: NodeView) -> Bools:
 
 
 def _label_value(topology: Selector) -> tuple[str, str] | None:
-    """Returns a label and its value if the topology demands just that, otherwise None."""
+    """Returns the label and its value, if the topology demands a single one; otherwise None."""
     if len(topology.requirements) != 1:
         return None
     (demand,) = topology.requirements
@@ -188,7 +188,7 @@ def _label_value(topology: Selector) -> tuple[str, str] | None:
 
 
 def _steps(topology: Selector) -> int:
-    """Returns the steps to read a topology, or to ask nodes about it."""
+    """Returns the steps to read a topology, or to match it with nodes."""
     values = sum(len(demand.values) for demand in topology.requirements)
     return REQUIREMENT_STEPS * len(topology.requirements) + values // VALUES_PER_STEP
 
@@ -236,7 +236,7 @@ class Capacities:
         self._class_of: dict[ObjectName, str] = {}
 
     def follow(self, objects: ClusterObjects) -> Iterator[int]:
-        """Takes in the objects that changed since the last call. Yields the steps after each."""
+        """Reads the objects that changed since the last call. Yields the steps after each one."""
         log = objects.changes(CSIStorageCapacity)
         if self._objects is not objects or self._version != log.version:
             changed = log.since(self._version) if self._objects is objects else None
@@ -255,14 +255,12 @@ class Capacities:
             yield steps
 
     def follow_all(self, snapshot: Snapshot) -> Iterator[int]:
-        """Brings the room up to date, and the nodes that have it. Yields the steps after each
-        part.
-        """
+        """Updates the room, and the nodes that have it. Yields the steps after each part."""
         yield from self.follow(snapshot.objects)
         yield from self._selected.follow(snapshot)
 
     def _replace(self, name: ObjectName, capacity: CSIStorageCapacity | None) -> int:
-        """Takes the present state of an object, None if it is gone; returns the steps."""
+        """Stores the present state of an object, None if it is deleted. Returns the steps."""
         before = self._class_of.pop(name, None)
         if before is not None:
             self._classes[before].drop(name)

@@ -23,8 +23,8 @@ _FIRST = 16  # slots
 
 
 class Selection:
-    """A selector among SelectedNodes. `match` takes a view and returns which of its nodes are
-    selected; `labels` are all that it reads; `steps` is what it takes beside its work on nodes.
+    """A selector in SelectedNodes. `match` takes a view and returns the selected nodes; `labels`
+    are all labels that it reads; `steps` are its fixed cost, besides that of nodes.
     """
 
     __slots__ = ("labels", "match", "slot", "steps")
@@ -39,8 +39,8 @@ class Selection:
 
 
 class SelectedNodes:
-    """Invariant: after `follow`, the bits of each selection are those of the nodes that it selects.
-    `version` increases whenever bits may have changed.
+    """The nodes that selectors select. Invariant: after `follow`, the bits of a selection are those
+    of its nodes.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class SelectedNodes:
     def add(
         self, match: Callable[[NodeView], Bools], labels: Sequence[str], steps: int
     ) -> Selection:
-        """Adds a selector; it is asked by the next `follow`."""
+        """Adds a selector, which the next `follow` evaluates."""
         if not self._free:
             slots = len(self._bits)
             self._bits = np.concatenate((self._bits, np.zeros_like(self._bits)))
@@ -78,8 +78,8 @@ class SelectedNodes:
                 self._labels.pop(label, None)
 
     def follow(self, snapshot: Snapshot) -> Iterator[int]:
-        """Asks the selectors that are new, or that read a label which has changed. Yields the steps
-        after each part; what is done stays done if nobody asks for the next part.
+        """Evaluates the selectors that are new, or that read a changed label. Yields the steps
+        after each part. Finished parts stay valid if nobody asks for the next one.
         """
         columns = snapshot.columns
         source = (columns, columns.node_changes.version)
@@ -118,6 +118,6 @@ class SelectedNodes:
         return np.unpackbits(bits, count=size).view(np.bool_)
 
     def at(self, slots: Ints, row: int) -> Ints:
-        """Returns the places in `slots` of the selections that select the node of a row."""
+        """Returns the places in `slots` of the selections that include the node of a row."""
         bits: Ints = (self._bits[slots, row >> 3] & (128 >> (row & 7))).nonzero()[0]
         return bits
