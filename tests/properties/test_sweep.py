@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.tools.answers.whatif.sweep.cell import CellResult, CellWaiting
-from berth.tools.answers.whatif.sweep.results_file import Header, opened
+from berth.tools.answers.whatif.sweep.results_file import Header, open_results
 from tests.kit.examples import examples
 
 TEXTS = ("", "small", "two\nlines", "\u2028 ü")
@@ -30,7 +30,7 @@ def test_any_prefix_of_the_file_leads_to_the_same_results(
     whole = {result.cell: result for result in every}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "r.jsonl"
-        with opened(path, HEADER) as file:
+        with open_results(path, HEADER) as file:
             for result in every:
                 file.append(result)
         complete = path.read_bytes()
@@ -38,13 +38,13 @@ def test_any_prefix_of_the_file_leads_to_the_same_results(
             content = path.read_bytes()
             end = round(cut * len(content))
             path.write_bytes(content[:end])
-            with opened(path, HEADER) as file:
+            with open_results(path, HEADER) as file:
                 lines = content[:end].count(b"\n")
                 assert len(file.by_cell) == max(lines - 1, 0)  # No whole line is done again.
                 for result in every:
                     if result.cell not in file.by_cell:
                         file.append(result)
                 assert file.by_cell == whole
-        with opened(path, HEADER) as file:
+        with open_results(path, HEADER) as file:
             assert file.by_cell == whole
         assert sorted(path.read_bytes().split(b"\n")) == sorted(complete.split(b"\n"))

@@ -31,7 +31,7 @@ from berth.config.feature_gates import FeatureGateError
 from berth.config.load import from_mapping
 from berth.config.versions import Version
 
-from ..answers.explain.cluster_source import tell
+from ..answers.explain.cluster_source import print_lines
 from ..answers.manifests.manifests import Findings, Manifest, ManifestError, Reading, kind_of
 from ..answers.manifests.manifests import read as read_manifests
 from ..answers.terminal.feature_gates import feature_gates_option, gates_from, version_asked
@@ -218,11 +218,11 @@ def demo(
         live = output == "table" and sys.stderr.isatty()
         look = live and keep and sys.stdin.isatty() and not Console().is_dumb_terminal
         manifests = read_manifests(paths or (SAMPLE,), reading=reading)
-        tell(*reading.findings.untold(), manifests.left_out_line)
+        print_lines(*reading.findings.untold(), manifests.left_out_line)
         written = [*manifests.objects, *_device_manifests(devices)]
         standard = standard_class(written)
         if standard and any(needs_class(of.document) for of in written):
-            tell("claims without a class get the demo's default StorageClass, standard")
+            print_lines("claims without a class get the demo's default StorageClass, standard")
         gates = gates_from(feature_gates)
         settings = DemoSettings(
             manifests=[*standard, *written],
@@ -326,7 +326,7 @@ async def _run(settings: DemoSettings) -> Summary:
             if names:
                 click.echo(f"stages {what}: {', '.join(names)}", err=True)
         await create(access, settings.nodes, settings.manifests, settings.findings)
-        tell(*settings.findings.untold())
+        print_lines(*settings.findings.untold())
         await watching.start(group)
         if settings.live:
             group.start_soon(watching.show)
@@ -361,7 +361,7 @@ async def _run(settings: DemoSettings) -> Summary:
             group.start_soon(_look, group, page_url, notes)
         if not settings.keep:
             await watching.settled(
-                scheduler.glance, is_due, _print_nothing if settings.live else tell
+                scheduler.glance, is_due, _print_nothing if settings.live else print_lines
             )
             group.cancel_scope.cancel()
     return await with_reasons(watching.summary(), access, configuration, settings.gates)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..answers.explain.pinned_pods import node_without_volume, unchosen
+from ..answers.explain.pinned_pods import claims_without_node, node_without_volume
 from ..kubernetes.api.types.api_documents import key_of
 
 Document = dict[str, Any]
@@ -94,7 +94,7 @@ class Expectations:
             return unmade or "has no node, and its scheduler has not said why"
         if node not in self._nodes:
             return f"is bound to {node}, which does not exist"
-        late = unchosen(pod, [*self._storage.values(), *self._pods.values()])
+        late = claims_without_node(pod, [*self._storage.values(), *self._pods.values()])
         return late[0] if late else self._lacking(pod) or f"does not start on {node}"
 
     def _claim_without_volume(self, pod: Document) -> str:

@@ -16,7 +16,7 @@ from berth.actors.client.rest import in_words
 from berth.actors.scheduling.kube.meta import Status
 
 from ..terminal.options import context_option, struct_options
-from .leader_pod import NoLeaderError, forwarded
+from .leader_pod import NoLeaderError, port_forward
 from .user_access import DEFAULT_SERVER, Trust, UserAccess, connection_of
 
 ANSWER_SECONDS = 120.0
@@ -133,7 +133,7 @@ def failures_in_words(server: str) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def reached(target: DebugTarget) -> AsyncIterator[tuple[str, UserAccess]]:
+async def server_url(target: DebugTarget) -> AsyncIterator[tuple[str, UserAccess]]:
     """Yields the URL of a scheduler for the block, and the user's access to it. Raises
     KubeconfigError or NoLeaderError.
     """
@@ -144,7 +144,7 @@ async def reached(target: DebugTarget) -> AsyncIterator[tuple[str, UserAccess]]:
     if not target.leader:
         yield target.server, access
         return
-    forwarding = forwarded(connection, target.lease, target.kubeconfig, target.context)
+    forwarding = port_forward(connection, target.lease, target.kubeconfig, target.context)
     async with forwarding as server:
         yield server, access
 
@@ -152,7 +152,7 @@ async def reached(target: DebugTarget) -> AsyncIterator[tuple[str, UserAccess]]:
 async def _fetch(target: DebugTarget, paths: list[str]) -> list[bytes]:
     """Fetches the pages one after another, which is little work for the scheduler."""
     async with (
-        reached(target) as (server, access),
+        server_url(target) as (server, access),
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)) as session,
     ):
         return [await page_of(session, server, access, path) for path in paths]
@@ -173,10 +173,10 @@ async def page_of(
 def _refusal(status: int, body: bytes) -> str:
     """Returns why a server did not answer a request."""
     hint = UNKNOWN_USER if status == HTTPStatus.UNAUTHORIZED else ""
-    return f"{status} {_reason(body)}{hint}"
+    return f"{status} {_message_of(body)}{hint}"
 
 
-def _reason(body: bytes) -> str:
+def _message_of(body: bytes) -> str:
     """Returns the message of a Status; the whole text if it is no Status."""
     try:
         return msgspec.json.decode(body, type=Status).message

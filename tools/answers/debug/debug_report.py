@@ -120,8 +120,8 @@ def _nodes(nodes: tuple[NodeDump, ...]) -> Table:
     )
     for node in nodes:
         room = [
-            f"{name} {_amount(name, node.requested.get(name, 0))} / "
-            f"{_amount(name, node.allocatable.get(name, 0))}"
+            f"{name} {_amount_in_words(name, node.requested.get(name, 0))} / "
+            f"{_amount_in_words(name, node.allocatable.get(name, 0))}"
             for name in sorted(node.allocatable.keys() | node.requested.keys())
             if name != "pods"
         ]
@@ -157,11 +157,13 @@ def _queued(pods: tuple[QueuedPodDump, ...]) -> Table:
         place = f"{pod.place} (held)" if pod.held else pod.place
         left = _seconds(pod.backoff_left) if pod.backoff_left else ""
         numbers = (str(pod.priority), str(pod.attempts), left)
-        table.add_row(pod.key, place, *numbers, escape(", ".join(rejectors)), _last(pod.story))
+        table.add_row(
+            pod.key, place, *numbers, escape(", ".join(rejectors)), _last_rejection(pod.story)
+        )
     return table
 
 
-def _last(story: tuple[StoryStep, ...]) -> str:
+def _last_rejection(story: tuple[StoryStep, ...]) -> str:
     if not story:
         return ""
     step = story[-1]
@@ -194,7 +196,7 @@ def _seconds(seconds: float) -> str:
     return str(Duration(round(seconds, 1) if seconds < 10 else round(seconds)))
 
 
-def _amount(name: str, amount: int) -> str:
+def _amount_in_words(name: str, amount: int) -> str:
     if name == "cpu":
         return f"{amount}m"
     return f"{amount // 2**20}Mi" if name in IN_MEBIBYTES else str(amount)

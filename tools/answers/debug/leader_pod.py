@@ -29,7 +29,7 @@ class NoLeaderError(Exception):
 
 
 @asynccontextmanager
-async def forwarded(
+async def port_forward(
     connection: Connection | None, lease: str, kubeconfig: str | None, context: str
 ) -> AsyncIterator[str]:
     """Yields the URL at which the holder of the lease (NAMESPACE/NAME) answers, for the block.
@@ -51,7 +51,7 @@ async def forwarded(
         raise NoLeaderError(f"kubectl: {problem.strerror}") from None
     async with process:
         try:
-            yield f"https://127.0.0.1:{await _port(process, ' '.join(command))}"
+            yield f"https://127.0.0.1:{await _local_port(process, ' '.join(command))}"
         finally:
             process.terminate()
 
@@ -84,7 +84,7 @@ async def _leading_pod(connection: Connection, namespace: str, name: str) -> str
     )
 
 
-async def _port(process: anyio.abc.Process, command: str) -> str:
+async def _local_port(process: anyio.abc.Process, command: str) -> str:
     """Returns the local port that kubectl has chosen."""
     assert process.stdout is not None
     output = ""

@@ -149,7 +149,7 @@ def diagnosed(
     pods = []
     for key, pod in before.items():
         now = after.get(key)
-        if now is None or _history(now) != _history(pod):
+        if now is None or _moves_and_attempts(now) != _moves_and_attempts(pod):
             continue
         rejectors = tuple(sorted({*pod.rejected_by, *pod.pending}))
         since = pod.story[-1].at if pod.story else 0.0
@@ -183,7 +183,7 @@ def _fitting_nodes(attempt: Attempt) -> tuple[str, ...]:
         explained = decided(attempt)
         return _feasible(explained.decision) if isinstance(explained.outcome, Choice) else ()
     try:
-        return tuple(fitting(Plain(attempt.profile, attempt.info, attempt.snapshot)))
+        return tuple(fitting_nodes(Plain(attempt.profile, attempt.info, attempt.snapshot)))
     except PluginError:
         return ()
 
@@ -194,7 +194,7 @@ def _feasible(decision: Decision | Failure) -> tuple[str, ...]:
     return tuple(name for name, verdict in decision.filter.items() if verdict.code == SUCCESS)
 
 
-def _history(pod: QueuedPodDump) -> tuple[str, int, tuple[tuple[str, str], ...]]:
+def _moves_and_attempts(pod: QueuedPodDump) -> tuple[str, int, tuple[tuple[str, str], ...]]:
     """Returns the parts of a story that change with each attempt and each move. The times in it may
     differ by the clock's drift.
     """

@@ -63,7 +63,7 @@ from ...kubernetes.objects.structs import read as read_object
 from ..manifests.manifests import STRICT, Findings, Manifest, ManifestError, Reading, read
 from .document_cluster import decoded
 from .eviction_story import eviction
-from .pinned_pods import unchosen, unmade, waits_for_volume
+from .pinned_pods import claims_without_maker, claims_without_node, waits_for_volume
 from .pod_claims import TEMPLATES, Find, with_claims, without_template
 from .subject import WORKLOADS, Subject, next_pod, standing
 
@@ -164,7 +164,7 @@ def from_manifests(
     places = {place_of(document) for document in cluster}
     completed = completed_objects(manifests.objects, store, findings, places.__contains__)
     objects = {place_of(document): document for document in completed}
-    tell(*findings.untold(), manifests.left_out_line)
+    print_lines(*findings.untold(), manifests.left_out_line)
     kept = [document for document in cluster if place_of(document) not in objects]
     documents = [*kept, *objects.values(), *manifests.others]
     if needs_nodes and not any(document["kind"] == "Node" for document in documents):
@@ -174,7 +174,7 @@ def from_manifests(
     return [*documents, *_implied_namespaces(documents, store)]
 
 
-def tell(*lines: str) -> None:
+def print_lines(*lines: str) -> None:
     """Prints the lines that are not empty on standard error."""
     for line in filter(None, lines):
         click.echo(printable(line), err=True)
@@ -237,11 +237,11 @@ def classes_of(cluster: Iterable[Document]) -> Store:
     for document in cluster:
         kind = BY_KIND.get((document["apiVersion"], document["kind"]))
         if kind in CLASSES:
-            _keep(store, kind, document)
+            _put_readable(store, kind, document)
     return store
 
 
-def _keep(store: Store, kind: Kind, document: Document) -> None:
+def _put_readable(store: Store, kind: Kind, document: Document) -> None:
     metadata = {"creationTimestamp": "", **document["metadata"]}
     if store.find(kind, metadata.get("namespace", ""), metadata["name"]) is None:
         store.create(kind, {**document, "metadata": metadata})
@@ -389,13 +389,13 @@ def question_about(
     if subject.kind == "Pod":
         others = [other for other in documents if other is not document]
         nodes = {other["metadata"]["name"] for other in others if other["kind"] == "Node"}
-        waiting = unchosen(document, others)
+        waiting = claims_without_node(document, others)
         lacking = _unmade(document, others)
         stands = standing(document, nodes, lacking)
         missing = without_template(document, _finder(others)) if templates else ()
         sentences = (*stands, *waiting, *missing, *eviction(document, others))
         pinned_to = document["spec"]["nodeName"] if waiting else ""
-        pod, created = _with_device_claims(_pending(document), others)
+        pod, created = _with_device_claims(_as_pending(document), others)
         objects = [*others, *created]
         made = tuple(created)
         return ClusterQuestion(pod, objects, configuration, sentences, pinned_to, made, lacking)
@@ -437,7 +437,7 @@ def _unmade(pod: Document, documents: Sequence[Document]) -> tuple[str, ...]:
         named = (of for at, of in places if (at["name"], at.get("namespace") or "") == wanted)
         return next(named, None)
 
-    return unmade(pod, find, every)
+    return claims_without_maker(pod, find, every)
 
 
 def _with_device_claims(
@@ -453,7 +453,7 @@ def _finder(documents: Iterable[Document]) -> Find:
     return find
 
 
-def _pending(pod: Document) -> Document:
+def _as_pending(pod: Document) -> Document:
     """Returns the pod as it was before it was bound: with a nodeName it would fit on that node
     only.
     """
@@ -500,7 +500,7 @@ def completed_object(kind: Kind, document: Document, store: Store) -> Document:
     if faults:
         raise SourceError(invalid_message(kind.type_name, name, faults))
     if kind in CLASSES:
-        _keep(store, kind, stored)
+        _put_readable(store, kind, stored)
     if kind == VOLUMES and is_new and not (document.get("status") or {}).get("phase"):
         stored = {**stored, "status": {**(stored.get("status") or {}), "phase": "Available"}}
     try:

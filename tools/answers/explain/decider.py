@@ -130,7 +130,7 @@ class Explainer:
         return cluster
 
 
-def fitting(plain: Plain) -> list[str]:
+def fitting_nodes(plain: Plain) -> list[str]:
     """Returns the nodes that a pod fits on, without scores and verdicts in words, which take most
     of the time. No extender is asked. Raises PluginError.
     """
@@ -174,10 +174,10 @@ def answers(path: Path, gates: Mapping[str, bool]) -> Iterator[str]:
     answer_line = partial(_answer_line, tuple(gates.items()))
     with path.open("rb") as file, ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         lines: Iterable[bytes] = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
-        yield from pool.map(answer_line, _lines(lines), chunksize=CHUNK)
+        yield from pool.map(answer_line, _scenario_lines(lines), chunksize=CHUNK)
 
 
-def _lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+def _scenario_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     return (line for line in lines if line.strip())
 
 

@@ -209,10 +209,10 @@ def steps(
         evaluation = plain.evaluation()
         if seen.left_by_extenders is not None:
             evaluation = evaluation.besides(seen.left_by_extenders)
-        decision = _filtered(plain, evaluation)
+        decision = _with_filter_results(plain, evaluation)
         if isinstance(outcome, Choice):
-            return Explanation(_scored(decision, plain, outcome, seen), outcome)
-        return (yield from _unfit(decision, plain, evaluation, outcome, rng))
+            return Explanation(_with_scores(decision, plain, outcome, seen), outcome)
+        return (yield from _with_preemption(decision, plain, evaluation, outcome, rng))
     except PluginError as failure:
         return Explanation(Failure(failure.status.message), DecisionFailure(failure.status))
 
@@ -244,7 +244,7 @@ def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
     return Decision(prefilter_nodes=names, filter=verdicts, skipped=skipped)
 
 
-def _scored(decision: Decision, plain: Plain, choice: Choice, seen: Observations) -> Decision:
+def _with_scores(decision: Decision, plain: Plain, choice: Choice, seen: Observations) -> Decision:
     """Adds the results of Score, which are computed even for a nominated pod."""
     positions = every_node(plain)[0] if seen.positions is None else seen.positions
     rows = plain.order[positions]
@@ -309,7 +309,7 @@ def _allocation(allocation: AllocationResult) -> Allocation:
     return Allocation(devices, allocation.node_selector)
 
 
-def _unfit(
+def _with_preemption(
     decision: Decision, plain: Plain, evaluation: Evaluation, unfit: Unfit, rng: Rng
 ) -> Steps[Explanation]:
     """Adds the results of PostFilter for a pod that fits nowhere."""

@@ -16,7 +16,7 @@ from .device_words import DeviceSupply, RequestDevices, RequestProblem
 from .on_node import OnNode, words_of
 from .preemption_ranking import PreemptionRanking
 from .volume_words import Demand
-from .words import MOST_NAMES, listed, shown, some
+from .words import MOST_NAMES, counted_words, listed, shown
 
 MOST_ASKS = 6
 MOST_CANDIDATES = 20
@@ -63,7 +63,7 @@ def conclusion(
     nodes = sum(len(ask.nodes) for ask in asks)
     parts = [f"{len(ask.nodes)} {ask.sentence}" for ask in asks][:MOST_ASKS]
     more = ", ..." if len(asks) > MOST_ASKS else ""
-    return stays, f": of {some(nodes, 'node')}, {', '.join(parts)}{more}"
+    return stays, f": of {counted_words(nodes, 'node')}, {', '.join(parts)}{more}"
 
 
 def sentence_of(standing: Sequence[str], decision: str) -> str:
@@ -134,7 +134,7 @@ def show(
         console.print(_ask_table(asks, helps))
     _show_demands(volumes, devices, decision.total, console)
     if ranking is not None:
-        console.print(_candidates(ranking))
+        console.print(_candidate_table(ranking))
         console.print(f"[green]{pod}[/green] {shown(_nomination(ranking))}")
     if decision.message:
         console.print(f"Kubernetes' message: {shown(decision.message)}")
@@ -144,14 +144,14 @@ def _show_demands(
     volumes: Sequence[Demand], devices: DeviceSupply, totals: Mapping[str, int], console: Console
 ) -> None:
     if volumes:
-        console.print(_volumes(volumes))
+        console.print(_volume_table(volumes))
     if devices.provided:
-        console.print(_provided(devices.provided, totals))
+        console.print(_device_table(devices.provided, totals))
     if devices.short:
         console.print(_shortage_table(devices.short))
 
 
-def _candidates(ranking: PreemptionRanking) -> Table:
+def _candidate_table(ranking: PreemptionRanking) -> Table:
     """Returns a row for each node where preemption would help, cheapest first, with its
     drawback.
     """
@@ -252,7 +252,7 @@ def _ask_table(asks: Mapping[Ask, NodeVerdict], helps: Sequence[str]) -> Table:
     return table
 
 
-def _volumes(volumes: Sequence[Demand]) -> Table:
+def _volume_table(volumes: Sequence[Demand]) -> Table:
     """Returns a row for each demand of a volume on the nodes."""
     table = Table(title="volumes, and what they ask of a node", title_justify="left")
     for column in ("volume", "state", "what it asks", "nodes left out"):
@@ -267,7 +267,7 @@ def _volumes(volumes: Sequence[Demand]) -> Table:
     return table
 
 
-def _provided(devices: Sequence[RequestDevices], totals: Mapping[str, int]) -> Table:
+def _device_table(devices: Sequence[RequestDevices], totals: Mapping[str, int]) -> Table:
     """Returns a row for each request and the nodes with the same devices for it, best first."""
     table = Table(title="devices that the nodes would give", title_justify="left")
     for column in ("nodes", "claim", "request", "devices"):

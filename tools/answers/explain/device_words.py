@@ -61,7 +61,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.state import (
 )
 
 from .shortages import TOGETHER, Shortage, shortages
-from .words import listed, where
+from .words import affinity_words, listed
 
 EXTENDED = "extended resources"
 
@@ -300,7 +300,7 @@ def _selector_words(selector: NodeSelector) -> str:
         for field in term.match_fields
         for name in field.values
     ]
-    return f"on node {listed(names)}" if names else where(selector)
+    return f"on node {listed(names)}" if names else affinity_words(selector)
 
 
 def _unprepared(claim: ResourceClaim) -> str:

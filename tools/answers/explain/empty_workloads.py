@@ -37,7 +37,7 @@ class Podless:
         """Adds an object that was not there, or was removed before."""
         if document["kind"] == "Pod":
             self._pods.update(_controllers_of(document))
-        elif document["kind"] in WORKLOADS and (number := _asks_for(document)):
+        elif document["kind"] in WORKLOADS and (number := _desired_pods(document)):
             self._asking[place_of(document)] = number
 
     def remove(self, document: Document) -> None:
@@ -73,7 +73,7 @@ def _controllers_of(pod: Document) -> Iterator[Place]:
             yield _MAKERS[kind], namespace, name.rpartition("-")[0]
 
 
-def _asks_for(workload: Document) -> int:
+def _desired_pods(workload: Document) -> int:
     """Returns the number of pods that a workload asks for."""
     kind, metadata = workload["kind"], workload["metadata"]
     spec, status = workload.get("spec") or {}, workload.get("status") or {}

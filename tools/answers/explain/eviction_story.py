@@ -41,13 +41,17 @@ def eviction(pod: Document, documents: Iterable[Document]) -> list[str]:
     target = _disruption(status)
     if target:
         who = _BY.get(str(target.get("reason")), f"was disrupted ({target.get('reason')})")
-        why = why or _numbers(pod, target, node, documents) or str(target.get("message") or "")
+        why = (
+            why
+            or _budget_or_taints(pod, target, node, documents)
+            or str(target.get("message") or "")
+        )
         when = target.get("lastTransitionTime")
     elif status.get("phase") == "Failed" and why.startswith(REJECTED):
         who, why = "was rejected by the kubelet of NODE", why.removeprefix(REJECTED)
         when = status.get("startTime")
     elif status.get("phase") == "Failed" and reason == "Evicted":
-        who, when = _BY["TerminationByKubelet"], _ended(status)
+        who, when = _BY["TerminationByKubelet"], _end_of_readiness(status)
     else:
         return []
     who += f" ({reason})" if reason else ""
@@ -64,19 +68,19 @@ def _disruption(status: Document) -> Document:
     return {}
 
 
-def _numbers(pod: Document, target: Document, node: str, documents: list[Document]) -> str:
+def _budget_or_taints(pod: Document, target: Document, node: str, documents: list[Document]) -> str:
     """Returns the numbers that allowed or caused the eviction: those of the budgets, or of the
     taints; "" if unknown.
     """
     if target.get("reason") == _API:
         annotations = (pod.get("metadata") or {}).get("annotations") or {}
-        return str(annotations.get(EVICTION) or "; ".join(_budgets(pod, documents)))
+        return str(annotations.get(EVICTION) or "; ".join(_present_budgets(pod, documents)))
     if target.get("reason") == _TAINT:
-        return "; ".join(_taints(pod, node, documents))
+        return "; ".join(_untolerated_taints(pod, node, documents))
     return ""
 
 
-def _budgets(pod: Document, documents: Iterable[Document]) -> Iterator[str]:
+def _present_budgets(pod: Document, documents: Iterable[Document]) -> Iterator[str]:
     """Yields the present numbers of the budgets over a pod, for want of those at the eviction."""
     mine = _POD.convert(pod).metadata
     for document in documents:
@@ -92,7 +96,7 @@ def _budgets(pod: Document, documents: Iterable[Document]) -> Iterator[str]:
             )
 
 
-def _taints(pod: Document, name: str, documents: Iterable[Document]) -> Iterator[str]:
+def _untolerated_taints(pod: Document, name: str, documents: Iterable[Document]) -> Iterator[str]:
     """Yields the NoExecute taints of the pod's node that it does not tolerate for ever."""
     tolerations = _POD.convert(pod).spec.tolerations
     nodes = (d for d in documents if d["kind"] == "Node" and d["metadata"].get("name") == name)
@@ -113,7 +117,7 @@ def _words(taint: Taint) -> str:
     return f"the taint {taint.key}{value}:NoExecute{since}"
 
 
-def _ended(status: Document) -> str:
+def _end_of_readiness(status: Document) -> str:
     """Returns when the pod stopped being ready, or ""."""
     times = (
         str(condition.get("lastTransitionTime") or "")
@@ -141,13 +145,13 @@ def _replacement(pod: Document, node: str, when: str, documents: Iterable[Docume
     if not later:
         return f"has no replacement yet: {named} has created no pod since"
     later.sort(key=lambda other: str(other["metadata"]["name"]))
-    places = [f"{other['metadata']['name']} {_place(other, node)}" for other in later]
+    places = [f"{other['metadata']['name']} {_place_in_words(other, node)}" for other in later]
     if len(places) == 1:
         return f"was replaced by {places[0]}"
     return f"was replaced by one of the pods that {named} has created since: {listed(places)}"
 
 
-def _place(pod: Document, before: str) -> str:
+def _place_in_words(pod: Document, before: str) -> str:
     """Returns the place of a pod, compared with the node of the pod that it replaces."""
     node = (pod.get("spec") or {}).get("nodeName")
     if not node:

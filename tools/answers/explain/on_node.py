@@ -40,23 +40,23 @@ def on_node(attempt: Attempt, outcome: Outcome) -> OnNode | None:
     """Returns what becomes of a pod on its node; None if the decision has the last word. What
     plugins reserve is undone.
     """
-    if not isinstance(outcome, Choice) or not has_a_say(attempt):
+    if not isinstance(outcome, Choice) or not may_refuse(attempt):
         return None
-    answer = reserved(attempt, outcome)
+    answer = reserve_and_permit(attempt, outcome)
     if not answer.rejected:
         attempt.profile.unreserve(outcome.state, attempt.info, outcome.node)
     said = answer.rejected or answer.waits_for or answer.untried
     return answer if said else None
 
 
-def has_a_say(attempt: Attempt) -> bool:
+def may_refuse(attempt: Attempt) -> bool:
     """True if a plugin of a package, or an extender that binds, may still refuse or delay the
     pod.
     """
     return bool(attempt.profile.of_packages) or any(_binding_extenders(attempt))
 
 
-def reserved(attempt: Attempt, choice: Choice) -> OnNode:
+def reserve_and_permit(attempt: Attempt, choice: Choice) -> OnNode:
     """Asks the plugins of Reserve and Permit. What they reserve stays, unless one rejects the
     pod.
     """
@@ -68,7 +68,9 @@ def reserved(attempt: Attempt, choice: Choice) -> OnNode:
     if status.ok or status.code is Code.WAIT:
         status = profile.pre_bind_pre_flight(state, info, node)
         if status.ok or status.code is Code.SKIP:
-            return OnNode(node, waits_for=sorted(waits), untried=list(_untried(attempt, choice)))
+            return OnNode(
+                node, waits_for=sorted(waits), untried=list(_untried_plugins(attempt, choice))
+            )
     profile.unreserve(state, info, node)
     return _rejected(status, node)
 
@@ -93,7 +95,7 @@ def _rejected(status: Status, node: str) -> OnNode:
     return OnNode(node, status.plugin, status.message or status.code.label)
 
 
-def _untried(attempt: Attempt, choice: Choice) -> Iterator[str]:
+def _untried_plugins(attempt: Attempt, choice: Choice) -> Iterator[str]:
     for plugin in attempt.profile.pre_binders(choice.state):
         if plugin not in IN_TREE:
             yield f"PreBind of {plugin}"

@@ -17,7 +17,7 @@ Find = Callable[[str, str, str], Document | None]  # an object by kind, name and
 LATE = "WaitForFirstConsumer"
 
 
-def unchosen(pod: Document, documents: Sequence[Document]) -> list[str]:
+def claims_without_node(pod: Document, documents: Sequence[Document]) -> list[str]:
     """Names the claims of a pod that get no volume because the pod already has a node: a sentence
     without its subject, or "".
     """
@@ -45,18 +45,18 @@ def waiting_claims(pod: Document, documents: Sequence[Document]) -> list[str]:
         for document in documents
         if document["kind"] == "StorageClass" and document.get("volumeBindingMode") == LATE
     }
-    names -= {name for other in documents for name in _to_come(other, namespace)}
+    names -= {name for other in documents for name in _claims_to_be_placed(other, namespace)}
     return sorted(
         document["metadata"]["name"]
         for document in documents
         if document["kind"] == "PersistentVolumeClaim"
         and document["metadata"].get("namespace") == namespace
         and document["metadata"]["name"] in names
-        and _waits(document, late)
+        and _waits_for_consumer(document, late)
     )
 
 
-def unmade(
+def claims_without_maker(
     pod: Document, find: Find, every: Callable[[str], Iterable[Document]]
 ) -> tuple[str, ...]:
     """Returns the names of the claims for which nothing makes a volume, because they have a
@@ -70,7 +70,7 @@ def unmade(
         sorted(
             claim["metadata"]["name"]
             for claim in claims
-            if claim is not None and _is_unmade(claim, find, every)
+            if claim is not None and _has_no_maker(claim, find, every)
         )
     )
 
@@ -82,7 +82,7 @@ def waits_for_volume(claims: Sequence[str]) -> str:
     return f"waits for a volume of its {of}: {why}"
 
 
-def _is_unmade(claim: Document, find: Find, every: Callable[[str], Iterable[Document]]) -> bool:
+def _has_no_maker(claim: Document, find: Find, every: Callable[[str], Iterable[Document]]) -> bool:
     """True if a claim has a selector, and its node is selected or its class has no volume left.
     VolumeBinding decides whether a volume that is left suits it.
     """
@@ -97,10 +97,10 @@ def _is_unmade(claim: Document, find: Find, every: Callable[[str], Iterable[Docu
         return False
     if storage_class.get("provisioner") == NO_PROVISIONER:
         return False
-    return not any(_is_left(volume, claim) for volume in every("PersistentVolume"))
+    return not any(_has_free_volume(volume, claim) for volume in every("PersistentVolume"))
 
 
-def _is_left(volume: Document, claim: Document) -> bool:
+def _has_free_volume(volume: Document, claim: Document) -> bool:
     of, mine = volume.get("spec") or {}, claim["metadata"]
     if (of.get("storageClassName") or "") != claim["spec"].get("storageClassName"):
         return False
@@ -119,13 +119,13 @@ def node_without_volume(claim: Document) -> str:
     return node
 
 
-def _waits(claim: Document, late: set[str]) -> bool:
+def _waits_for_consumer(claim: Document, late: set[str]) -> bool:
     spec, annotations = claim["spec"], claim["metadata"].get("annotations") or {}
     chosen = spec.get("volumeName") or annotations.get(SELECTED_NODE)
     return not chosen and spec.get("storageClassName") in late
 
 
-def _to_come(pod: Document, namespace: str | None) -> Iterator[str]:
+def _claims_to_be_placed(pod: Document, namespace: str | None) -> Iterator[str]:
     """Yields the claims whose node a scheduler will choose, together with that of a pod without
     one.
     """

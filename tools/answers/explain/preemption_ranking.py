@@ -91,12 +91,12 @@ def preemption_ranking(
         plugin.name,
         tuple(left),
         len(cheapest(left)),
-        {candidate.node: _broken(attempt, candidate, limits) for candidate in every},
+        {candidate.node: _violated_budgets(attempt, candidate, limits) for candidate in every},
         tuple(every[len(left) :]),
     )
 
 
-def _broken(attempt: FailedAttempt, candidate: Candidate, limits: Budgets) -> list[str]:
+def _violated_budgets(attempt: FailedAttempt, candidate: Candidate, limits: Budgets) -> list[str]:
     """Returns the names of the budgets that the eviction of the victims would violate."""
     columns = attempt.snapshot.columns
     info = columns.infos[columns.row_of[candidate.node]]

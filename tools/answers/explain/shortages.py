@@ -42,7 +42,7 @@ from berth.actors.scheduling.plugins.steps import (
     TimedOutError,
 )
 
-from .words import amount, listed, some
+from .words import amount, counted_words, listed
 
 # The most steps of a search: a tenth of a second.
 STEPS = STEPS_PER_SECOND // 10
@@ -135,19 +135,21 @@ class _Judge:
         alone = replace(claim, requests=(request,), constraints=())
         failure = self._failure([alone])
         if failure is not None:
-            return failure or self._short(request)
+            return failure or self._short_alone(request)
         constrained = replace(alone, constraints=claim.constraints)
         failure = self._failure([constrained])
         if failure is None:
             return None
-        return failure or self._unmet_constraints(self._least([constrained])[0], claim)
+        return failure or self._unmet_constraints(self._smallest_conflict([constrained])[0], claim)
 
-    def _short(self, request: Request) -> str:
+    def _short_alone(self, request: Request) -> str:
         if not request.is_list:
-            return self._tally(request.sub_requests[0])
-        return "; ".join(f"{sub.name} {self._tally(sub)}" for sub in request.sub_requests)
+            return self._reasons_in_words(request.sub_requests[0])
+        return "; ".join(
+            f"{sub.name} {self._reasons_in_words(sub)}" for sub in request.sub_requests
+        )
 
-    def _tally(self, sub_request: SubRequest) -> str:
+    def _reasons_in_words(self, sub_request: SubRequest) -> str:
         """Returns in words how many devices are needed, and why those of the node do not count."""
         reasons: dict[str, list[str]] = defaultdict(list)
         fitting: list[Candidate] = []
@@ -166,8 +168,8 @@ class _Judge:
             detail = listed([*dict.fromkeys(filter(None, details))])
             parts.append(f"{len(details)} {what}" + (f" ({detail})" if detail else ""))
         if fitting and reasons:
-            parts.append(_fit(fitting))
-        needs = f"needs {some(number, 'device')}"
+            parts.append(_verb_of_fit(fitting))
+        needs = f"needs {counted_words(number, 'device')}"
         if sub_request.all_devices:
             needs = "needs all devices that match, and none does"
             if number:
@@ -284,7 +286,7 @@ class _Judge:
             return Shortage("", TOGETHER, "which of them exclude each other takes too long to find")
         if failure:
             return Shortage("", TOGETHER, failure)
-        left = self._least(self._claims)
+        left = self._smallest_conflict(self._claims)
         names = [
             request.name if len(left) == 1 else f"{claim.name}: {request.name}"
             for claim in left
@@ -296,10 +298,10 @@ class _Judge:
             whole = {claim.name: claim for claim in self._claims}
             why += "; ".join(self._unmet_constraints(claim, whole[claim.name]) for claim in broken)
         else:
-            why += self._contested([r for claim in left for r in claim.requests])
+            why += self._contested_devices([r for claim in left for r in claim.requests])
         return Shortage(left[0].name if len(left) == 1 else "", ", ".join(names), why)
 
-    def _least(self, claims: Sequence[ClaimRequests]) -> list[ClaimRequests]:
+    def _smallest_conflict(self, claims: Sequence[ClaimRequests]) -> list[ClaimRequests]:
         """Drops constraints and requests as long as the rest still cannot be allocated."""
         left = list(claims)
 
@@ -322,12 +324,12 @@ class _Judge:
         """Names the constraints of a claim that are not met, with the values that devices have."""
         texts = []
         for constraint in left.constraints:
-            kind, attribute = _kind(constraint)
+            kind, attribute = _kind_of_request(constraint)
             held = [r for r in left.requests if _holds_for(constraint, r)]
             every: dict[str, set[str]] = defaultdict(set)
             shown = []
             for request in held:
-                values, without = self._values(request, attribute)
+                values, without = self._values_of(request, attribute)
                 for value, names in values.items():
                     every[value].update(names)
                 each = [f"{value}: {listed(names)}" for value, names in values.items()]
@@ -342,7 +344,9 @@ class _Judge:
             return f"{' and '.join(texts)} cannot be met at once"
         return texts[0]
 
-    def _values(self, request: Request, attribute: str) -> tuple[dict[str, list[str]], list[str]]:
+    def _values_of(
+        self, request: Request, attribute: str
+    ) -> tuple[dict[str, list[str]], list[str]]:
         """Returns the devices that fit a request by their value of an attribute, and the others."""
         values: dict[str, list[str]] = defaultdict(list)
         without: list[str] = []
@@ -364,7 +368,7 @@ class _Judge:
             if any(self._obstacle(a, device, pool) is None for a in request.sub_requests)
         ]
 
-    def _contested(self, requests: Sequence[Request]) -> str:
+    def _contested_devices(self, requests: Sequence[Request]) -> str:
         """Names the devices, counters and capacities that are too few for several requests."""
         fitting = [self._fitting(request) for request in requests]
         every = [*dict.fromkeys(candidate for devices in fitting for candidate in devices)]
@@ -372,7 +376,9 @@ class _Judge:
         shared = [device for device, _ in every if device.shared]
         names = listed([device.device.name for device, _ in every])
         if len(every) < number and not shared:
-            return f"they need {some(number, 'device')}, and {_fit(every)}: {names}"
+            return (
+                f"they need {counted_words(number, 'device')}, and {_verb_of_fit(every)}: {names}"
+            )
         short = [
             *self._short_together(every, number),
             *self._short_shares(shared, requests),
@@ -422,7 +428,7 @@ def _holds_for(constraint: DeviceConstraint, request: Request) -> bool:
     return not named or request.name in named
 
 
-def _kind(constraint: DeviceConstraint) -> tuple[str, str]:
+def _kind_of_request(constraint: DeviceConstraint) -> tuple[str, str]:
     if constraint.match_attribute is not None:
         return "matchAttribute", constraint.match_attribute
     return "distinctAttribute", constraint.distinct_attribute or ""
@@ -451,7 +457,7 @@ def _least_count(request: Request) -> int:
     return min(1 if sub.all_devices else sub.count for sub in request.sub_requests)
 
 
-def _fit(devices: Sequence[Candidate]) -> str:
+def _verb_of_fit(devices: Sequence[Candidate]) -> str:
     return "1 fits" if len(devices) == 1 else f"{len(devices)} fit"
 
 

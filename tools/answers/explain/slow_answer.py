@@ -20,7 +20,7 @@ NO_ANSWER = 2
 
 
 @contextmanager
-def telling() -> Iterator[None]:
+def progress_reports() -> Iterator[None]:
     """Reports on standard error, every EVERY_SECONDS until the block ends, where this thread is.
 
     If it is at MOST_TIMES of these moments in a row at the same extension point of the same plugin

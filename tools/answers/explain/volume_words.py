@@ -71,7 +71,7 @@ from berth.actors.scheduling.plugins.volume_zone import (
     topologies_of,
 )
 
-from .words import MOST_NAMES, all_of, label_in, listed, selected, where, within
+from .words import MOST_NAMES, affinity_words, all_of, label_in, label_words, listed, topology_words
 
 _DISKS = {"gce": "GCE disk", "aws": "EBS volume", "iscsi": "iSCSI target", "rbd": "RBD image"}
 
@@ -118,14 +118,14 @@ class _PodInWords:
             elif VolumeRestrictions.name in self._plugins:
                 yield from self._disk_demands(volume)
         if VolumeBinding.name in self._plugins:
-            yield from self._together()
+            yield from self._joint_nodes()
         if NodeVolumeLimits.name in self._plugins:
             yield from self._limits()
 
     def _names(self, marked: Bools) -> tuple[str, ...]:
         return tuple(sorted(self._nodes.name(i) for i in np.flatnonzero(marked).tolist()))
 
-    def _alone(self, volume: Volume) -> Pod:
+    def _with_one_volume(self, volume: Volume) -> Pod:
         """Returns the pod with this volume as its only one."""
         return replace(self._pod, spec=replace(self._pod.spec, volumes=(volume,)))
 
@@ -135,7 +135,7 @@ class _PodInWords:
         claim = self._objects.get(PersistentVolumeClaim, name, self._pod.metadata.namespace)
         shown = f"claim {name}" + (" (ephemeral)" if volume.ephemeral is not None else "")
         try:
-            claims = claims_of(self._alone(volume), self._objects)
+            claims = claims_of(self._with_one_volume(volume), self._objects)
         except ClaimProblem:
             state, meaning = self._problem(volume, claim)
             if VolumeBinding.name in self._plugins:
@@ -241,14 +241,18 @@ class _PodInWords:
             return
         keys = np.zeros(self._nodes.size, dtype=np.int64) if keys is None else keys
         unfit = self._names((keys != 0) & (keys != NOT_ENOUGH_SPACE))
-        meaning = self._use(claim) if delayed is None else self._choice(volumes, delayed)
+        meaning = (
+            self._usable_nodes(claim)
+            if delayed is None
+            else self._nodes_with_volumes(volumes, delayed)
+        )
         if meaning:
             yield Condition(meaning, unfit)
         full = self._names(keys == NOT_ENOUGH_SPACE)
         if full:
             yield Condition(self._room(claim), full)
 
-    def _use(self, claim: PersistentVolumeClaim) -> str:
+    def _usable_nodes(self, claim: PersistentVolumeClaim) -> str:
         """Returns in words where the volume of a bound claim can be used; "" for everywhere."""
         volume = self._volume_of(claim)
         if volume is None:
@@ -262,12 +266,14 @@ class _PodInWords:
                 translated = None
         if affinity is None:
             return ""
-        meaning = f"{claim.spec.volume_name} can only be used {where(affinity)}"
+        meaning = f"{claim.spec.volume_name} can only be used {affinity_words(affinity)}"
         if translated is not None and by_labels(translated) != affinity:
-            meaning += f"; where a CSI driver serves {plugin}, {where(by_labels(translated))}"
+            meaning += (
+                f"; where a CSI driver serves {plugin}, {affinity_words(by_labels(translated))}"
+            )
         return meaning
 
-    def _choice(self, volumes: PodVolumes, delayed: DelayedClaim) -> str:
+    def _nodes_with_volumes(self, volumes: PodVolumes, delayed: DelayedClaim) -> str:
         """Returns in words where a claim without a volume can get one; "" for everywhere."""
         claim = delayed.claim
         storage_class = self._objects.get(StorageClass, class_of(claim))
@@ -289,7 +295,7 @@ class _PodInWords:
             name, affinity = reserved.metadata.name, node_affinity(reserved)
             if affinity is None or not provisioning:
                 return ""
-            there = f"can only be used {where(affinity)}"
+            there = f"can only be used {affinity_words(affinity)}"
             return f"{name}, which is reserved for the claim, {there}; {provisioning}"
         names = self._indexes.volumes.matches(delayed.request).names
         matches = [v for name in names if (v := self._objects.get(PersistentVolume, name))]
@@ -322,7 +328,7 @@ class _PodInWords:
             affinity = node_affinity(volume)
             assert affinity is not None
             size = volume.spec.capacity.get("storage", "no size")
-            shown.append(f"{volume.metadata.name} ({size}) matches {where(affinity)}")
+            shown.append(f"{volume.metadata.name} ({size}) matches {affinity_words(affinity)}")
         if len(matches) > MOST_NAMES:
             shown.append(f"{len(matches) - MOST_NAMES} more match")
         return "; ".join(shown) + (f"; of the others, {why}" if why else "")
@@ -341,12 +347,12 @@ class _PodInWords:
         for room in largest[:MOST_NAMES]:
             amount = room.capacity.maximum_volume_size
             amount = room.capacity.capacity if amount is None else amount
-            reports.append(f"{amount} {selected(room.topology)}")
+            reports.append(f"{amount} {label_words(room.topology)}")
         if len(largest) > MOST_NAMES:
             reports.append(f"less in {len(largest) - MOST_NAMES} more places")
         return f"{driver} reports room for {', '.join(reports)}; {request}"
 
-    def _together(self) -> Iterator[Demand]:
+    def _joint_nodes(self) -> Iterator[Demand]:
         """Yields the nodes where each claim could get a volume, but not all claims at once."""
         try:
             claims = claims_of(self._pod, self._objects)
@@ -357,7 +363,7 @@ class _PodInWords:
                 return
             lacking = whole != 0
             for volume in self._pod.spec.volumes:
-                single = claims_of(self._alone(volume), self._objects)
+                single = claims_of(self._with_one_volume(volume), self._objects)
                 if single is not None:
                     keys = PodVolumes(single, self._snapshot, self._indexes).conflicts(self._nodes)
                     lacking &= True if keys is None else keys == 0
@@ -386,7 +392,7 @@ class _PodInWords:
 
     def _exclusive(self, volume: Volume, name: str) -> Iterator[Condition]:
         namespace, counts = self._pod.metadata.namespace, self._snapshot.columns.counts
-        exclusive = exclusive_claims(self._alone(volume), self._snapshot)
+        exclusive = exclusive_claims(self._with_one_volume(volume), self._snapshot)
         if not isinstance(exclusive, set) or conflicting_uses(exclusive, namespace, counts) <= 0:
             return
         users = sorted(
@@ -420,7 +426,7 @@ class _PodInWords:
             )
 
     def _disk_demands(self, volume: Volume) -> Iterator[Demand]:
-        template = PodInfo(self._alone(volume)).template
+        template = PodInfo(self._with_one_volume(volume)).template
         disks, uses = template.disks, set(template.conflicting_disks)
         marked = conflicting(template.conflicting_disks, self._nodes)
         if marked is None:
@@ -458,7 +464,7 @@ def _provisioning(storage_class: StorageClass) -> str:
         return f"class {name} has no provisioner"
     topologies = storage_class.allowed_topologies
     text = f"{storage_class.provisioner} makes volumes of class {name}"
-    return f"{text} only {within(topologies)}" if topologies else ""
+    return f"{text} only {topology_words(topologies)}" if topologies else ""
 
 
 def _disk(disk: Disk) -> str:

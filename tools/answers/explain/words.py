@@ -45,7 +45,7 @@ def label_in(key: str, values: Iterable[str]) -> str:
     return f"{key} in ({listed(sorted(values))})"
 
 
-def where(selector: NodeSelector) -> str:
+def affinity_words(selector: NodeSelector) -> str:
     """Returns words for the nodes that a volume's node affinity allows, such as "on nodes with zone
     in (a)".
     """
@@ -57,7 +57,7 @@ def where(selector: NodeSelector) -> str:
     return f"on nodes with {' or '.join(terms[:MOST_NAMES])}" if terms else "on no node"
 
 
-def selected(selector: Selector) -> str:
+def label_words(selector: Selector) -> str:
     """Returns words for the nodes of a topology, such as "on nodes with zone in (a)"."""
     if selector.nothing:
         return "on no node"
@@ -66,7 +66,7 @@ def selected(selector: Selector) -> str:
     return f"on nodes with {all_of([required(r) for r in selector.requirements])}"
 
 
-def within(topologies: Sequence[TopologySelectorTerm]) -> str:
+def topology_words(topologies: Sequence[TopologySelectorTerm]) -> str:
     """Returns words for the nodes of a class's allowedTopologies, such as "on nodes with zone in
     (a)".
     """
@@ -115,6 +115,6 @@ def amount(nano: int) -> str:
     return f"{sign}{whole}"
 
 
-def some(number: int, thing: str) -> str:
+def counted_words(number: int, thing: str) -> str:
     """Returns a number of things, such as "1 device" or "2 devices"."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -76,8 +76,8 @@ class Board:
         """Returns the changed rows since the last call, oldest first and nodes before pods; None if
         there are none.
         """
-        nodes = _first(self._changed_nodes, MOST_ROWS)
-        pods = _first(self._changed_pods, MOST_ROWS - len(nodes))
+        nodes = _taken_first(self._changed_nodes, MOST_ROWS)
+        pods = _taken_first(self._changed_pods, MOST_ROWS - len(nodes))
         if not nodes and not pods:
             return None
         return Frame(
@@ -100,7 +100,7 @@ def _parts(rows: list[Row]) -> Iterator[list[Row]]:
     return (rows[i : i + ROWS_AT_FIRST] for i in range(0, len(rows), ROWS_AT_FIRST))
 
 
-def _first(names: dict[str, None], most: int) -> list[str]:
+def _taken_first(names: dict[str, None], most: int) -> list[str]:
     """Removes the first names, and returns them."""
     first = list(islice(names, most))
     for name in first:

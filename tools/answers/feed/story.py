@@ -185,7 +185,7 @@ def story_of(
             if result.says_something:
                 changes = [
                     StoryChange(each.who.value, each.sentence)
-                    for each in first_of(result.suggestions)
+                    for each in changes_to_show(result.suggestions)
                 ]
     except (SourceError, ConfigError, RegistryError) as wrong:
         problem = str(wrong)

@@ -109,7 +109,7 @@ class Text(msgspec.Struct, frozen=True):
                         findings.warn(f"{self.place}:{line}: the key {key} occurs twice", LATER)
                     yield line, value
                 return
-        for first, part in _parts(self.content):
+        for first, part in _yaml_parts(self.content):
             if not part.strip():
                 continue
             said = _kind_at_margin(part)
@@ -150,7 +150,7 @@ def texts_at(path: Path, is_read: Callable[[str, str], bool], reading: Reading) 
     """Yields the texts of a file or of the files of a folder; `-` is the standard input. Raises
     ManifestError for a folder without manifests.
     """
-    for file in _files(path, recursive=reading.recursive) if path.is_dir() else (path,):
+    for file in _manifest_files(path, recursive=reading.recursive) if path.is_dir() else (path,):
         place = place_of(file)
         try:
             text = _content(file)
@@ -179,7 +179,7 @@ def place_of(path: Path) -> str:
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
-def _files(path: Path, *, recursive: bool) -> list[Path]:
+def _manifest_files(path: Path, *, recursive: bool) -> list[Path]:
     """Returns the files of a folder. Raises ManifestError if it has none with manifests."""
     if files := _within(path.rglob("*") if recursive else path.iterdir()):
         return files
@@ -194,7 +194,7 @@ def _within(paths: Iterable[Path]) -> list[Path]:
     return sorted(path for path in paths if path.suffix in SUFFIXES and path.is_file())
 
 
-def _parts(content: bytes) -> Iterator[tuple[int, bytes]]:
+def _yaml_parts(content: bytes) -> Iterator[tuple[int, bytes]]:
     """Yields the parts between lines of `---` with the numbers of their first lines."""
     start, line = 0, 1
     for separator in _SEPARATOR.finditer(content):
@@ -238,20 +238,20 @@ def _json_values(content: bytes) -> list[tuple[int, Any, list[str]]] | None:
     values: list[tuple[int, Any, list[str]]] = []
     try:
         text = content.decode()
-        start = _after_blanks(text, 0)
+        start = _skip_blanks(text, 0)
         while start < len(text):
             value, end = decoder.raw_decode(text, start)
             if _is_deep(value):
                 return None
             values.append((text.count("\n", 0, start) + 1, value, repeated[:]))
             repeated.clear()
-            start = _after_blanks(text, end)
+            start = _skip_blanks(text, end)
     except (ValueError, RecursionError):
         return None
     return values
 
 
-def _after_blanks(text: str, start: int) -> int:
+def _skip_blanks(text: str, start: int) -> int:
     blanks = _BLANK.match(text, start)
     return blanks.end() if blanks else start
 

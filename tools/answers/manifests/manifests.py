@@ -150,7 +150,7 @@ class _Sorting:
         version, name = document["apiVersion"], document["kind"]
         if not self.is_read(version, name):
             of = f"{version} {name}" if name in _VERSIONS_OF else name
-            shown = f"{of}{_hint(version, name)}"
+            shown = f"{of}{_near_kind(version, name)}"
             left_out = self._manifests.left_out
             left_out[shown] = left_out.get(shown, 0) + 1
             return
@@ -197,7 +197,7 @@ def is_unknown_version(version: str, name: str) -> bool:
     return name in _VERSIONS_OF and group in _GROUPS and (version, name) not in BY_KIND
 
 
-def _hint(version: str, name: str) -> str:
+def _near_kind(version: str, name: str) -> str:
     """Returns "did you mean X?" for a kind X of the same apiVersion with a similar name, or ""."""
     near = suggestion(name, (kind for of, kind in BY_KIND if of == version))
     return f" ({near.removeprefix(', ')})" if near else ""
@@ -218,16 +218,20 @@ def kind_of(document: Document, where: str) -> Kind:
     if kind is None:
         versions = " or ".join(_VERSIONS_OF.get(name, ()))
         expected = f": expected {versions}" if versions else ""
-        raise ManifestError(f"{_named(where, document)}: unknown kind {version} {name}{expected}")
+        raise ManifestError(
+            f"{_name_in_words(where, document)}: unknown kind {version} {name}{expected}"
+        )
     problems = unknown_and_mistyped(kind.type_name, document)
     if problems.mistyped:
-        raise ManifestError(f"{_named(where, document)}: {problems.where}: {problems.mistyped}")
+        raise ManifestError(
+            f"{_name_in_words(where, document)}: {problems.where}: {problems.mistyped}"
+        )
     if problems.unknown:
-        raise ManifestError(f"{_named(where, document)}: {', '.join(problems.unknown)}")
+        raise ManifestError(f"{_name_in_words(where, document)}: {', '.join(problems.unknown)}")
     return kind
 
 
-def _named(where: str, document: Document) -> str:
+def _name_in_words(where: str, document: Document) -> str:
     return f"{where}, {shown_name(document)}"
 
 

@@ -164,7 +164,7 @@ class ShadowState:
                     else:
                         del self._lately[number]
                     return
-        elif _undone(message) is not None:
+        elif _undoing_message(message) is not None:
             self._lately.append((came, message))
 
     # ------------------------------------------------------------------------------------ the state
@@ -207,13 +207,13 @@ class ShadowState:
         info = PodInfo(pod)
         comparison = judge(profile, info, self._cache.snapshot(), node)
         if comparison.agreement not in AGREES:
-            for order in self._orders(bound):
+            for order in self._other_orders(bound):
                 if judge(profile, info, self._cache.snapshot(), node).agreement in AGREES:
                     comparison = Comparison(Agreement.ORDER, order)
                     break
         return Placement(info.key, node, comparison.agreement, comparison.reason)
 
-    def _orders(self, bound: Pod) -> Iterator[str]:
+    def _other_orders(self, bound: Pod) -> Iterator[str]:
         """Brings the state into other orders of the same moment, one after another, and yields what
         is different in each. The state is restored at the end, also if the caller stops before.
 
@@ -222,7 +222,7 @@ class ShadowState:
         failed may come at any time.
         """
         turn = self._turn_of(self._pending[bound.metadata.uid])
-        lately = [each for _, each in reversed(self._lately) if not _is_about(bound, each)]
+        lately = [each for _, each in reversed(self._lately) if not _ends_announcement(bound, each)]
         bindings = [each for each in lately if isinstance(each, AssignedPodAdded)]
         others = [each for each in lately if not isinstance(each, AssignedPodAdded)]
         to_come = [each for _, each in self._waiting if isinstance(each, AssignedPodAdded)]
@@ -234,14 +234,14 @@ class ShadowState:
         ]
         with self._changed(later, earlier):
             yield "pods that were bound in another order were placed in the queue's"
-        for number in _up_to(len(others)):
+        for number in _increasing_numbers(len(others)):
             chosen = {id(message) for message in (*later, *others[:number])}
             with self._changed([each for each in lately if id(each) in chosen], earlier):
                 yield f"the last {_changes(number)} came after it"
-        for number in _up_to(len(later) - 1):
+        for number in _increasing_numbers(len(later) - 1):
             with self._changed(later[:number], ()):
                 yield f"{_pods(number)} bound before it came after it"
-        for number in _up_to(len(earlier) - 1):
+        for number in _increasing_numbers(len(earlier) - 1):
             with self._changed((), earlier[:number]):
                 yield f"{_pods(number)} bound after it came before it"
 
@@ -266,12 +266,12 @@ class ShadowState:
                 self._cache.handle(message)
 
     def _undo(self, message: CacheMessage) -> None:
-        undo = _undone(message)
+        undo = _undoing_message(message)
         assert undo is not None, message
         self._cache.handle(undo)
 
 
-def _is_about(pod: Pod, message: CacheMessage) -> bool:
+def _ends_announcement(pod: Pod, message: CacheMessage) -> bool:
     """True if a message takes a pod off the node that was announced for it."""
     return isinstance(message, AssignedPodDeleted) and message.pod.metadata.uid == pod.metadata.uid
 
@@ -280,7 +280,7 @@ def has_failed(pod: Pod) -> bool:
     return any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions)
 
 
-def _undone(message: CacheMessage) -> CacheMessage | None:
+def _undoing_message(message: CacheMessage) -> CacheMessage | None:
     """Returns the message that undoes this one; None if it changes no pod and no node."""
     match message:
         case AssignedPodAdded(pod):
@@ -305,7 +305,7 @@ def _is_same(before: HasMetadata, after: HasMetadata) -> bool:
     return type(before) is type(after) and key(before) == key(after)
 
 
-def _up_to(most: int) -> Iterator[int]:
+def _increasing_numbers(most: int) -> Iterator[int]:
     """Yields the NUMBERS below `most` and then `most`, which is left out if it is larger than all
     of them.
     """

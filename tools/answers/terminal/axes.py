@@ -19,7 +19,7 @@ class Axes:
 
     def __init__(self, right: float, most: float) -> None:
         self._right = right
-        self._top = nice(most)
+        self._top = round_above(most)
 
     def x(self, at: float) -> float:
         return round(LEFT + (WIDTH - LEFT - RIGHT) * at / self._right, 1)
@@ -56,7 +56,7 @@ class Axes:
         return element("figure", element("figcaption", caption), drawing)
 
 
-def nice(value: float) -> float:
+def round_above(value: float) -> float:
     """Returns the next round number above a value, 1 for none."""
     if value <= 0:
         return 1.0

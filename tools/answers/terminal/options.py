@@ -58,7 +58,7 @@ class _Manifests(click.ParamType[list[Path]]):
             self.fail(str(problem), param, ctx)
 
 
-def _all_of(_: object, __: object, values: tuple[list[Path], ...]) -> tuple[Path, ...]:
+def _all_options(_: object, __: object, values: tuple[list[Path], ...]) -> tuple[Path, ...]:
     return tuple(chain.from_iterable(values))
 
 
@@ -70,7 +70,7 @@ def manifest_options(text: str) -> Callable[[Function], Function]:
         "paths",
         multiple=True,
         type=_Manifests(),
-        callback=_all_of,
+        callback=_all_options,
         help=text,
     )
     recursive = click.option(

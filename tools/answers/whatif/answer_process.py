@@ -175,13 +175,13 @@ class _Worker:
             problem = f"no answer within {self._limit:g} seconds: ask for less"
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "", problem) from None
         except GONE:
-            await self._leave()
+            await self._wait_for_exit()
             raise
         finally:
             if answered is None:
                 self._end()
         if answered.last:
-            await self._leave()
+            await self._wait_for_exit()
         return answered
 
     async def _answer_to(self, frame: Told | Asked | StoryAsked, seconds: float) -> Answered:
@@ -190,7 +190,7 @@ class _Worker:
             await self._send(frame)
             return await self._answered()
 
-    async def _leave(self) -> None:
+    async def _wait_for_exit(self) -> None:
         """Waits for the end of a process that is about to end by itself. It is not killed
         meanwhile.
         """

@@ -131,7 +131,7 @@ class Replica:
             case Changed():
                 self._change(frame)
             case Told():
-                self._whole()
+                self._finish_cluster()
                 send(_READY)
             case Asked(body):
                 self._answer(body, send)
@@ -154,7 +154,7 @@ class Replica:
                 self._documents.remove(place)
 
     def _answer(self, body: bytes, send: Callable[[Answered], None]) -> None:
-        documents = self._whole()
+        documents = self._finish_cluster()
         try:
             question = question_of(body)
         except RefusedError as refused:
@@ -162,11 +162,11 @@ class Replica:
             return
         with answered(documents, question) as result:
             if result is TOO_MUCH:
-                _give_up(send)
+                _exit_without_memory(send)
             send(_refused(result) if isinstance(result, RefusedError) else _answer_of(result))
 
     def _story(self, question: StoryAsked) -> Answered:
-        documents = self._whole()
+        documents = self._finish_cluster()
         pod = documents.document("Pod", question.name, question.namespace)
         if pod is None:
             return _refused(RefusedError(HTTPStatus.NOT_FOUND, "", "no such pod"))
@@ -174,7 +174,7 @@ class Replica:
             ask = partial(documents.as_pending, place_of(pod))
             return _answer_of(story_of(pod, question.events, question.recorded, ask))
 
-    def _whole(self) -> Documents:
+    def _finish_cluster(self) -> Documents:
         """Returns the cluster once all frames about it have come."""
         if self._documents is None:
             self._documents = self._documents_of(self._first.values())
@@ -227,7 +227,7 @@ def main(source: BinaryIO, out: BinaryIO) -> None:
         for frame in frames(source.read):
             replica.take(frame, send)
     except MemoryError:
-        _give_up(send)
+        _exit_without_memory(send)
 
 
 def end_with_parent() -> None:
@@ -244,7 +244,7 @@ def end_with_parent() -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def _give_up(send: Callable[[Answered], None]) -> NoReturn:
+def _exit_without_memory(send: Callable[[Answered], None]) -> NoReturn:
     """Reports that there is too little memory, and ends the process at once, without the usual
     clean-up, for which there is no memory either.
     """

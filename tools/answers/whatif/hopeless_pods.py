@@ -66,7 +66,7 @@ class RejectedPods:
             self.by_place.pop(place, None)
             return
         by_rules_of_nodes = bool(outcome.rejected_by) and outcome.rejected_by <= _OF_A_NODE
-        stuck = by_rules_of_nodes and outcome.nomination is None and _is_usual(profile)
+        stuck = by_rules_of_nodes and outcome.nomination is None and _needs_only_room(profile)
         self.by_place[place] = Rejected(info, outcome.message, stuck)
         self._since[place] = self._documents.change_counts
 
@@ -105,7 +105,7 @@ class RejectedPods:
         return known[1]
 
 
-def _is_usual(profile: Profile) -> bool:
+def _needs_only_room(profile: Profile) -> bool:
     """True if a pod needs room on a node that is not cordoned, and DefaultPreemption alone makes
     room.
     """

@@ -15,7 +15,7 @@ def data_bytes(process: Path = PROCESS) -> int:
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:"))
 
 
-def check() -> None:
+def check_memory() -> None:
     """Raises MemoryError if the limit is near. At the limit itself, the interpreter may fail."""
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if limit != resource.RLIM_INFINITY and PROCESS.is_dir() and data_bytes() > limit - MARGIN:

@@ -24,7 +24,7 @@ from ...kubernetes.api.types.api_documents import Place, controller_in, place_of
 from ...kubernetes.workloads.daemon_set import pinned
 from ..explain.cause import Cause
 from ..explain.cluster_source import SourceError
-from ..explain.on_node import reserved
+from ..explain.on_node import reserve_and_permit
 from ..explain.pod_claims import lacks_claims
 from ..explain.reasons.reason_table import cause_of
 from . import claim_changes, memory
@@ -161,7 +161,7 @@ class Placing:
             raise TooLongError
         self._checks += 1
         if self._checks % BETWEEN == 0:
-            memory.check()
+            memory.check_memory()
 
     def create(self, number: int, what: str) -> None:
         """Checks the number of new nodes or pods before they are created. Raises SourceError if
@@ -345,12 +345,12 @@ class Placing:
             rejected = True
             self._rejections[place] += 1
             workload = self._workloads.get(place, "")
-            self._take_back(place)
+            self._undo_reservations(place)
             self._remove(place)
             self.add(pod, workload)
         return rejected
 
-    def _take_back(self, place: Place) -> None:
+    def _undo_reservations(self, place: Place) -> None:
         """Undoes the reservations of plugins for one pod."""
         uid = self._documents.at(place)["metadata"].get("uid", "")
         for number, (profile, state, info, node) in enumerate(self._reserved):
@@ -385,7 +385,7 @@ class Placing:
         if isinstance(outcome, Unfit):
             return outcome.nomination
         if isinstance(outcome, Choice):
-            there = reserved(attempt, outcome)
+            there = reserve_and_permit(attempt, outcome)
             if there.rejected:
                 return None
             self._reserved.append((profile, outcome.state, info, outcome.node))
@@ -419,7 +419,7 @@ class Placing:
         self._documents.put({**pod, "status": status})
 
 
-def _loss(owner: Document | None, reason: str) -> str:
+def _reason_for_loss(owner: Document | None, reason: str) -> str:
     """Returns why no controller makes another pod for one that has left its node."""
     if owner is not None:
         controller = f"{owner['kind']} {owner['name']}"

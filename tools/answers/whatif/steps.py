@@ -68,7 +68,9 @@ def sentence_of(written: Written) -> str:
     return f"apply {len(written.apply)} objects" if written.apply is not None else "apply manifests"
 
 
-def tainted(taints: Iterable[dict[str, Any]], taint: Taint, *, added: bool) -> list[dict[str, Any]]:
+def changed_taints(
+    taints: Iterable[dict[str, Any]], taint: Taint, *, added: bool
+) -> list[dict[str, Any]]:
     """Returns a node's taints after one is added or removed."""
     others = [t for t in taints if (t["key"], t["effect"]) != (taint.key, taint.effect)]
     new = {"key": taint.key, "value": taint.value, "effect": taint.effect}

@@ -20,7 +20,7 @@ from ...kubernetes.objects.structs import Pod, read
 from ..explain.cluster_source import CLASSES, classes_of
 from ..explain.decider import Explainer
 from ..explain.empty_workloads import Podless, finds_a_node
-from ..explain.pinned_pods import unmade
+from ..explain.pinned_pods import claims_without_maker
 from ..explain.plugin_handle import HeldObjects
 from ..explain.tried_cluster import AskedPod, TriedCluster
 from ..feed.story import question_about_pod
@@ -122,9 +122,9 @@ class Documents(TriedCluster):
             status = {**status, **RUNNING}
         return read({**document, "status": status}, Pod)
 
-    def unmade(self, place: Place) -> tuple[str, ...]:
+    def claims_without_maker(self, place: Place) -> tuple[str, ...]:
         """Returns the claims of a pending pod whose volumes nothing makes."""
-        return unmade(
+        return claims_without_maker(
             self.at(place), self.document, lambda kind: (of for _, of in self.every(kind))
         )
 

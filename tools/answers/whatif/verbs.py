@@ -39,10 +39,10 @@ from ..manifests.manifests import (
     read_text,
 )
 from .question import Content, Written
-from .steps import StepError, taint_of, tainted
+from .steps import StepError, changed_taints, taint_of
 from .trial import Trial, apply
-from .weights import weighed
-from .workload_pods import add_like, reconcile, scaled
+from .weights import with_weight
+from .workload_pods import add_like, reconcile, workload_to_scale
 
 Document = dict[str, Any]
 NUMBER, FILE, MORE = "NUMBER", "FILE", "..."
@@ -314,7 +314,7 @@ def _try_taint(trial: Trial, step: Step) -> None:
     node = trial.node(name)
     taint, added = taint_of(text)
     spec = dict(node.get("spec") or {})
-    taints = tainted(spec.get("taints") or (), taint, added=added)
+    taints = changed_taints(spec.get("taints") or (), taint, added=added)
     trial.documents.put({**node, "spec": {**spec, "taints": taints}})
     if not added:
         _create_daemons(trial)
@@ -353,7 +353,7 @@ async def _taint(real: RealCluster, step: Step) -> str:
     name, text = step.words
     taint, added = taint_of(text)
     old = ((await real.node(name)).get("spec") or {}).get("taints") or ()
-    taints = {"spec": {"taints": tainted(old, taint, added=added)}}
+    taints = {"spec": {"taints": changed_taints(old, taint, added=added)}}
     await real.patch(NODES, "", name, taints)
     return f"{name} is tainted." if added else f"{name} has this taint no longer."
 
@@ -390,14 +390,14 @@ def _manifests(step: Step, reading: Reading = STRICT) -> Manifests:
 def _try_scale(trial: Trial, step: Step) -> None:
     """Creates or deletes pods of a workload (`KIND/NAMESPACE/NAME` elsewhere)."""
     documents = trial.documents
-    place, field = scaled(step.words[0], trial.namespace)
+    place, field = workload_to_scale(step.words[0], trial.namespace)
     document = documents.at(place)
     documents.put({**document, "spec": {**document["spec"], field: step.number}})
     reconcile(documents, trial.placing, place, documents.classes())
 
 
 async def _scale(real: RealCluster, step: Step) -> str:
-    (of, within, name), field = scaled(step.words[0], real.namespace)
+    (of, within, name), field = workload_to_scale(step.words[0], real.namespace)
     kind = next(kind for kind in KINDS if kind.kind == of)
     await real.patch(kind, within, name, {"spec": {field: step.number}})
     return f"{of} {within}/{name} has {step.number} {field}."
@@ -450,7 +450,7 @@ def _try_priority(trial: Trial, step: Step) -> None:
 
 def _try_weight(trial: Trial, step: Step) -> None:
     """Gives a score plugin another weight from then on; with 0 its scores do not count."""
-    trial.configure(weighed(trial.documents.configuration, step.words[0], step.number))
+    trial.configure(with_weight(trial.documents.configuration, step.words[0], step.number))
 
 
 def _try_configure(trial: Trial, step: Step) -> None:

@@ -34,7 +34,7 @@ def weights_of(
     }
 
 
-def weighed(
+def with_weight(
     configuration: KubeSchedulerConfiguration, name: str, weight: int
 ) -> KubeSchedulerConfiguration:
     """Returns the configuration with another weight of a score plugin; with 0, its scores do not
@@ -47,13 +47,17 @@ def weighed(
     if scheduler and scheduler not in names:
         raise SourceError(f"weight {name}: expected a profile of {', '.join(names)}")
     profiles = (
-        _weighed(profile, plugin, weight) if scheduler in ("", profile.scheduler_name) else profile
+        _with_weight_in(profile, plugin, weight)
+        if scheduler in ("", profile.scheduler_name)
+        else profile
         for profile in configuration.profiles
     )
     return replace(configuration, profiles=tuple(profiles))
 
 
-def _weighed(profile: KubeSchedulerProfile, plugin: str, weight: int) -> KubeSchedulerProfile:
+def _with_weight_in(
+    profile: KubeSchedulerProfile, plugin: str, weight: int
+) -> KubeSchedulerProfile:
     score = profile.plugins.score
     enabled = [ref for ref in score.enabled if ref.name != plugin]
     disabled = [ref for ref in score.disabled if ref.name != plugin]

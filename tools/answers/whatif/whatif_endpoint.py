@@ -41,7 +41,7 @@ MOST_ARRIVING = 32
 MOST_AT_ONCE = 4
 
 
-def make(view: View) -> Page:
+def whatif_page(view: View) -> Page:
     return WhatIfs(view.shared(answer_process_of)).show
 
 

@@ -50,7 +50,7 @@ REPLICA_SETS = BY_KIND["apps/v1", "ReplicaSet"]
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-def scaled(name: str, namespace: str) -> tuple[Place, str]:
+def workload_to_scale(name: str, namespace: str) -> tuple[Place, str]:
     """Returns the workload of KIND/NAME or KIND/NAMESPACE/NAME, and the field with its number of
     pods. Raises SourceError.
     """
@@ -74,7 +74,7 @@ def reconcile(documents: Documents, placing: Placing, place: Place, store: Store
         _daemons(documents, placing, owner, pods, workload, store)
         return
     desired = _desired(document)
-    for superfluous in _first_to_go(documents, owner, pods)[: max(len(pods) - desired, 0)]:
+    for superfluous in _deletion_order(documents, owner, pods)[: max(len(pods) - desired, 0)]:
         placing.delete(superfluous)
     missing = desired - len(pods)
     if missing <= 0:
@@ -85,7 +85,7 @@ def reconcile(documents: Documents, placing: Placing, place: Place, store: Store
         return
     if isinstance(owner, Deployment):
         owner = _replica_set(documents, owner, store)
-    _alike(placing, owner, place, missing, store)
+    _identical_pods(placing, owner, place, missing, store)
 
 
 def first_pod(documents: Documents, placing: Placing, place: Place, store: Store) -> Place | None:
@@ -98,16 +98,16 @@ def first_pod(documents: Documents, placing: Placing, place: Place, store: Store
     if isinstance(owner, StatefulSet):
         return next(iter(_stateful_pods(documents, placing, owner, 1, workload, store)), None)
     if isinstance(owner, DaemonSet):
-        pod = _admitted(placing, next_pod(document, ())[0], workload, store)
+        pod = _admitted_pod(placing, next_pod(document, ())[0], workload, store)
         return None if pod is None else placing.add(pod, workload)
     if isinstance(owner, CronJob):
         owner = first_job(owner)
     if isinstance(owner, Deployment):
         owner = _replica_set(documents, owner, store)
-    return next(iter(_alike(placing, owner, place, 1, store)), None)
+    return next(iter(_identical_pods(placing, owner, place, 1, store)), None)
 
 
-def _admitted(placing: Placing, pod: Document, workload: str, store: Store) -> Document | None:
+def _admitted_pod(placing: Placing, pod: Document, workload: str, store: Store) -> Document | None:
     """Returns a new pod as an API server would store it; None if it refuses the pod, which is
     noted.
     """
@@ -125,11 +125,13 @@ def _read(workload: Document) -> Any:
         raise SourceError(f"{workload['kind']} {workload['metadata']['name']}: {invalid}") from None
 
 
-def _alike(placing: Placing, owner: Any, place: Place, number: int, store: Store) -> list[Place]:
+def _identical_pods(
+    placing: Placing, owner: Any, place: Place, number: int, store: Store
+) -> list[Place]:
     """Creates pods of a workload that differ in their names only."""
     labels = job_labels(owner) if isinstance(owner, Job) else {}
     workload = f"{place[0]} {place[1]}/{place[2]}"
-    pod = _admitted(placing, pod_from(owner, f"{place[2]}-new", labels), workload, store)
+    pod = _admitted_pod(placing, pod_from(owner, f"{place[2]}-new", labels), workload, store)
     created: list[Place] = []
     if pod is None:
         return created
@@ -214,7 +216,7 @@ def _pods_of(documents: Documents, workload: Document) -> list[Place]:
     ]
 
 
-def _first_to_go(documents: Documents, owner: Any, pods: list[Place]) -> list[Place]:
+def _deletion_order(documents: Documents, owner: Any, pods: list[Place]) -> list[Place]:
     """Returns pods in the order in which the controller of their workload deletes them."""
     read_pods = [documents.pod(place) for place in pods]
     places = dict(zip((pod.metadata.uid for pod in read_pods), pods, strict=True))
@@ -252,7 +254,7 @@ def _stateful_pods(
             if not isinstance(write, Create):
                 continue
             if write.document["kind"] == "Pod":
-                pod = _admitted(placing, write.document, workload, store)
+                pod = _admitted_pod(placing, write.document, workload, store)
                 if pod is None:
                     return created
                 created.append(placing.add(pod, workload))
@@ -275,7 +277,7 @@ def _daemons(
         if isinstance(write, Create) and write.document["kind"] == "Pod":
             name = placing.new_name(f"{owner.metadata.name}-", owner.metadata.namespace)
             metadata = {**write.document["metadata"], "name": name}
-            pod = _admitted(placing, {**write.document, "metadata": metadata}, workload, store)
+            pod = _admitted_pod(placing, {**write.document, "metadata": metadata}, workload, store)
             if pod is None:
                 return
             placing.add(pod, workload)

@@ -23,11 +23,11 @@ from berth.config.types import KubeSchedulerConfiguration
 from ...answers.explain.asks.node_asks import asks_of
 from ...answers.explain.changes.proof_search import (
     ChangeSearch,
-    first_of,
-    helps,
+    changes_to_show,
     is_pending,
+    nodes_with_label,
     search,
-    selecting,
+    smallest_changes,
 )
 from ...answers.explain.cluster_source import (
     NO_ANSWER,
@@ -53,7 +53,7 @@ from ...answers.explain.pending_pods import pending
 from ...answers.explain.pending_pods import show as show_pending
 from ...answers.explain.pod_claims import TEMPLATES
 from ...answers.explain.pod_requests import PodRequests, pod_requests, show_requests
-from ...answers.explain.slow_answer import telling
+from ...answers.explain.slow_answer import progress_reports
 from ...answers.explain.subject import DEFAULT_NAMESPACE, Subject
 from ...answers.explain.tried_cluster import AskedPod, asked
 from ...answers.explain.volume_words import demands
@@ -152,11 +152,11 @@ def explain(
             if only_requests:
                 _show_requests(pod_requests(question.pod, objects, gates), output)
             else:
-                with telling():
+                with progress_reports():
                     _explain_one(explainer, question, top, output)
         else:
             within = None if all_namespaces else namespace or DEFAULT_NAMESPACE
-            with telling():
+            with progress_reports():
                 _explain_pending(explainer, configuration, objects, within, output, templates)
         exit_with(reading)
     except NO_ANSWER as problem:
@@ -220,7 +220,7 @@ def _explain_one(explainer: Explainer, question: ClusterQuestion, top: int, outp
     devices = supply(attempt.info, attempt.snapshot, attempt.profile.filters)
     asks = asks_of(attempt.info, attempt.snapshot, explained.decision)
     name, outcome = attempt.info.key, explained.outcome
-    helping = helps(pod, outcome, [ask.nodes for ask in asks])
+    helping = smallest_changes(pod, outcome, [ask.nodes for ask in asks])
     with _console(output, name) as console:
         show(
             explained,
@@ -254,7 +254,7 @@ def _warnings(pod: AskedPod, explained: Explanation, there: OnNode | None) -> li
     warnings = refusals(pod.question.pod, hosts, pod.attempt.snapshot)
     label = OS, system_of(pod.question.pod)
     if warnings:
-        nodes = selecting(pod, explained.outcome, label)
+        nodes = nodes_with_label(pod, explained.outcome, label)
         if nodes:
             warnings[-1] += f". With the nodeSelector {OS}: {label[1]} it fits on {listed(nodes)}"
     return warnings
@@ -266,7 +266,7 @@ def _show_changes(result: ChangeSearch, console: Console) -> None:
         console.print(f"what would change it: {problem}")
         return
     console.print("what would change it")
-    for change in first_of(result.suggestions):
+    for change in changes_to_show(result.suggestions):
         text = f"- {change.sentence}"
         lines = wrap(text, console.width, subsequent_indent="  ", break_on_hyphens=False)
         console.print(shown(*lines), soft_wrap=True)

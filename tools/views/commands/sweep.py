@@ -23,7 +23,7 @@ from ...answers.whatif.sweep.cell import Failed, Outcome
 from ...answers.whatif.sweep.cheapest_fleet import answer_of
 from ...answers.whatif.sweep.definition import Definition, NamedFile, definition_of, type_of
 from ...answers.whatif.sweep.plan import Cell, digest_of, plan_of
-from ...answers.whatif.sweep.results_file import Header, Results, opened
+from ...answers.whatif.sweep.results_file import Header, Results, open_results
 from ...answers.whatif.sweep.sweep_report import as_csv, as_json, show
 from .cluster_options import live_options
 
@@ -168,7 +168,7 @@ def sweep(
         )
         plan = plan_of(definition, live, gates)
         encoded, cells = plan.encoded(), plan.cells()
-        with opened(results_file, Header(digest_of(encoded), len(cells))) as results:
+        with open_results(results_file, Header(digest_of(encoded), len(cells))) as results:
             left = [cell for cell in cells if cell.number not in results.by_cell]
             if engine == "ray":
                 outcomes = ray_pool.outcomes(encoded, left, engine_address)

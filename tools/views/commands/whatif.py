@@ -17,9 +17,9 @@ from berth.actors.configuration.file import load_file
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import from_mapping
 
-from ...answers.explain.cluster_source import NO_ANSWER, Live, tell
+from ...answers.explain.cluster_source import NO_ANSWER, Live, print_lines
 from ...answers.explain.decider import Explainer
-from ...answers.explain.slow_answer import telling
+from ...answers.explain.slow_answer import progress_reports
 from ...answers.explain.words import listed, shown
 from ...answers.manifests.manifests import Reading
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
@@ -121,9 +121,9 @@ def whatif(
         configuration = load_file(file, gates) if file else from_mapping(None)
         objects = cluster_of(paths, live, Explainer(configuration, gates).kinds, reading)
         documents = Documents(objects, configuration, gates)
-        with telling():
+        with progress_reports():
             result = result_of(documents, parsed, seed, namespace, reading=reading)
-        tell(*reading.findings.untold())
+        print_lines(*reading.findings.untold())
     except StepError as problem:
         sentence = sentence_of(written[problem.number - 1])
         raise _Problem(f"step {problem.number}, {sentence!r}: {problem}") from None

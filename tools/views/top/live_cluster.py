@@ -36,7 +36,7 @@ from ...answers.debug.debug_client import (
     DebugTarget,
     NoAnswerError,
     page_of,
-    reached,
+    server_url,
 )
 from ...answers.debug.user_access import UserAccess, connection_of
 from ...answers.explain.cluster_source import CLASSES, SourceError, from_cluster
@@ -79,7 +79,7 @@ class Live:
                 remote(
                     self._connection(), SystemClock(), Random(), QPS, BURST, sender=ReadOnlyClient
                 ) as cluster,
-                reached(self._target) as (server, access),
+                server_url(self._target) as (server, access),
                 _session() as session,
             ):
                 with lost_in_words(server):
@@ -116,7 +116,7 @@ class Live:
     async def _recorded(self, key: str) -> AttemptsPage:
         """Returns the recorded attempts of a pod, none if there is no flight recorder."""
         try:
-            async with reached(self._target) as (server, access), _session() as session:
+            async with server_url(self._target) as (server, access), _session() as session:
                 path = f"/debug/attempts/{quote(key)}"
                 body = await page_of(session, server, access, path)
         except NoAnswerError as problem:

@@ -53,7 +53,7 @@ def nodes_of(rejected: Rejected) -> list[str]:
     return [node for nodes in rejected.values() for node in nodes]
 
 
-def grouped(pairs: Iterable[tuple[str, K]]) -> dict[K, tuple[str, ...]]:
+def nodes_by_lack(pairs: Iterable[tuple[str, K]]) -> dict[K, tuple[str, ...]]:
     """Returns the nodes by the thing that they lack; each group keeps the order of the pairs."""
     groups: dict[K, list[str]] = {}
     for node, lack in pairs:

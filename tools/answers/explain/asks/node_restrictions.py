@@ -13,7 +13,7 @@ from berth.actors.scheduling.kube.taints import HARD_EFFECTS
 from berth.actors.scheduling.plugins.node_declared_features import needed_features
 
 from ..words import listed, required
-from .ask import Ask, AskQuestion, Rejected, grouped, nodes_of
+from .ask import Ask, AskQuestion, Rejected, nodes_by_lack, nodes_of
 
 HOSTNAME = "metadata.name"
 # Taints of nodes that are cordoned or broken: a pod should not tolerate them.
@@ -47,7 +47,7 @@ def name_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
 def feature_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
     """Yields an ask for each set of features that nodes do not declare."""
     lacks = ((name, ", ".join(lacking_features(question, name))) for name in nodes_of(rejected))
-    for features, names in grouped(lacks).items():
+    for features, names in nodes_by_lack(lacks).items():
         lack = f"declare the feature {features}, which the pod needs"
         yield Ask(names, f"does not {lack}", f"do not {lack}")
 
@@ -63,7 +63,7 @@ def taint_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
     tolerate.
     """
     taints = ((name, first_taint(question, name)) for name in nodes_of(rejected))
-    for (key, value, effect), names in grouped(taints).items():
+    for (key, value, effect), names in nodes_by_lack(taints).items():
         taint = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
         yield Ask(names, f"has the taint {taint}", f"have the taint {taint}")
 
@@ -82,7 +82,7 @@ def first_taint(question: AskQuestion, name: str) -> tuple[str, str, str]:
 
 def label_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
     """Yields an ask for each requirement of node selector and node affinity that nodes fail."""
-    groups = grouped(
+    groups = nodes_by_lack(
         (node, first_lack(question.info.pod, _node(question, node))) for node in nodes_of(rejected)
     )
     for lack, names in groups.items():
@@ -140,7 +140,7 @@ def _label_ask(
     key = requirement.key
     labels = [info.labels for info in question.nodes.values()]
     present = sorted({of_node[key] for of_node in labels if key in of_node})
-    needs = _pair(requirement) or required(requirement)
+    needs = _key_and_value(requirement) or required(requirement)
     hint = ""
     if requirement.operator in ("In", "Exists", "Gt", "Lt") and not present:
         keys = sorted({name for of_node in labels for name in of_node})
@@ -154,7 +154,7 @@ def _label_ask(
     return Ask(names, f"{lacks[0]} {needs}{hint}", f"{lacks[1]} {needs}{hint}")
 
 
-def _pair(requirement: NodeSelectorRequirement) -> str:
+def _key_and_value(requirement: NodeSelectorRequirement) -> str:
     """Returns key=value for a requirement of one value, otherwise ""."""
     single = requirement.operator == "In" and len(requirement.values) == 1
     return f"{requirement.key}={requirement.values[0]}" if single else ""

@@ -19,7 +19,7 @@ from berth.actors.scheduling.plugins.pod_topology_spread import HARD, REASON_LAB
 from berth.actors.scheduling.plugins.spread_domains import Eligibility, constraint_of
 
 from ..words import all_of, required
-from .ask import Ask, AskQuestion, Rejected, grouped, nodes_of
+from .ask import Ask, AskQuestion, Rejected, nodes_by_lack, nodes_of
 
 
 class _Lack(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ def affinity_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
         for reasons, nodes in rejected.items()
         for node in nodes
     }
-    for lack, nodes in grouped((node, lack) for node, (lack, _) in lacks.items()).items():
+    for lack, nodes in nodes_by_lack((node, lack) for node, (lack, _) in lacks.items()).items():
         obstacles = list(dict.fromkeys(pod for node in nodes if (pod := lacks[node][1])))
         if not obstacles:
             yield Ask(nodes, lack.one, lack.many)
@@ -172,7 +172,7 @@ def spread_asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
         return _Lack.of_label(missing, "the spreading")
 
     lacks = ((node, lack(node, of)) for of, nodes in rejected.items() for node in nodes)
-    for what, nodes in grouped(lacks).items():
+    for what, nodes in nodes_by_lack(lacks).items():
         yield Ask(nodes, what.one, what.many)
 
 

@@ -18,7 +18,7 @@ def asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
     for reasons, nodes in rejected.items():
         lacks = sorted(reasons)
         names = [reason.removeprefix(INSUFFICIENT) for reason in lacks if reason != TOO_MANY_PODS]
-        words = [_shortage(question, name, nodes) for name in names]
+        words = [_short_resources(question, name, nodes) for name in names]
         one, many = ("lacks ", "lack ") if words else ("", "")
         what = " and ".join(words)
         if TOO_MANY_PODS in lacks:
@@ -31,7 +31,7 @@ def asks(question: AskQuestion, rejected: Rejected) -> Iterator[Ask]:
         yield Ask(tuple(nodes), one, many)
 
 
-def _shortage(question: AskQuestion, name: str, nodes: Sequence[str]) -> str:
+def _short_resources(question: AskQuestion, name: str, nodes: Sequence[str]) -> str:
     """Returns the resources that are short, in words."""
     requested = question.info.template.spec_requests.get(name, 0)
     infos = [question.nodes[node] for node in nodes]
@@ -48,10 +48,10 @@ def _shortage(question: AskQuestion, name: str, nodes: Sequence[str]) -> str:
     free = dict(zip(nodes, amounts, strict=True))
     closest = max(free, key=free.__getitem__)
     short = f"closest: {closest}, {quantity(name, requested - free[closest])} short"
-    return f"{name} ({short}{_held(question, name, closest)})"
+    return f"{name} ({short}{_held_by_resize(question, name, closest)})"
 
 
-def _held(question: AskQuestion, name: str, node: str) -> str:
+def _held_by_resize(question: AskQuestion, name: str, node: str) -> str:
     """Names the pod on a node whose deferred resize holds most of a resource; "" if none does."""
     pods = question.nodes[node].pods
     held = {key: held_by_resize(info.pod).get(name, 0) for key, info in pods.items()}

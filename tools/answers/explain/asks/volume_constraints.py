@@ -12,7 +12,7 @@ from berth.actors.scheduling.plugins.volume_restrictions import VolumeRestrictio
 from berth.actors.scheduling.plugins.volume_zone import VolumeZone
 
 from ..volume_words import Demand, demands
-from .ask import Ask, AskQuestion, Rejected, asks_by_reasons, grouped, nodes_of
+from .ask import Ask, AskQuestion, Rejected, asks_by_reasons, nodes_by_lack, nodes_of
 
 
 def unbound_asks(info: PodInfo, snapshot: Snapshot) -> Iterator[Ask]:
@@ -64,7 +64,7 @@ def _asks(
         for node in nodes_of(rejected) if demand.left_out is None else demand.left_out:
             demand_of.setdefault(node, demand)
     known = [(node, demand_of[node]) for node in nodes_of(rejected) if node in demand_of]
-    for demand, nodes in grouped(known).items():
+    for demand, nodes in nodes_by_lack(known).items():
         yield worded(demand, nodes)
     yield from asks_by_reasons(
         {

@@ -16,7 +16,7 @@ from ..words import required
 from .change import ProposedChange, Who
 from .edit import Document, Edit, Patch, patch_of, put, without
 from .kind_of_change import Way
-from .node_selector import meant
+from .node_selector import likely_value
 from .world import World
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -61,7 +61,7 @@ def _changes_of_part(world: World, part: _Part) -> Iterator[ProposedChange]:
         return
     near, other = False, None
     if part.values:
-        near, other = meant(part.key, part.values[0], world, nodes)
+        near, other = likely_value(part.key, part.values[0], world, nodes)
     if other is not None:
         extended = patch_of(world.pod, put([*part.values, other], *part.path, "values"))
         sentence = f"Allow {part.key}={other} too in the node affinity"

@@ -21,7 +21,7 @@ MOST_VALUES = 20  # A label with more values says which node it is, and not of w
 MOST_TYPES = 40
 
 
-def _types(world: World) -> list[NodeInfo]:
+def _node_types(world: World) -> list[NodeInfo]:
     """Returns one node of each type, the smallest first."""
     infos = world.node_infos()
     values: dict[str, set[str]] = {}
@@ -68,7 +68,7 @@ def node_like(document: Document, name: str) -> Document:
     spec.pop("providerID", None)
     taints = [taint for taint in spec.pop("taints", ()) if not taint["key"].startswith(CONDITIONS)]
     spec |= {"taints": taints} if taints else {}
-    return {**document, "metadata": {**_named(metadata, name), "labels": labels}, "spec": spec}
+    return {**document, "metadata": {**_renamed(metadata, name), "labels": labels}, "spec": spec}
 
 
 def copy_of(world: Documents, info: NodeInfo, suffix: str = "copy") -> tuple[Edit, ...]:
@@ -88,7 +88,7 @@ def copy_of(world: Documents, info: NodeInfo, suffix: str = "copy") -> tuple[Edi
             new_name = _unused_name(world, suffix, "Pod", of, namespace)
             copy = {
                 **like,
-                "metadata": _named(like["metadata"], new_name),
+                "metadata": _renamed(like["metadata"], new_name),
                 "spec": {**like["spec"], "nodeName": name},
             }
             edits.append(Edit(Action.CREATE, "Pod", new_name, namespace, document=copy))
@@ -107,13 +107,13 @@ def _is_on_each(pod: PodInfo) -> bool:
     return any(owner.kind in ("DaemonSet", "Node") for owner in owners)
 
 
-def _named(metadata: Document, name: str) -> Document:
+def _renamed(metadata: Document, name: str) -> Document:
     kept = {part: value for part, value in metadata.items() if part not in OF_ITS_OWN}
     return {**kept, "name": name, "uid": f"{metadata.get('uid', '')}-{name}"}
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
-    copies = [(info.name, copy_of(world, info)) for info in _types(world)]
+    copies = [(info.name, copy_of(world, info)) for info in _node_types(world)]
     with world.changed([edit for _, edits in copies for edit in edits]):
         fitting = set(world.nodes())
     for name, edits in copies:

@@ -12,8 +12,8 @@ from berth.actors.scheduling.kube.storage import CSIStorageCapacity
 from .change import ProposedChange, Who
 from .edit import Action, Document, Edit, deletion_of, patch_of, put
 from .kind_of_change import Way
-from .leaving_pods import worded_pods
-from .volume_change import NO_PROVISIONER, ON_A_NODE, claims_of, provisioned
+from .leaving_pods import pod_list
+from .volume_change import NO_PROVISIONER, ON_A_NODE, claims_of, new_volume_edits
 from .world import World
 
 ALONE, LATE = "ReadWriteOncePod", "WaitForFirstConsumer"
@@ -23,15 +23,15 @@ MOST_SIZES = 5
 def changes(world: World) -> Iterator[ProposedChange]:
     for claim in claims_of(world):
         if ALONE in (claim["spec"].get("accessModes") or ()):
-            yield from _ended(world, claim)
+            yield from _end_of_use(world, claim)
         if not claim["spec"].get("volumeName"):
-            yield from _added(world, claim)
-            yield from _smaller(world, claim)
+            yield from _new_volume(world, claim)
+            yield from _smaller_claim(world, claim)
         else:
             yield from _new_claim(world, claim)
 
 
-def _ended(world: World, claim: Document) -> Iterator[ProposedChange]:
+def _end_of_use(world: World, claim: Document) -> Iterator[ProposedChange]:
     """Yields the deletion of the pods that use a claim of which only one pod may make use."""
     metadata = claim["metadata"]
     place = f"{metadata.get('namespace') or ''}/{metadata['name']}"
@@ -39,11 +39,11 @@ def _ended(world: World, claim: Document) -> Iterator[ProposedChange]:
     keys = [pod.key for pod in pods if place in pod.claims]
     if keys:
         use = "uses" if len(keys) == 1 else "use"
-        sentence = f"End {worded_pods(keys)}, which {use} the claim {metadata['name']}"
+        sentence = f"End {pod_list(keys)}, which {use} the claim {metadata['name']}"
         yield ProposedChange("claim", Who.OWNER, 0.4, sentence, tuple(map(deletion_of, keys)))
 
 
-def _added(world: World, claim: Document) -> Iterator[ProposedChange]:
+def _new_volume(world: World, claim: Document) -> Iterator[ProposedChange]:
     """Yields the creation of a volume that every node can use, for a claim whose class makes
     none.
     """
@@ -52,7 +52,7 @@ def _added(world: World, claim: Document) -> Iterator[ProposedChange]:
     found = world.document("StorageClass", of)
     if found is not None and found["provisioner"] != NO_PROVISIONER:
         return
-    created, bound = provisioned({**claim, "spec": {**spec, "storageClassName": of}})
+    created, bound = new_volume_edits({**claim, "spec": {**spec, "storageClassName": of}})
     edits: tuple[Edit, ...] = (created, bound)
     if found is not None and found.get("volumeBindingMode") == LATE:
         free = {**created.document["spec"]}
@@ -65,7 +65,7 @@ def _added(world: World, claim: Document) -> Iterator[ProposedChange]:
     yield ProposedChange("volume", Who.ADMIN, 0.6, sentence, edits)
 
 
-def _smaller(world: World, claim: Document) -> Iterator[ProposedChange]:
+def _smaller_claim(world: World, claim: Document) -> Iterator[ProposedChange]:
     """Yields a smaller claim: its request is the largest for which a driver reports room."""
     of = claim["spec"].get("storageClassName")
     rooms = {

@@ -13,7 +13,7 @@ from .world import World
 MOST_CLAIMS = 200
 
 
-def _held(world: World) -> list[Document]:
+def _claims_with_devices(world: World) -> list[Document]:
     """Returns the other claims that hold devices, by name."""
     status = world.pod.get("status") or {}
     own = {entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or ()}
@@ -28,7 +28,7 @@ def _held(world: World) -> list[Document]:
     return sorted(claims, key=lambda c: (c["metadata"]["namespace"], c["metadata"]["name"]))
 
 
-def _freed(claim: Document) -> Edit:
+def _release_of(claim: Document) -> Edit:
     status = claim["status"]
     parts = [part for part in ("allocation", "reservedFor") if part in status]
     return patch_of(claim, *(removal("status", part) for part in parts))
@@ -37,13 +37,13 @@ def _freed(claim: Document) -> Edit:
 def changes(world: World) -> Iterator[ProposedChange]:
     if not world.pod["spec"].get("resourceClaims"):
         return
-    claims = _held(world)[:MOST_CLAIMS]
-    with world.changed([_freed(claim) for claim in claims]):
+    claims = _claims_with_devices(world)[:MOST_CLAIMS]
+    with world.changed([_release_of(claim) for claim in claims]):
         if not claims or not world.fits():
             return
     for claim in _enough_claims(world, claims):
         sentence = f"Free the devices of the claim {key_of(claim)}"
-        yield ProposedChange("device", Who.ADMIN, 0.4, sentence, (_freed(claim),))
+        yield ProposedChange("device", Who.ADMIN, 0.4, sentence, (_release_of(claim),))
         return
 
 
@@ -52,7 +52,7 @@ def _enough_claims(world: World, claims: list[Document]) -> Iterator[Document]:
     while len(claims) > 1:
         half = len(claims) // 2
         for part in (claims[:half], claims[half:]):
-            with world.changed([_freed(claim) for claim in part]):
+            with world.changed([_release_of(claim) for claim in part]):
                 if world.fits():
                     claims = part
                     break

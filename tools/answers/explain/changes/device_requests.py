@@ -26,7 +26,7 @@ _SELECTING = ("driver", "pool", "device")
 
 def changes(world: World) -> Iterator[ProposedChange]:
     if world.info.template.asks_devices:
-        yield from _without_rule(world)
+        yield from _rule_deletion(world)
     classes = [str(each["metadata"]["name"]) for each in world.every("DeviceClass")]
     for claim, path, name, request in requests_of(world):
         if (claim.get("status") or {}).get("allocation"):
@@ -37,7 +37,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
             yield from _another_class(claim, path, what, of, classes)
         else:
             yield from _fewer_devices(world, claim, path, what, request)
-            yield from _tolerating(world, claim, path, what, request)
+            yield from _new_toleration(world, claim, path, what, request)
 
 
 def _another_class(
@@ -66,7 +66,7 @@ def _fewer_devices(
         yield ProposedChange("deviceCount", Who.OWNER, 0.4, sentence, (edit,))
 
 
-def _tolerating(
+def _new_toleration(
     world: World, claim: Document, path: Path, what: str, request: Document
 ) -> Iterator[ProposedChange]:
     """Yields a toleration for each taint of devices, whether a driver or a rule set it."""
@@ -86,7 +86,7 @@ def _tolerating(
         yield ProposedChange("deviceToleration", Who.OWNER, 0.3, sentence, (edit,))
 
 
-def _without_rule(world: World) -> Iterator[ProposedChange]:
+def _rule_deletion(world: World) -> Iterator[ProposedChange]:
     """Yields the deletion of each rule whose taint keeps pods from devices."""
     for document in world.every("DeviceTaintRule"):
         name, spec = document["metadata"]["name"], document.get("spec") or {}

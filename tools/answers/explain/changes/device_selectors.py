@@ -82,7 +82,7 @@ def _guarded(
     fails even then. A single question is tried before all of them.
     """
     try:
-        reads = list(dict.fromkeys(_reads(parse(expression))))
+        reads = list(dict.fromkeys(_members_read(parse(expression))))
     except CompileError:
         return None
     for paths in (*([path] for path in reads), reads):
@@ -93,7 +93,7 @@ def _guarded(
     return None
 
 
-def _reads(whole: TreeNode) -> Iterator[str]:
+def _members_read(whole: TreeNode) -> Iterator[str]:
     """Yields the attributes and capacities of a device that an expression reads."""
     stack, bound = [whole], dict[str, TreeNode]()
     while stack:

@@ -17,7 +17,7 @@ from .kind_of_change import Way
 from .world import World
 
 
-def _freed(pod: Document) -> Edit:
+def _any_labels(pod: Document) -> Edit:
     """Returns the edit after which the pod fits nodes with any labels."""
     patch = removal("spec", "nodeSelector") if pod["spec"].get("nodeSelector") else []
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
@@ -27,14 +27,14 @@ def _freed(pod: Document) -> Edit:
 
 
 def openings(world: World) -> Iterator[Edit]:
-    edit = _freed(world.pod)
+    edit = _any_labels(world.pod)
     if edit.patch:
         yield edit
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
     """Yields, for nodes that would then suit the pod, the addition of the fewest labels."""
-    edit = _freed(world.pod)
+    edit = _any_labels(world.pod)
     if not edit.patch:
         return
     with world.changed([edit]):
@@ -47,7 +47,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
     for name in nodes:
         labels = world.node_info(name).labels
         for term in terms:
-            lacks = _lacks(selector, term, labels)
+            lacks = _missing_labels(selector, term, labels)
             if lacks and not any(key.startswith(FACTS) for key in lacks):
                 missing.append((len(lacks), name, lacks))
     for number, name, lacks in sorted(missing, key=lambda each: each[:2])[:1]:
@@ -67,7 +67,7 @@ def labelled(world: World, name: str, labels: dict[str, str]) -> tuple[str, Edit
     return f"Label {name} with {words}", patch_of(document, *patches)
 
 
-def _lacks(
+def _missing_labels(
     selector: dict[str, str], term: Document, labels: Mapping[str, str]
 ) -> dict[str, str] | None:
     """Returns the labels that a node lacks; None if labels alone are not enough."""

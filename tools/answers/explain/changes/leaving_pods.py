@@ -13,7 +13,7 @@ from .world import World
 MOST_LEAVING = 500
 
 
-def worded_pods(keys: Iterable[str]) -> str:
+def pod_list(keys: Iterable[str]) -> str:
     """Returns the names of pods that leave, in words."""
     return listed(sorted(keys))
 
@@ -32,13 +32,13 @@ def changes(world: World) -> Iterator[ProposedChange]:
     if nodes:
         keys = [key for key, node in ending.items() if node == nodes[0]] or list(ending)
         are, have = ("is", "has") if len(keys) == 1 else ("are", "have")
-        sentence = f"Wait until {worded_pods(keys)}, which {are} being deleted, {have} left"
+        sentence = f"Wait until {pod_list(keys)}, which {are} being deleted, {have} left"
         yield ProposedChange(
             "termination", Who.NOBODY, 0.0, sentence, tuple(map(deletion_of, keys))
         )
     elif world.preempted is not None and world.preempted.victims:
         keys = [victim.key for victim in world.preempted.victims]
-        sentence = f"Wait for the preemption of {worded_pods(keys)} on {world.preempted.node}"
+        sentence = f"Wait for the preemption of {pod_list(keys)} on {world.preempted.node}"
         yield ProposedChange("preemption", Who.NOBODY, 0.1, sentence, tuple(map(deletion_of, keys)))
 
 

@@ -31,7 +31,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
         if not nodes:
             continue
         what = f"{key}={value}"
-        near, other = meant(key, value, world, nodes)
+        near, other = likely_value(key, value, world, nodes)
         if other is not None:
             edit = patch_of(pod, put(other, *_PATH, key))
             sentence = f"Select {key}={other} instead of {what} in the node selector"
@@ -46,7 +46,9 @@ def changes(world: World) -> Iterator[ProposedChange]:
             yield ProposedChange("selector", Who.OWNER, 0.5, sentence, (patch_of(pod, dropped),))
 
 
-def meant(key: str, value: str, world: World, nodes: Iterable[str]) -> tuple[bool, str | None]:
+def likely_value(
+    key: str, value: str, world: World, nodes: Iterable[str]
+) -> tuple[bool, str | None]:
     """Returns True and a value that is almost `value`, if these nodes have one for the label;
     otherwise False and the most frequent value.
 

@@ -8,7 +8,7 @@ from berth.actors.scheduling.framework.post_filter import Nomination
 
 from .change import ProposedChange, Who
 from .edit import Document, Edit, deletion_of, patch_of, put
-from .leaving_pods import worded_pods
+from .leaving_pods import pod_list
 from .world import World
 
 SYSTEM = "system-"
@@ -39,7 +39,7 @@ def _edit(pod: Document, of: Document) -> Edit:
     )
 
 
-def raised(world: World, highest: int) -> Iterator[ProposedChange]:
+def higher_priority(world: World, highest: int) -> Iterator[ProposedChange]:
     """Yields the change to the lowest priority class with which the pod preempts others.
 
     Yields nothing if no class above the `highest` priority of the pods in the way is enough.
@@ -55,7 +55,7 @@ def raised(world: World, highest: int) -> Iterator[ProposedChange]:
     if best is not None:
         of, nomination = best
         keys = [victim.key for victim in nomination.victims]
-        where = f"{worded_pods(keys)} on {nomination.node}"
+        where = f"{pod_list(keys)} on {nomination.node}"
         sentence = f"Use the priority class {of['metadata']['name']}, which preempts {where}"
         edits = (_edit(world.pod, of), *map(deletion_of, keys))
         yield ProposedChange("priority", Who.OWNER, 0.9, sentence, edits)

@@ -106,7 +106,7 @@ def search(asked: AskedPod, outcome: Outcome, seconds: float = MOST_SECONDS) -> 
         ways = (node_name.WAY,)
     elif isinstance(outcome, DecisionFailure):
         ways = (device_selectors.WAY,)
-    alone = {each[0].sentence: each for way in ways for each in _proven(world, way)}
+    alone = {each[0].sentence: each for way in ways for each in _proven_changes(world, way)}
     proven = list(alone.values())
     if ways is WAYS:
         proven = proven or _pairs(world) or _several_changes(world)
@@ -115,7 +115,7 @@ def search(asked: AskedPod, outcome: Outcome, seconds: float = MOST_SECONDS) -> 
     return ChangeSearch(suggestions, problem, whole=ways is WAYS)
 
 
-def helps(
+def smallest_changes(
     asked: AskedPod,
     outcome: Outcome,
     groups: Sequence[Collection[str]],
@@ -127,10 +127,10 @@ def helps(
     if asked.attempt.configuration.extenders:
         return [""] * len(groups)
     world = World(asked, outcome, seconds)
-    return [_help(world, nodes) for nodes in groups]
+    return [_smallest_change(world, nodes) for nodes in groups]
 
 
-def selecting(asked: AskedPod, outcome: Outcome, label: tuple[str, str]) -> list[str]:
+def nodes_with_label(asked: AskedPod, outcome: Outcome, label: tuple[str, str]) -> list[str]:
     """Returns the nodes that the pod fits on if its node selector asks for a label."""
     if asked.attempt.configuration.extenders:
         return []
@@ -140,13 +140,13 @@ def selecting(asked: AskedPod, outcome: Outcome, label: tuple[str, str]) -> list
         return world.nodes()
 
 
-def _help(world: World, nodes: Collection[str]) -> str:
+def _smallest_change(world: World, nodes: Collection[str]) -> str:
     """Returns the smallest change by the owner and the smallest by the admin after which the pod
     fits on one of these nodes.
     """
     ways = [way for way in WAYS if way is not another_node.WAY]
     with world.among(nodes), world.eased(list(gates.openings(world))):
-        changes = sorted((each for way in ways for each in _proven(world, way)), key=_rank)
+        changes = sorted((each for way in ways for each in _proven_changes(world, way)), key=_rank)
     smallest = {change.who: change for change, _ in reversed(changes)}
     return _sentence([smallest[who].sentence for who in Who if who in smallest], "or")
 
@@ -156,7 +156,7 @@ def _rank(proven: tuple[ProposedChange, Suggestion]) -> tuple[int, float]:
     return _object_side(change), change.size
 
 
-def _proven(world: World, way: Way) -> Iterator[tuple[ProposedChange, Suggestion]]:
+def _proven_changes(world: World, way: Way) -> Iterator[tuple[ProposedChange, Suggestion]]:
     """Yields the changes of a kind after which the pod fits."""
     for change in way.changes(world):
         with world.changed(change.edits) as readable:
@@ -174,13 +174,13 @@ def _pairs(world: World) -> list[tuple[ProposedChange, Suggestion]]:
         for opening in () if first.openings is None else list(first.openings(world)):
             for second in WAYS[place:]:
                 with world.eased([opening]):
-                    later = next(_proven(world, second), None)
+                    later = next(_proven_changes(world, second), None)
                 if later is None:
                     continue
                 with world.changed(later[0].edits):
-                    earlier = next(_proven(world, first), None)
+                    earlier = next(_proven_changes(world, first), None)
                 if earlier is not None:
-                    both = _joined(later, earlier)
+                    both = _joined_changes(later, earlier)
                     pairs.setdefault(frozenset((earlier[0].sentence, later[0].sentence)), both)
                 if len(pairs) == MOST_PAIRS:
                     return list(pairs.values())
@@ -206,11 +206,11 @@ def _several_changes(world: World) -> list[tuple[ProposedChange, Suggestion]]:
     for place, (way, _) in enumerate(needed, 1):
         edits = [edit for change, _ in chosen for edit in change.edits]
         with world.changed(edits), world.eased([opening for _, opening in needed[place:]]):
-            proven = next(_proven(world, way), None)
+            proven = next(_proven_changes(world, way), None)
         if proven is None:
             return []
         chosen.append(proven)
-    return [_joined(*chosen)] if len(chosen) > 1 else chosen
+    return [_joined_changes(*chosen)] if len(chosen) > 1 else chosen
 
 
 def _fits_after(world: World, openings: Sequence[Edit]) -> bool:
@@ -218,7 +218,9 @@ def _fits_after(world: World, openings: Sequence[Edit]) -> bool:
         return world.fits()
 
 
-def _joined(*proven: tuple[ProposedChange, Suggestion]) -> tuple[ProposedChange, Suggestion]:
+def _joined_changes(
+    *proven: tuple[ProposedChange, Suggestion],
+) -> tuple[ProposedChange, Suggestion]:
     """Returns changes as one, made in this order. Its sentence begins with those of the owner."""
     changes = sorted((change for change, _ in proven), key=_object_side)
     joined = ProposedChange(
@@ -246,7 +248,7 @@ def _suggestion(change: ProposedChange, nodes: tuple[str, ...]) -> Suggestion:
     return Suggestion(change.kind, change.who, sentence, change.edits, nodes)
 
 
-def first_of(changes: Sequence[Suggestion]) -> list[Suggestion]:
+def changes_to_show(changes: Sequence[Suggestion]) -> list[Suggestion]:
     """Returns the changes to show: at most OF_EACH of those before the admin's, if there are any of
     the admin's.
     """

@@ -16,13 +16,13 @@ _LISTS = (("containers", "containerStatuses"), ("initContainers", "initContainer
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
-    possible = list(islice(_possible(world), MOST_PODS))
+    possible = list(islice(_resize_completions(world), MOST_PODS))
     with world.changed([edit for change in possible for edit in change.edits]):
         helps = bool(possible) and world.fits()
     yield from possible if helps else ()
 
 
-def _possible(world: World) -> Iterator[ProposedChange]:
+def _resize_completions(world: World) -> Iterator[ProposedChange]:
     """Yields the completion of each resize that the node has accepted."""
     for node in world.node_infos():
         for key, info in node.pods.items():
@@ -33,7 +33,7 @@ def _possible(world: World) -> Iterator[ProposedChange]:
             if pod is None:
                 continue
             if is_deferred(info.pod):
-                patch, sentence = _taken_back(pod), f"Take back the deferred resize of {key}"
+                patch, sentence = _withdrawn_resize(pod), f"Take back the deferred resize of {key}"
                 change = ProposedChange("resize", Who.ADMIN, 0.2, sentence, (patch_of(pod, patch),))
             elif not _is_refused(pod):
                 patch, sentence = _completed_resize(pod), f"Wait until the resize of {key} is done"
@@ -53,10 +53,10 @@ def _is_refused(pod: Document) -> bool:
     )
 
 
-def _taken_back(pod: Document) -> Patch:
+def _withdrawn_resize(pod: Document) -> Patch:
     """Returns the patch that sets the requests back to what the node has allocated."""
     patch: Patch = []
-    for path, requests, status in _sized(pod):
+    for path, requests, status in _parts_with_requests(pod):
         allocated = status.get("allocatedResources") or {}
         for name in requests.keys() & allocated.keys():
             if requests[name] != allocated[name]:
@@ -73,13 +73,15 @@ def _completed_resize(pod: Document) -> Patch:
             for container in pod["spec"].get(part) or ()
         }
         if statuses in status:
-            status[statuses] = [_with(of, requests.get(of["name"], {})) for of in status[statuses]]
+            status[statuses] = [
+                _with_requests(of, requests.get(of["name"], {})) for of in status[statuses]
+            ]
     if status.get("resources"):
-        status = _with(status, (pod["spec"].get("resources") or {}).get("requests") or {})
+        status = _with_requests(status, (pod["spec"].get("resources") or {}).get("requests") or {})
     return put(status, "status") if status != pod["status"] else []
 
 
-def _with(status: Document, requests: Document) -> Document:
+def _with_requests(status: Document, requests: Document) -> Document:
     """Returns the status with these requests, if it has resources."""
     if not status.get("resources"):
         return status
@@ -87,7 +89,9 @@ def _with(status: Document, requests: Document) -> Document:
     return {**status, "resources": resources, "allocatedResources": requests}
 
 
-def _sized(pod: Document) -> Iterator[tuple[tuple[str | int, ...], Document, Document]]:
+def _parts_with_requests(
+    pod: Document,
+) -> Iterator[tuple[tuple[str | int, ...], Document, Document]]:
     """Yields the parts of a pod with requests: the path to each, its requests and its status."""
     spec, status = pod["spec"], pod["status"]
     for part, statuses in _LISTS:

@@ -18,7 +18,7 @@ from .anti_affinity import repelling_pods
 from .change import ProposedChange, Who
 from .edit import deletion_of
 from .kind_of_change import Way
-from .leaving_pods import worded_pods
+from .leaving_pods import pod_list
 from .world import World
 
 MOST_LOOKED = 200
@@ -35,7 +35,7 @@ def may_leave(pod: PodInfo) -> bool:
     return not is_critical(pod.pod) and not any(owner.kind == "DaemonSet" for owner in owners)
 
 
-def _lacks(pod: PodInfo, node: NodeInfo) -> dict[str, int]:
+def _missing_resources(pod: PodInfo, node: NodeInfo) -> dict[str, int]:
     """Returns how much of each resource a node lacks."""
     lacks = {}
     for name, amount in pod.requests.items():
@@ -61,24 +61,24 @@ def _fewest_pods(
         return None
     chosen = list(in_the_way)
     there = [pod for pod in chosen if pod.key in node.pods]
-    missing = _left(lacks, there)
+    missing = _still_missing(lacks, there)
     pods = [pod for pod in node.pods.values() if may_leave(pod) and pod not in there]
     held = {pod.key for pod in pods if budgets and violating([pod], budgets)}
     pods.sort(key=lambda pod: (pod.key in held, pod.priority, pod.key))
     if not lacks and not chosen:
         return pods[:MOST_PODS]
     for pod in pods if missing else ():
-        if not _left(missing, [pod]):
+        if not _still_missing(missing, [pod]):
             return [*chosen, pod]
     while missing and pods and len(chosen) < MOST_PODS:
-        best = max(pods, key=lambda pod: (pod.key not in held, _share(pod, missing)))
+        best = max(pods, key=lambda pod: (pod.key not in held, _share_of_need(pod, missing)))
         pods.remove(best)
         chosen.append(best)
-        missing = _left(missing, [best])
+        missing = _still_missing(missing, [best])
     return None if missing else chosen
 
 
-def _left(lacks: dict[str, int], pods: Sequence[PodInfo]) -> dict[str, int]:
+def _still_missing(lacks: dict[str, int], pods: Sequence[PodInfo]) -> dict[str, int]:
     """Returns the amounts that are still lacking after these pods have left."""
     left = {
         name: lack - sum(_requested_amount(pod, name) for pod in pods)
@@ -87,11 +87,11 @@ def _left(lacks: dict[str, int], pods: Sequence[PodInfo]) -> dict[str, int]:
     return {name: lack for name, lack in left.items() if lack > 0}
 
 
-def _share(pod: PodInfo, missing: dict[str, int]) -> float:
+def _share_of_need(pod: PodInfo, missing: dict[str, int]) -> float:
     return sum(min(1.0, _requested_amount(pod, name) / lack) for name, lack in missing.items())
 
 
-def _needed(world: World, node: str, pods: Sequence[PodInfo]) -> list[PodInfo]:
+def _pods_to_leave(world: World, node: str, pods: Sequence[PodInfo]) -> list[PodInfo]:
     """Returns those of the pods that must leave a node; none if the pod fits not even after all
     have left.
     """
@@ -114,7 +114,7 @@ def _share_of(lacks: dict[str, int], node: NodeInfo) -> float:
     return sum(lack / max(node.allocatable.get(name, 0), 1) for name, lack in lacks.items())
 
 
-def _broken(pods: Sequence[PodInfo], budgets: Budgets) -> list[str]:
+def _violated_budgets(pods: Sequence[PodInfo], budgets: Budgets) -> list[str]:
     """Returns the budgets that forbid the eviction of these pods now."""
     broken = violating(pods, budgets)
     namespaces = {pod.key: pod.pod.metadata.namespace for pod in pods}
@@ -132,7 +132,7 @@ def _candidates(world: World, budgets: Budgets) -> list[tuple[str, list[PodInfo]
     short = []
     for name in world.helped_by_room():
         info = world.node_info(name)
-        lacks = _lacks(pod, info)
+        lacks = _missing_resources(pod, info)
         short.append((_share_of(lacks, info), name, lacks))
     candidates = []
     for _, name, lacks in sorted(short, key=lambda each: each[:2])[:MOST_LOOKED]:
@@ -143,7 +143,7 @@ def _candidates(world: World, budgets: Budgets) -> list[tuple[str, list[PodInfo]
             continue
         pods = _fewest_pods(info, lacks, in_the_way, budgets)
         if pods:
-            candidates.append((len(_broken(pods, budgets)), len(pods), name, pods))
+            candidates.append((len(_violated_budgets(pods, budgets)), len(pods), name, pods))
     candidates.sort(key=lambda each: each[:3])
     return [(name, pods) for _, _, name, pods in candidates[:MOST_NODES]]
 
@@ -152,9 +152,9 @@ def changes(world: World) -> Iterator[ProposedChange]:
     results = []
     budgets = world.budgets()
     for name, pods in _candidates(world, budgets):
-        needed = _needed(world, name, pods)
+        needed = _pods_to_leave(world, name, pods)
         if needed:
-            results.append((_broken(needed, budgets), len(needed), name, needed))
+            results.append((_violated_budgets(needed, budgets), len(needed), name, needed))
     results.sort(key=lambda each: (len(each[0]), *each[1:3]))
     for broken, number, name, pods in results[:1]:
         keys = [pod.key for pod in pods]
@@ -162,13 +162,13 @@ def changes(world: World) -> Iterator[ProposedChange]:
         where = f"away from {name}" if are_there else "out of the way"
         size = number / (number + 2)
         edits = tuple(map(deletion_of, keys))
-        sentence = f"Move {worded_pods(keys)} {where}"
+        sentence = f"Move {pod_list(keys)} {where}"
         if broken:
             allow = "allows" if len(broken) == 1 else "allow"
             sentence += f", once the disruption budget {listed(broken)} {allow} it"
         yield ProposedChange("room", Who.ADMIN, size, sentence, edits)
         if world.preempted is None:
-            yield from priority.raised(world, max(pod.priority for pod in pods))
+            yield from priority.higher_priority(world, max(pod.priority for pod in pods))
 
 
 WAY = Way(changes)

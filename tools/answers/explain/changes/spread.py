@@ -27,7 +27,7 @@ def _hard_constraints(pod: Document) -> Iterator[tuple[int, Document]]:
             yield number, constraint
 
 
-def _as_wish(pod: Document, number: int) -> tuple[str, Patch]:
+def _soft_constraint(pod: Document, number: int) -> tuple[str, Patch]:
     """Returns the change that makes a constraint a preference, in words and as a patch."""
     constraints = pod["spec"][_PATH[1]]
     key = constraints[number]["topologyKey"]
@@ -41,33 +41,33 @@ def _as_wish(pod: Document, number: int) -> tuple[str, Patch]:
 
 def openings(world: World) -> Iterator[Edit]:
     for number, _ in _hard_constraints(world.pod):
-        yield patch_of(world.pod, _as_wish(world.pod, number)[1])
+        yield patch_of(world.pod, _soft_constraint(world.pod, number)[1])
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
     pod = world.pod
     if not pod["spec"].get(_PATH[1]):
-        yield from _own(pod)
+        yield from _own_constraint(pod)
     for number, constraint in _hard_constraints(pod):
-        sentence, patch = _as_wish(pod, number)
+        sentence, patch = _soft_constraint(pod, number)
         with world.changed([patch_of(pod, patch)]):
             if not world.fits():
                 continue
         key = constraint["topologyKey"]
-        yield from _honoring(world, number, constraint)
+        yield from _honored_policies(world, number, constraint)
         skew = _least_number(partial(_fits_with_skew, world, number), constraint["maxSkew"])
         if skew is not None:
             raised = f"Raise maxSkew of the spread constraint over {key} to {skew}"
-            yield _set(pod, number, {"maxSkew": skew}, 0.2, raised)
+            yield _set_field(pod, number, {"maxSkew": skew}, 0.2, raised)
         domains = constraint.get("minDomains") or 0
         fewer = _least_number(partial(_fits_with_fewer, world, number, domains), 0, domains - 1)
         if fewer is not None:
             lowered = f"Lower minDomains of the spread constraint over {key} to {domains - fewer}"
-            yield _set(pod, number, {"minDomains": domains - fewer}, 0.2, lowered)
+            yield _set_field(pod, number, {"minDomains": domains - fewer}, 0.2, lowered)
         yield ProposedChange("spread", Who.OWNER, 0.5, sentence, (patch_of(pod, patch),))
 
 
-def _own(pod: Document) -> Iterator[ProposedChange]:
+def _own_constraint(pod: Document) -> Iterator[ProposedChange]:
     """Yields a soft constraint of the pod's own, which takes precedence over the profile's default
     ones.
     """
@@ -85,7 +85,7 @@ def _own(pod: Document) -> Iterator[ProposedChange]:
         )
 
 
-def _honoring(world: World, number: int, constraint: Document) -> Iterator[ProposedChange]:
+def _honored_policies(world: World, number: int, constraint: Document) -> Iterator[ProposedChange]:
     """Yields the fewest policies that must be Honor, so that domains that the pod cannot use do not
     count.
     """
@@ -95,14 +95,14 @@ def _honoring(world: World, number: int, constraint: Document) -> Iterator[Propo
             what = f"{' and '.join(policies)} of the spread constraint over"
             sentence = f"Set {what} {constraint['topologyKey']} to Honor"
             honoring = dict.fromkeys(policies, "Honor")
-            change = _set(world.pod, number, honoring, 0.05 * size, sentence)
+            change = _set_field(world.pod, number, honoring, 0.05 * size, sentence)
             with world.changed(change.edits):
                 if world.fits():
                     yield change
                     return
 
 
-def _set(
+def _set_field(
     pod: Document, number: int, values: Document, size: float, sentence: str
 ) -> ProposedChange:
     patches = [put(value, *_PATH, number, field) for field, value in values.items()]

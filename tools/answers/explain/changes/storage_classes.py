@@ -12,7 +12,7 @@ from ..words import listed
 from .change import ProposedChange, Who
 from .edit import Action, Document, Edit, patch_of, put, removal
 from .kind_of_change import Way
-from .volume_change import claims_of, provisioned
+from .volume_change import claims_of, new_volume_edits
 from .world import World
 
 MOST_CLASSES = 3
@@ -49,16 +49,18 @@ def _defaults(world: World) -> Iterator[ProposedChange]:
         edits = [edit for claim in claims for edit in _edits_of_class(claim, each)]
         annotations = {**(each["metadata"].get("annotations") or {}), DEFAULT_CLASS: "true"}
         default = patch_of(each, put(annotations, "metadata", "annotations"))
-        sentence = f"Make {name} the default StorageClass, which {what} then get{_s(claims)}"
+        sentence = (
+            f"Make {name} the default StorageClass, which {what} then get{_possessive(claims)}"
+        )
         yield ProposedChange("storageClass", Who.ADMIN, 0.2, sentence, (default, *edits))
     if not classes:
-        created, document = _created()
+        created, document = _created_class()
         edits = [edit for claim in claims for edit in _edits_of_class(claim, document)]
-        sentence = f"Add a default StorageClass, which {what} then get{_s(claims)}"
+        sentence = f"Add a default StorageClass, which {what} then get{_possessive(claims)}"
         yield ProposedChange("storageClass", Who.ADMIN, 0.4, sentence, (created, *edits))
 
 
-def _s(claims: list[Document]) -> str:
+def _possessive(claims: list[Document]) -> str:
     return "" if len(claims) > 1 else "s"
 
 
@@ -77,10 +79,10 @@ def _edits_of_class(claim: Document, of: Document) -> Iterator[Edit]:
     yield patch_of(claim, named)
     if of.get("volumeBindingMode") != LATE:
         spec = {**claim["spec"], "storageClassName": of["metadata"]["name"]}
-        yield from provisioned({**claim, "spec": spec})
+        yield from new_volume_edits({**claim, "spec": spec})
 
 
-def _created() -> tuple[Edit, Document]:
+def _created_class() -> tuple[Edit, Document]:
     document = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",

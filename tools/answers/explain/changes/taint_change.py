@@ -49,34 +49,36 @@ def changes(world: World) -> Iterator[ProposedChange]:
         edit = _uncordoned(world, name)
         yield ProposedChange("uncordon", Who.ADMIN, 0.1, f"Uncordon {name}", (edit,))
     for name in broken[:1]:
-        words, edit = _without(world, name, tolerations)
+        words, edit = _without_taints(world, name, tolerations)
         yield ProposedChange(
             "recovery", Who.ADMIN, 0.3, f"Repair {name}, so that it loses {words}", (edit,)
         )
     for number, name in sorted(tainted)[:1]:
-        words, edit = _without(world, name, tolerations)
+        words, edit = _without_taints(world, name, tolerations)
         sentence = f"Remove {words} from {name}"
         yield ProposedChange("taint", Who.ADMIN, min(1.0, 0.3 * number), sentence, (edit,))
 
 
-def _without(world: World, name: str, tolerations: Tolerations) -> tuple[str, Edit]:
+def _without_taints(world: World, name: str, tolerations: Tolerations) -> tuple[str, Edit]:
     """Returns the taints of a node that the pod does not tolerate, in words, and the edit that
     removes them.
     """
     rejecting = untolerated(world.node_info(name), tolerations)
     words = " and ".join(map(worded, rejecting))
-    edit = patch_of(*_kept(world, name, set(rejecting)))
+    edit = patch_of(*_kept_taints(world, name, set(rejecting)))
     return f"the taint{'s' * (len(rejecting) > 1)} {words}", edit
 
 
 def _uncordoned(world: World, name: str) -> Edit:
-    document, patch = _kept(world, name, {(CORDON, "", "NoSchedule")})
+    document, patch = _kept_taints(world, name, {(CORDON, "", "NoSchedule")})
     if (document.get("spec") or {}).get("unschedulable"):
         patch = [*patch, *put(False, "spec", "unschedulable")]
     return patch_of(document, patch)
 
 
-def _kept(world: World, name: str, removed: set[tuple[str, str, str]]) -> tuple[Document, Patch]:
+def _kept_taints(
+    world: World, name: str, removed: set[tuple[str, str, str]]
+) -> tuple[Document, Patch]:
     """Returns the node, and the patch after which it has only its other taints."""
     document = world.document("Node", name)
     assert document is not None

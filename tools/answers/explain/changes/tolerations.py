@@ -36,7 +36,7 @@ def untolerated(info: NodeInfo, tolerations: Tolerations) -> tuple[TaintKey, ...
 
 def opening(pod: Document) -> Edit:
     """Returns the edit after which the pod tolerates all taints."""
-    return patch_of(pod, _added(pod, [{"operator": "Exists"}]))
+    return patch_of(pod, _added_tolerations(pod, [{"operator": "Exists"}]))
 
 
 def openings(world: World) -> Iterator[Edit]:
@@ -58,21 +58,22 @@ def changes(world: World) -> Iterator[ProposedChange]:
     ranking = sorted(lacks, key=lambda taints: (len(taints), -lacks[taints], taints))
     for taints in ranking[:MOST]:
         added = [
-            {"key": key, "effect": effect, **_matching(value)} for key, value, effect in taints
+            {"key": key, "effect": effect, **_matching_toleration(value)}
+            for key, value, effect in taints
         ]
         words = " and ".join(map(worded, taints))
         sentence = f"Tolerate the taint{'s' * (len(taints) > 1)} {words}"
-        edit = patch_of(pod, _added(pod, added))
+        edit = patch_of(pod, _added_tolerations(pod, added))
         yield ProposedChange(
             "toleration", Who.OWNER, min(1.0, 0.3 * len(taints)), sentence, (edit,)
         )
 
 
-def _matching(value: str) -> dict[str, str]:
+def _matching_toleration(value: str) -> dict[str, str]:
     return {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
 
 
-def _added(pod: Document, tolerations: list[dict[str, str]]) -> Patch:
+def _added_tolerations(pod: Document, tolerations: list[dict[str, str]]) -> Patch:
     return put([*(pod["spec"].get("tolerations") or ()), *tolerations], "spec", "tolerations")
 
 

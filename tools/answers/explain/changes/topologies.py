@@ -19,7 +19,7 @@ MOST_VALUES = 3
 _AFFINITIES = ("podAffinity", "podAntiAffinity")
 
 
-def _keys(pod: Document) -> set[str]:
+def _needed_keys(pod: Document) -> set[str]:
     """Returns the topology keys that the pod needs and that an admin may set on a node."""
     spec = pod["spec"]
     affinity = spec.get("affinity") or {}
@@ -33,7 +33,7 @@ def _keys(pod: Document) -> set[str]:
 def openings(world: World) -> Iterator[Edit]:
     """Yields the edit after which the pod needs no topology label."""
     pod = world.pod
-    if not _keys(pod):
+    if not _needed_keys(pod):
         return
     spec = pod["spec"]
     affinity = {k: v for k, v in (spec.get("affinity") or {}).items() if k not in _AFFINITIES}
@@ -48,14 +48,14 @@ def changes(world: World) -> Iterator[ProposedChange]:
     """Yields the additions of labels that a node lacks, with values of other nodes or with its own
     name.
     """
-    keys = _keys(world.pod)
+    keys = _needed_keys(world.pod)
     for opening in openings(world):
         with world.changed([opening]):
             nodes = world.nodes()
         lacking = [name for name in nodes if keys - world.node_info(name).labels.keys()]
         for name in lacking[:MOST_NODES]:
             lacks = sorted(keys - world.node_info(name).labels.keys())
-            for labels in _values(world, name, lacks):
+            for labels in _label_values(world, name, lacks):
                 sentence, edit = labelled(world, name, labels)
                 with world.changed([edit]):
                     if not world.fits(name):
@@ -65,7 +65,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
                 return
 
 
-def _values(world: World, name: str, keys: list[str]) -> Iterator[dict[str, str]]:
+def _label_values(world: World, name: str, keys: list[str]) -> Iterator[dict[str, str]]:
     """Yields values for these labels: the most frequent ones, and then the node's name."""
     common: dict[str, list[str]] = {}
     for key in keys:

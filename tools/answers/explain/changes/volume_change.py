@@ -28,7 +28,7 @@ def claims_of(world: World) -> Iterator[Document]:
             yield claim
 
 
-def _bound(world: World) -> Iterator[Document]:
+def _bound_volumes(world: World) -> Iterator[Document]:
     """Yields the volumes of the pod's claims, without local volumes of a node."""
     for claim in claims_of(world):
         volume = world.document("PersistentVolume", claim["spec"].get("volumeName") or "")
@@ -47,19 +47,19 @@ def _without_node_affinity(volume: Document) -> Edit:
 
 
 def openings(world: World) -> Iterator[Edit]:
-    for volume in _bound(world):
+    for volume in _bound_volumes(world):
         edit = _without_node_affinity(volume)
         if edit.patch:
             yield edit
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
-    yield from _moves(world)
-    yield from _waits(world)
+    yield from _moves_to_zone(world)
+    yield from _waits_for_volume(world)
 
 
-def _moves(world: World) -> Iterator[ProposedChange]:
-    for volume in _bound(world):
+def _moves_to_zone(world: World) -> Iterator[ProposedChange]:
+    for volume in _bound_volumes(world):
         free = _without_node_affinity(volume)
         if not free.patch:
             continue
@@ -75,7 +75,7 @@ def _moves(world: World) -> Iterator[ProposedChange]:
             yield ProposedChange("volume", Who.ADMIN, 0.8, sentence, (edit,))
 
 
-def _waits(world: World) -> Iterator[ProposedChange]:
+def _waits_for_volume(world: World) -> Iterator[ProposedChange]:
     """Yields the wait for a volume that a provisioner makes without waiting for a pod."""
     edits: list[Edit] = []
     names, provisioners = [], set()
@@ -85,7 +85,7 @@ def _waits(world: World) -> Iterator[ProposedChange]:
             continue
         if of.get("volumeBindingMode") == "WaitForFirstConsumer":
             continue
-        edits += provisioned(claim)
+        edits += new_volume_edits(claim)
         names.append(claim["metadata"]["name"])
         provisioners.add(of["provisioner"])
     if edits:
@@ -94,7 +94,7 @@ def _waits(world: World) -> Iterator[ProposedChange]:
         yield ProposedChange("provisioner", Who.NOBODY, 0.2, sentence, tuple(edits))
 
 
-def provisioned(claim: Document) -> tuple[Edit, Edit]:
+def new_volume_edits(claim: Document) -> tuple[Edit, Edit]:
     """Returns the edits that create a volume for a claim, usable on each node, and bind it."""
     metadata, spec = claim["metadata"], claim["spec"]
     name = f"pvc-{metadata['uid']}"

@@ -27,7 +27,7 @@ from berth.actors.scheduling.plugins.default_preemption.budgets import Budgets
 
 from ....kubernetes.api.types.api_documents import names_of
 from ..cluster_source import SourceError
-from ..decider import fitting
+from ..decider import fitting_nodes
 from ..decision import First
 from ..tried_cluster import AskedPod
 from .edit import Action, Document, Edit
@@ -116,7 +116,7 @@ class World:
 
     def nodes(self) -> list[str]:
         """Returns the nodes that the pod fits on now, sorted."""
-        return self._counted(self._answer(fitting, []))
+        return self._counted(self._answer(fitting_nodes, []))
 
     def helped_by_room(self) -> list[str]:
         """Returns the nodes that the pod may fit on if other pods leave, sorted."""

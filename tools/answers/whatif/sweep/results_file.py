@@ -39,7 +39,7 @@ class Results:
 
 
 @contextmanager
-def opened(path: Path | None, header: Header) -> Iterator[Results]:
+def open_results(path: Path | None, header: Header) -> Iterator[Results]:
     """Opens the file of a sweep, which may be new. Without a path, the results are kept in memory.
 
     Raises SourceError for a file of another sweep, or a file to which another process writes.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from berth.actors.client.rest import Client, Connection
-from berth.tools.answers.debug.leader_pod import NoLeaderError, forwarded
+from berth.tools.answers.debug.leader_pod import NoLeaderError, port_forward
 from berth.tools.cluster.apiserver.app import serve
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -46,7 +46,7 @@ async def test_the_pod_of_the_leader_is_asked(arguments_file: Path, host: str, p
     async with serve(0) as url, Client(Connection(url)) as client:
         await lead(client, f"{host}_7f3c")
         await run_pod(client, pod)
-        async with forwarded(Connection(url), LEASE, "file", "") as server:
+        async with port_forward(Connection(url), LEASE, "file", "") as server:
             assert server == "https://127.0.0.1:4321"
             command = arguments_file.read_text().split()  # noqa: ASYNC240 - a few bytes
     flags = ["--kubeconfig=file", "port-forward", "--namespace=kube-system"]
@@ -61,15 +61,15 @@ async def test_a_leader_that_is_no_pod(holder: str, problem: str) -> None:
     async with serve(0) as url, Client(Connection(url)) as client:
         await lead(client, holder)
         with pytest.raises(NoLeaderError, match=problem):
-            async with forwarded(Connection(url), LEASE, None, ""):
+            async with port_forward(Connection(url), LEASE, None, ""):
                 pass
 
 
 async def test_without_a_lease_or_a_kubeconfig() -> None:
     async with serve(0) as url:
         with pytest.raises(NoLeaderError, match="not found"):
-            async with forwarded(Connection(url), LEASE, None, ""):
+            async with port_forward(Connection(url), LEASE, None, ""):
                 pass
     with pytest.raises(NoLeaderError, match="expected a kubeconfig"):
-        async with forwarded(None, LEASE, None, ""):
+        async with port_forward(None, LEASE, None, ""):
             pass

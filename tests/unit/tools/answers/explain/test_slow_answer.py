@@ -98,7 +98,7 @@ def test_a_plugin_that_never_returns_ends_the_command(
     monkeypatch.setattr(slow_answer, "whereabouts", place)
     monkeypatch.setattr(slow_answer, "echo", lambda text, *, err: said.append(text))
     monkeypatch.setattr(os, "_exit", end)
-    with slow_answer.telling():
+    with slow_answer.progress_reports():
         assert told.wait(10)
     expected = ["Error: the plugin Slow does not return", "ended with 2"]
     assert said[slow_answer.MOST_TIMES :][:2] == expected if same else "ended with 2" not in said

@@ -10,7 +10,7 @@ from berth.actors.scheduling.decision.plain import Plain
 from berth.actors.scheduling.kube.storage import StorageClass
 from berth.config.load import from_mapping
 from berth.tools.answers.explain.cluster_source import ClusterQuestion, SourceError
-from berth.tools.answers.explain.decider import Explainer, fitting
+from berth.tools.answers.explain.decider import Explainer, fitting_nodes
 from berth.tools.answers.explain.tried_cluster import TriedCluster, asked
 from tests.kit.changes import CONFIGURATION
 from tests.kit.daemon import node, pod
@@ -41,7 +41,7 @@ def seen(tried: TriedCluster) -> tuple[Any, ...]:
 def hosts(tried: TriedCluster) -> list[str]:
     """Returns the nodes that the pod web fits on."""
     attempt = tried.attempt(WEB)
-    return sorted(fitting(Plain(attempt.profile, attempt.info, attempt.snapshot)))
+    return sorted(fitting_nodes(Plain(attempt.profile, attempt.info, attempt.snapshot)))
 
 
 def change_all(tried: TriedCluster) -> None:

@@ -21,7 +21,7 @@ from berth.tools.answers.terminal.feature_gates import gates_from
 from berth.tools.answers.whatif.answer_worker import answer, schema
 from berth.tools.answers.whatif.question import Question, RefusedError, question_of
 from berth.tools.answers.whatif.tried_documents import Documents
-from berth.tools.answers.whatif.weights import weighed, weights_of
+from berth.tools.answers.whatif.weights import weights_of, with_weight
 from berth.tools.kubernetes.api.types.api_documents import place_of
 from berth.tools.views.commands.whatif import whatif
 from tests.kit.documents import thing
@@ -178,8 +178,8 @@ def test_the_weights_of_a_configuration_are_those_of_each_profile() -> None:
     weights = weights_of(from_mapping(None), DEFAULTS)["default-scheduler"]
     assert weights["TaintToleration"] == 3
     assert weights["ImageLocality"] == 1
-    changed = weighed(from_mapping(None), "ImageLocality", 4)
-    changed = weighed(changed, "default-scheduler/TaintToleration", 0)
+    changed = with_weight(from_mapping(None), "ImageLocality", 4)
+    changed = with_weight(changed, "default-scheduler/TaintToleration", 0)
     after = weights_of(changed, DEFAULTS)["default-scheduler"]
     kept = {name: weight for name, weight in weights.items() if name != "TaintToleration"}
     assert after == {**kept, "ImageLocality": 4}

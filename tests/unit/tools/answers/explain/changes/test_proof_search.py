@@ -8,7 +8,7 @@ import pytest
 
 from berth.tools.answers.explain.changes import world
 from berth.tools.answers.explain.changes.change import Suggestion, Who
-from berth.tools.answers.explain.changes.proof_search import ChangeSearch, first_of, search
+from berth.tools.answers.explain.changes.proof_search import ChangeSearch, changes_to_show, search
 from berth.tools.answers.explain.cluster_source import ClusterQuestion
 from berth.tools.answers.explain.decider import decided
 from berth.tools.answers.explain.tried_cluster import asked
@@ -439,7 +439,7 @@ def test_each_side_is_shown() -> None:
 
     def kinds(owners: int, admins: int) -> list[str]:
         both = changes(Who.OWNER, owners) + changes(Who.ADMIN, admins)
-        return [change.kind for change in first_of(both)]
+        return [change.kind for change in changes_to_show(both)]
 
     assert kinds(9, 9) == ["owner0", "owner1", "owner2", "admin0", "admin1"]
     assert kinds(9, 1) == ["owner0", "owner1", "owner2", "owner3", "admin0"]

@@ -19,7 +19,7 @@ from berth.actors.scheduling.plugins.dynamic_resources.allocator import UnreadyP
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.tools.answers.explain.cause import COMMON, Cause
 from berth.tools.answers.explain.last_attempt import binding_failure
-from berth.tools.answers.explain.pinned_pods import unchosen, waits_for_volume
+from berth.tools.answers.explain.pinned_pods import claims_without_node, waits_for_volume
 from berth.tools.answers.explain.reasons.pod_causes import preemption_causes, summary
 from berth.tools.answers.explain.reasons.reason_table import (
     REASONS,
@@ -237,7 +237,9 @@ def test_what_holds_a_pod_has_a_code() -> None:
         *standing(thing("Pod", "p", spec={}, status={"nominatedNodeName": "n"})),
         waits_for_volume(["a"]),
         waits_for_volume(["a", "b"]),
-        *unchosen(pinned, [{**late, "volumeBindingMode": "WaitForFirstConsumer"}, claim("data")]),
+        *claims_without_node(
+            pinned, [{**late, "volumeBindingMode": "WaitForFirstConsumer"}, claim("data")]
+        ),
         binding_failure(
             {"status": {"conditions": [condition("running PreBind plugin x: it broke")]}}
         ),
