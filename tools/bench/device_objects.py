@@ -263,11 +263,11 @@ def _result(devices: Sequence[tuple[str, SliceDevice]], node: Node) -> Allocatio
     )
     return AllocationResult(
         devices=DeviceAllocationResult(results=results),
-        node_selector=_where([home for _, (home, _) in devices], node),
+        node_selector=_node_selector_of([home for _, (home, _) in devices], node),
     )
 
 
-def _where(slices: Sequence[ResourceSlice], node: Node) -> NodeSelector | None:
+def _node_selector_of(slices: Sequence[ResourceSlice], node: Node) -> NodeSelector | None:
     """Returns the node selector that all slices share; if they differ, one for this node."""
     first = slices[0].spec.node_selector
     if all(each.spec.node_name is None and each.spec.node_selector == first for each in slices):

@@ -56,7 +56,7 @@ from ..kubernetes.api.types.api_documents import RefusedError
 from ..kubernetes.api.types.defaults import defaulted
 from ..kubernetes.api.types.resources import BY_KIND, Kind
 from ..kubernetes.api.writes.admission import admitted_pod
-from ..kubernetes.api.writes.patch import patched
+from ..kubernetes.api.writes.patch import patched_document
 from ..kubernetes.api.writes.registry import Api
 from .claim_objects import ClaimTemplates, released, shared_claims, with_claims
 from .pod_counts import PodTracker
@@ -347,16 +347,16 @@ class InProcess:
     def _patch(
         self, kind: Kind, namespace: str, name: str, body: object, content_type: str
     ) -> object:
-        before = self._same(kind, namespace, name, body)
-        after = patched(kind, msgspec.to_builtins(before), body, content_type)
+        before = self._checked_version(kind, namespace, name, body)
+        after = patched_document(kind, msgspec.to_builtins(before), body, content_type)
         return self._write(kind, msgspec.convert(after, type(before), strict=False))
 
     def _put_status(self, kind: Kind, namespace: str, name: str, body: Any) -> object:
-        before = self._same(kind, namespace, name, body)
+        before = self._checked_version(kind, namespace, name, body)
         status = msgspec.convert(body["status"], type(before.status), strict=False)
         return self._write(kind, msgspec.structs.replace(before, status=status))
 
-    def _same(self, kind: Kind, namespace: str, name: str, body: object) -> Any:
+    def _checked_version(self, kind: Kind, namespace: str, name: str, body: object) -> Any:
         """Returns the object. Raises ApiError if the body names another version of it."""
         before = self._existing(kind, namespace, name)
         expected = body.get("metadata", {}) if isinstance(body, dict) else {}

@@ -56,14 +56,14 @@ class Window:
             effort.cpu_seconds,
             effort.peak_rss_bytes,
             run.threshold or None,
-            _reached(run, rate),
+            _reaches_threshold(run, rate),
             effort.profile,
             bound=timeline(self.started, self.times),
             decisions=effort.decisions,
         )
 
 
-def _reached(run: WorkloadRun, rate: Throughput) -> bool:
+def _reaches_threshold(run: WorkloadRun, rate: Throughput) -> bool:
     """True if the threshold is reached, or is for another metric than throughput."""
     if (
         not run.threshold

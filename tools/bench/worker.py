@@ -171,7 +171,7 @@ async def run_in_process(order: RunWorkload) -> Answer:
         configuration = configuration_of(scheduler_config_of(run))
         pods, watch, report = PodTracker(), Stopwatch(profile=order.profile), _Reporter().report
         cluster, clock, rng = InProcess(pods), SystemClock(), Random(0)
-        decisions, meter = _sampled(rng, watch, order.check)
+        decisions, meter = _decision_sample(rng, watch, order.check)
         async with (
             Extenders(configuration.extenders) as extenders,
             anyio.create_task_group() as group,
@@ -210,7 +210,7 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
         _write_answer(NotRun(str(problem), False))
         return
     clock, rng, watch = SystemClock(), Random(0), Stopwatch(profile=order.profile)
-    decisions, meter = _sampled(rng, watch, order.check)
+    decisions, meter = _decision_sample(rng, watch, order.check)
     pauses = PauseMeter(meter)
     limits, sent = configuration.client_connection, sent_whole(configuration.extenders)
     async with (
@@ -251,7 +251,9 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
             pass
 
 
-def _sampled(rng: Random, watch: Stopwatch, number: int) -> tuple[SampledDecisions | None, Meter]:
+def _decision_sample(
+    rng: Random, watch: Stopwatch, number: int
+) -> tuple[SampledDecisions | None, Meter]:
     """Returns the keeper of `number` decisions (None for 0), and the meter to use with it."""
     if not number:
         return None, watch

@@ -358,7 +358,7 @@ async def _run(settings: DemoSettings) -> Summary:
         click.echo(f"page at {page_url}", err=True)
         if settings.look:
             notes = f"kubectl --kubeconfig {file}", f"API server {url}  page {page_url}"
-            group.start_soon(_look, group, page_url, notes)
+            group.start_soon(_live_view, group, page_url, notes)
         if not settings.keep:
             await watching.settled(
                 scheduler.glance, is_due, _print_nothing if settings.live else print_lines
@@ -371,7 +371,7 @@ def _print_nothing(_: str) -> None:
     """Prints nothing, because the live view shows it."""
 
 
-async def _look(group: TaskGroup, page_url: str, notes: Sequence[str]) -> None:
+async def _live_view(group: TaskGroup, page_url: str, notes: Sequence[str]) -> None:
     """Shows the cluster on the terminal, and ends the demo when the user quits."""
     from ..views.top.feed_client import Page
     from ..views.top.screen import look

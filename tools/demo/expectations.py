@@ -50,7 +50,7 @@ class Expectations:
                 self._storage[uid] = {**document, "kind": kind}
             case "ResourceClaim":
                 pass
-            case _ if _lacks(kind, document):
+            case _ if _lacks_pods(kind, document):
                 self._short[uid] = kind, document
             case _:
                 self._short.pop(uid, None)
@@ -95,7 +95,7 @@ class Expectations:
         if node not in self._nodes:
             return f"is bound to {node}, which does not exist"
         late = claims_without_node(pod, [*self._storage.values(), *self._pods.values()])
-        return late[0] if late else self._lacking(pod) or f"does not start on {node}"
+        return late[0] if late else self._missing_claim(pod) or f"does not start on {node}"
 
     def _claim_without_volume(self, pod: Document) -> str:
         """Returns the claim with a selected node on which it gets no volume, or ""."""
@@ -108,7 +108,7 @@ class Expectations:
                 )
         return ""
 
-    def _lacking(self, pod: Document) -> str:
+    def _missing_claim(self, pod: Document) -> str:
         """Returns the claim that keeps a pod from starting; "" if all are bound."""
         for name, claim in self._claims_of(pod):
             if claim is None:
@@ -132,7 +132,7 @@ class Expectations:
 
     def _workload_wait(self, kind: str, document: Document, is_due: IsDue) -> Wait:
         status, key = document.get("status") or {}, key_of(document)
-        asked, there = _asked(kind, document), _pods_of_status(kind, document)
+        asked, there = _desired_pods(kind, document), _pods_of_status(kind, document)
         text = f"{kind} {key} has {there} of {asked} pods"
         if kind == "Job":
             ours = [uid for uid, pod in self._pods.items() if _is_owned(pod, document)]
@@ -151,7 +151,7 @@ class Expectations:
         return Wait(f"{text}: {why}" if why else text, moves=False)
 
 
-def _lacks(kind: str, document: Document) -> bool:
+def _lacks_pods(kind: str, document: Document) -> bool:
     """True if a workload that nobody owns has fewer pods than it asks for, or its controller has
     not seen it yet.
     """
@@ -160,13 +160,13 @@ def _lacks(kind: str, document: Document) -> bool:
     if kind == "Job":
         conditions = (document.get("status") or {}).get("conditions") or ()
         over = any(c["status"] == "True" for c in conditions)
-        return not over and _pods_of_status(kind, document) < _asked(kind, document)
+        return not over and _pods_of_status(kind, document) < _desired_pods(kind, document)
     observed = (document.get("status") or {}).get("observedGeneration", 0)
     is_seen = observed >= document["metadata"].get("generation", 1)
-    return not is_seen or _pods_of_status(kind, document) < _asked(kind, document)
+    return not is_seen or _pods_of_status(kind, document) < _desired_pods(kind, document)
 
 
-def _asked(kind: str, document: Document) -> int:
+def _desired_pods(kind: str, document: Document) -> int:
     spec, status = document.get("spec") or {}, document.get("status") or {}
     match kind:
         case "DaemonSet":

@@ -197,8 +197,8 @@ class Placements:
         self.changed = now
         self._rows[uid] = row
         failed = row.phase == _FAILED
-        _mark(self._failed, uid, has=failed)
-        _mark(self._unplaced, uid, has=not (row.node or failed))
+        _set_membership(self._failed, uid, has=failed)
+        _set_membership(self._unplaced, uid, has=not (row.node or failed))
         (self._undecided.discard if row.is_decided else self._undecided.add)(uid)
         owners = pod["metadata"].get("ownerReferences") or ()
         if not any(owner["kind"] in _REPLICATED for owner in owners):
@@ -280,7 +280,7 @@ class Placements:
         return {r: _percent(used[r], _allocatable(node, r)) for r in _RESOURCES}
 
 
-def _mark(uids: dict[str, None], uid: str, *, has: bool) -> None:
+def _set_membership(uids: dict[str, None], uid: str, *, has: bool) -> None:
     """Adds a uid, or removes it. A uid that is already there keeps its position."""
     if has:
         uids.setdefault(uid)
@@ -314,7 +314,7 @@ def _row(pod: Document, claims: set[str], schedulers: Collection[str]) -> Row:
         if not why and scheduler not in schedulers:
             why = f"left alone: it is for the scheduler {scheduler}"
         elif not why and pod["spec"].get("resourceClaims"):
-            why = _lacking(_POD.convert(pod), claims)
+            why = _missing_claim(_POD.convert(pod), claims)
     metadata = pod["metadata"]
     return Row(metadata["namespace"], metadata["name"], node, pod["status"]["phase"], why)
 
@@ -336,7 +336,7 @@ def _key(metadata: Document) -> str:
     return f"{metadata['namespace']}/{metadata['name']}"
 
 
-def _lacking(pod: Pod, claims: set[str]) -> str:
+def _missing_claim(pod: Pod, claims: set[str]) -> str:
     """Returns the first claim that the pod lacks, in the words of the scheduler's log; "" if
     none.
     """

@@ -43,8 +43,8 @@ def collect(
     if waits_for_dependents(obj):
         blocked = any(_blocks(each, obj) for each in dependents)
         return [] if blocked else [_without(obj, FOREGROUND)]
-    if _orphans(obj):
-        writes = [_disowned(each, {obj.metadata.uid}) for each in dependents]
+    if _orphan_dependents(obj):
+        writes = [_without_owners(each, {obj.metadata.uid}) for each in dependents]
         return [*writes] if writes else [_without(obj, ORPHAN)]
     if deleting(obj):
         return []
@@ -52,14 +52,16 @@ def collect(
     standings = [(owner, standing(owner)) for owner in owners]
     of = {each for _, each in standings}
     if Standing.SOLID in of or Standing.UNSEEN in of:
-        writes = [_look(obj, owner) for owner, each in standings if each is Standing.UNSEEN]
+        writes = [
+            _look_for_owner(obj, owner) for owner, each in standings if each is Standing.UNSEEN
+        ]
         lost = {owner.uid for owner, each in standings if each in (Standing.WAITING, Standing.GONE)}
-        return [*writes, _disowned(obj, lost)] if lost and Standing.SOLID in of else [*writes]
+        return [*writes, _without_owners(obj, lost)] if lost and Standing.SOLID in of else [*writes]
     if not owners:
         return []
     if Standing.WAITING not in of or not dependents:
         return [delete(obj, propagation=_policy(obj))]
-    unblocks = [_unblocking(obj)] if any(map(waits_for_dependents, dependents)) else []
+    unblocks = [_unblock_owners(obj)] if any(map(waits_for_dependents, dependents)) else []
     return [*unblocks, delete(obj, propagation="Foreground")]
 
 
@@ -69,7 +71,7 @@ def touched(cluster: ObjectIndex, change: ObjectChange) -> Iterator[HasMetadata]
     if before is not None:
         for reference in before.metadata.owner_references:
             owner = find_owner(cluster, before, reference)
-            if owner is not None and (waits_for_dependents(owner) or _orphans(owner)):
+            if owner is not None and (waits_for_dependents(owner) or _orphan_dependents(owner)):
                 yield owner
         if after is None or before.metadata.uid != after.metadata.uid:
             yield from cluster.dependents(before.metadata.uid)
@@ -81,7 +83,7 @@ def touched(cluster: ObjectIndex, change: ObjectChange) -> Iterator[HasMetadata]
     ):
         yield after
     waits = waits_for_dependents(after)
-    if waits or _orphans(after):
+    if waits or _orphan_dependents(after):
         yield after
     if waits and (before is None or not waits_for_dependents(before)):
         yield from cluster.dependents(after.metadata.uid)
@@ -126,7 +128,7 @@ def waits_for_dependents(obj: HasMetadata) -> bool:
     return deleting(obj) and FOREGROUND in obj.metadata.finalizers
 
 
-def _orphans(obj: HasMetadata) -> bool:
+def _orphan_dependents(obj: HasMetadata) -> bool:
     return deleting(obj) and ORPHAN in obj.metadata.finalizers
 
 
@@ -144,7 +146,7 @@ def _place(obj: HasMetadata, reference: OwnerReference) -> tuple[str, str, str] 
     return kind.kind, namespace if kind.namespaced else "", reference.name
 
 
-def _look(obj: HasMetadata, reference: OwnerReference) -> Look:
+def _look_for_owner(obj: HasMetadata, reference: OwnerReference) -> Look:
     place = _place(obj, reference)
     assert place is not None
     return Look(*place, reference.uid)
@@ -169,12 +171,12 @@ def _without(obj: HasMetadata, finalizer: str) -> Write:
     return patch(obj, {"metadata": without(obj, finalizer)}, guarded=True)
 
 
-def _disowned(obj: HasMetadata, uids: set[str]) -> Write:
+def _without_owners(obj: HasMetadata, uids: set[str]) -> Write:
     kept = [owner for owner in obj.metadata.owner_references if owner.uid not in uids]
     return patch(obj, {"metadata": {"ownerReferences": documents_of(kept)}}, guarded=True)
 
 
-def _unblocking(obj: HasMetadata) -> Write:
+def _unblock_owners(obj: HasMetadata) -> Write:
     """Releases the owners that wait for the object, so that owners in a cycle can be deleted."""
     references = [
         {**reference, "blockOwnerDeletion": False}

@@ -56,7 +56,7 @@ from ...kubernetes.api.writes.admission import (
 )
 from ...kubernetes.api.writes.evictions import PODS
 from ...kubernetes.api.writes.limit_ranges import LIMIT_RANGES, check_limits, with_default_limits
-from ...kubernetes.api.writes.new_objects import prepared
+from ...kubernetes.api.writes.new_objects import prepared_object
 from ...kubernetes.api.writes.registry import Api
 from ...kubernetes.objects.structs import TYPES as TYPES_OF_OBJECTS
 from ...kubernetes.objects.structs import read as read_object
@@ -491,7 +491,7 @@ def completed_object(kind: Kind, document: Document, store: Store) -> Document:
         metadata["uid"] = str(uuid5(NAMESPACE_OID, key))
     full = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
     if is_new:
-        full = prepared(kind, full, protects=False)
+        full = prepared_object(kind, full, protects=False)
     stored = timed(kind, defaulted(kind, full), store.outside.now)
     stored = stored_form(kind, stored)
     if kind == CLAIMS:

@@ -13,10 +13,10 @@ import msgspec
 from berth.actors.scheduling.kube.yaml_documents import documents
 
 from ...kubernetes.api import resource_metrics
-from ...kubernetes.api.access.impersonation import acting
+from ...kubernetes.api.access.impersonation import acting_user
 from ...kubernetes.api.access.reviews import review
 from ...kubernetes.api.access.rights import check_right
-from ...kubernetes.api.access.tokens import bearer, issued_token
+from ...kubernetes.api.access.tokens import bearer_user, issued_token
 from ...kubernetes.api.access.users import ADMINISTRATOR, Requester
 from ...kubernetes.api.requests.list_options import check_list, is_on
 from ...kubernetes.api.requests.origins import Guard
@@ -119,16 +119,18 @@ class Server:
         kind, code, warnings = target.kind, 200, list[str]()
         answer: Answer | list[StoredObject]
         if kind in METRICS:
-            answer = self._measured(request, target)
+            answer = self._metrics_answer(request, target)
         elif kind in REVIEWS:
-            answer, code = self._reviewed(request, target, user), 201
+            answer, code = self._review_answer(request, target, user), 201
         elif request.method != "GET":
-            answer, code, warnings = self._written(request, target, user)
+            answer, code, warnings = self._write_answer(request, target, user)
         elif not target.name and is_on(request.query, "watch"):
             return Watch(self._store, kind, target.namespace, request).run
         else:
             answer = self._read(request, target)
-        return _warned(self._shown(request, kind, answer, code), _deprecation(kind) + warnings)
+        return _with_warnings(
+            self._in_accepted_form(request, kind, answer, code), _deprecation(kind) + warnings
+        )
 
     def _target(self, request: HttpRequest) -> RequestTarget:
         """Returns what the path names. Raises RefusedError with 404 if this version of Kubernetes
@@ -156,10 +158,10 @@ class Server:
         api = Api(self._store.fork() if dry else self._store, validation, duplicates, caller)
         answer, code = self._write(api, request, target, document, media_type)
         if dry and isinstance(answer, StoredObject):
-            answer = self._tried(target.kind, answer)
+            answer = self._dry_run_answer(target.kind, answer)
         return answer, code, api.warnings
 
-    def _tried(self, kind: Kind, tried: StoredObject) -> StoredObject:
+    def _dry_run_answer(self, kind: Kind, tried: StoredObject) -> StoredObject:
         """Returns the object of a dry run, with the version of the stored object, if there is
         one.
         """
@@ -173,10 +175,12 @@ class Server:
     def _user(self, request: HttpRequest) -> Requester:
         """Returns the user of a request. Raises RefusedError with 400, 401 or 403."""
         token = request.headers.get("authorization", "").removeprefix("Bearer ")
-        user = bearer(self._store, token) if token else ADMINISTRATOR
-        return acting(self._store, user, request.headers)
+        user = bearer_user(self._store, token) if token else ADMINISTRATOR
+        return acting_user(self._store, user, request.headers)
 
-    def _reviewed(self, request: HttpRequest, target: RequestTarget, user: Requester) -> Document:
+    def _review_answer(
+        self, request: HttpRequest, target: RequestTarget, user: Requester
+    ) -> Document:
         """Answers a review, such as a SubjectAccessReview, which is not stored."""
         if request.method != "POST" or target.name:
             raise self._not_allowed(request, target)
@@ -185,7 +189,7 @@ class Server:
         answer = review(self._store, user, kind.kind, target.namespace, document)
         return {"apiVersion": kind.api_version, "kind": kind.kind, **answer}
 
-    def _measured(
+    def _metrics_answer(
         self, request: HttpRequest, target: RequestTarget
     ) -> StoredObject | list[StoredObject]:
         """Answers a request for the metrics of pods or nodes. Raises RefusedError with 404 without
@@ -200,7 +204,7 @@ class Server:
             return resource_metrics.metrics_of(
                 kubelets, self._store, kind, target.namespace, target.name
             )
-        after, _ = _continued(request)
+        after, _ = _continue_position(request)
         return resource_metrics.metrics_in(
             kubelets, self._store, kind, target.namespace, _matches(request, kind), after
         )
@@ -286,16 +290,16 @@ class Server:
         )
 
     def _list(self, request: HttpRequest, target: RequestTarget) -> list[StoredObject]:
-        """Returns all selected objects, in one piece; `_shown` divides them into pages."""
+        """Returns all selected objects, in one piece; `_in_accepted_form` divides them into pages."""
         check_list(request.query)
         matches = _matches(request, target.kind)
-        after, revision = _continued(request)
+        after, revision = _continue_position(request)
         if revision:
             self._store.check_known(target.kind, revision)
         listed = self._store.list(target.kind, target.namespace, after)
         return [stored for stored in listed if matches is None or matches(stored.document)]
 
-    def _shown(
+    def _in_accepted_form(
         self, request: HttpRequest, kind: Kind, answer: Answer | list[StoredObject], code: int = 200
     ) -> Response:
         """Returns the answer in the form that the client accepts: objects, their metadata, or a
@@ -308,7 +312,7 @@ class Server:
         if isinstance(answer, dict):
             return _json(answer, code)
         selected = [answer] if isinstance(answer, StoredObject) else answer
-        _, first_revision = _continued(request)
+        _, first_revision = _continue_position(request)
         revision, token = str(first_revision or self._store.revision), ""
         items = selected[: _limit(request)]
         if len(items) < len(selected):
@@ -420,7 +424,7 @@ def _limit(request: HttpRequest) -> int | None:
         raise RefusedError(400, "BadRequest", f"limit: {problem}") from None
 
 
-def _continued(request: HttpRequest) -> tuple[tuple[str, str] | None, int]:
+def _continue_position(request: HttpRequest) -> tuple[tuple[str, str] | None, int]:
     """Returns the key after which a list continues, and the revision of its first page.
 
     Raises RefusedError with 400 for a token that this server did not issue.
@@ -443,7 +447,7 @@ def _deprecation(kind: Kind) -> list[str]:
     return [DEPRECATED[kind]] if kind in DEPRECATED else []
 
 
-def _warned(response: Response, messages: list[str]) -> Response:
+def _with_warnings(response: Response, messages: list[str]) -> Response:
     if not messages:
         return response
     return msgspec.structs.replace(response, warnings=_warnings(messages))

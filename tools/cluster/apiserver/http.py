@@ -235,7 +235,7 @@ async def listen(answer: Answer, port: int = 0, host: str = "127.0.0.1") -> Asyn
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(answer, connections), host, port
     )
-    sweeping = asyncio.create_task(_sweep(connections))
+    sweeping = asyncio.create_task(_close_idle_connections(connections))
     try:
         yield f"http://{host}:{server.sockets[0].getsockname()[1]}"
     finally:
@@ -251,7 +251,7 @@ async def listen(answer: Answer, port: int = 0, host: str = "127.0.0.1") -> Asyn
             connection.abort()
 
 
-async def _sweep(connections: set[Connection]) -> None:
+async def _close_idle_connections(connections: set[Connection]) -> None:
     while True:
         await asyncio.sleep(SWEEP_SECONDS)
         for connection in tuple(connections):

@@ -109,7 +109,7 @@ class Journal:
                 raise self._in_use()  # it was rewritten in the meantime
             before.seek(0)
             self._replay(before.read())
-            self._file, self._tail = self._rewritten()
+            self._file, self._tail = self._replace_file()
 
     def __enter__(self) -> Journal:
         return self
@@ -139,7 +139,7 @@ class Journal:
     def _in_use(self) -> JournalError:
         return JournalError(f"{self._path}: another server is using this file")
 
-    def _rewritten(self) -> tuple[FileIO, Tail]:
+    def _replace_file(self) -> tuple[FileIO, Tail]:
         """Replaces the file with a journal that has no history."""
         beside = self._path.with_name(self._path.name + ".new")
         file = FileIO(beside, "wb", opener=_private)

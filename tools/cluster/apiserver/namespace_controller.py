@@ -28,12 +28,12 @@ async def end_namespaces(store: Store) -> None:
             }
             for uid, name in ending.items():
                 if uid not in begun:
-                    group.start_soon(_end, store, uid, name)
+                    group.start_soon(_end_namespace, store, uid, name)
             begun = set(ending)
             await next_write(store, NAMESPACES)
 
 
-async def _end(store: Store, uid: str, name: str) -> None:
+async def _end_namespace(store: Store, uid: str, name: str) -> None:
     await anyio.sleep(GRACE_SECONDS)
     namespace = store.find(NAMESPACES, "", name)
     if namespace is not None and namespace["metadata"]["uid"] == uid:

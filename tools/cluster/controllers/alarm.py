@@ -39,10 +39,10 @@ class Alarm:
 
     def set(self) -> None:
         """Sets the alarm to the earliest time. Call it when that time may have changed."""
-        if (time := self._earlier()) < inf:
+        if (time := self._time_to_await()) < inf:
             self._group.start_soon(self._wait, time)
 
-    def _earlier(self) -> float:
+    def _time_to_await(self) -> float:
         """Returns the earliest time, to be waited for; infinity if a task already waits for it or
         for an earlier one.
         """
@@ -58,4 +58,4 @@ class Alarm:
             await self._sleep(max(time - self._now(), self._least))
             self._awaited.discard(time)
             self._ring(time)
-            time = self._earlier()
+            time = self._time_to_await()

@@ -39,7 +39,7 @@ from ...kubernetes.objects.structs import (
 from ...kubernetes.objects.writes import Again, Write
 from ...kubernetes.work_items import Item
 from ...kubernetes.workloads.adoption import selector_of
-from .controller import Controller, each, itself
+from .controller import Controller, itself, objects_before_and_after
 
 Key = tuple[str, str]  # namespace and name
 _SCALED: dict[tuple[str, str], type[Replicated]] = {
@@ -50,7 +50,7 @@ _SCALED: dict[tuple[str, str], type[Replicated]] = {
 }
 
 
-class _Rescaled(msgspec.Struct, frozen=True):
+class _PendingScale(msgspec.Struct, frozen=True):
     """A change of the scale that the server has neither accepted nor refused yet."""
 
     before: int
@@ -59,14 +59,14 @@ class _Rescaled(msgspec.Struct, frozen=True):
     reason: str
 
 
-class _State:
+class _AutoscalerState:
     """The state of an autoscaler since its creation."""
 
     def __init__(self, uid: str, due: float) -> None:
         self.uid = uid
         self.due = due
         self.history = History()
-        self.rescaled: _Rescaled | None = None
+        self.rescaled: _PendingScale | None = None
         self.reported: frozenset[tuple[str, str]] = frozenset()
         self.filed: tuple[str, ...] = ()  # the labels under which its selector is filed
 
@@ -76,12 +76,12 @@ class Autoscalers:
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
-        self._states: dict[Key, _State] = {}
+        self._states: dict[Key, _AutoscalerState] = {}
         self._selectors: dict[str, dict[Key, Selector]] = {}  # by label, as pods are indexed
         self.row = Controller(
             "HorizontalPodAutoscaler",
             HorizontalPodAutoscaler,
-            {HorizontalPodAutoscaler: each(itself)},
+            {HorizontalPodAutoscaler: objects_before_and_after(itself)},
             self.reconcile,
         )
 
@@ -90,13 +90,13 @@ class Autoscalers:
         obj = cluster.find(HorizontalPodAutoscaler, *key)
         state = self._states.get(key)
         if state is not None and (obj is None or deleting(obj) or obj.metadata.uid != state.uid):
-            self._file(key, state, None)
+            self._index_selector(key, state, None)
             del self._states[key]
             state = None
         if obj is None or deleting(obj):
             return []
         if state is None:
-            state = _State(obj.metadata.uid, seconds + SYNC_SECONDS)
+            state = _AutoscalerState(obj.metadata.uid, seconds + SYNC_SECONDS)
             self._states[key] = state
         writes: list[Write] = []
         rescaled, state.rescaled = state.rescaled, None
@@ -117,7 +117,7 @@ class Autoscalers:
         cluster: ObjectIndex,
         obj: HorizontalPodAutoscaler,
         key: Key,
-        state: _State,
+        state: _AutoscalerState,
         now: datetime,
     ) -> list[Write]:
         def sample(pod: Pod) -> Sample | None:
@@ -133,18 +133,25 @@ class Autoscalers:
         else:
             writes = decision.decide(scale)
             if decision.target is not None:
-                state.rescaled = _Rescaled(
+                state.rescaled = _PendingScale(
                     scale.replicas, decision.target, now.timestamp(), decision.reason
                 )
         state.reported = decision.warnings
         return writes
 
     def _scale(
-        self, cluster: ObjectIndex, reference: Reference, key: Key, state: _State
+        self, cluster: ObjectIndex, reference: Reference, key: Key, state: _AutoscalerState
     ) -> ScaleTarget | str:
         """Returns the scale of a target, or why there is none."""
         group, kind = reference.api_version.rpartition("/")[0], reference.kind
-        served = next((each for each in KINDS if (each.group, each.kind) == (group, kind)), None)
+        served = next(
+            (
+                objects_before_and_after
+                for objects_before_and_after in KINDS
+                if (objects_before_and_after.group, objects_before_and_after.kind) == (group, kind)
+            ),
+            None,
+        )
         if served is None:
             return f'no matches for kind "{kind}" in group "{group}"'
         if (group, kind) not in _SCALED:
@@ -153,13 +160,13 @@ class Autoscalers:
         if target is None:
             return f'{served.resource} "{reference.name}" not found'
         selector = selector_of(target)
-        self._file(key, state, selector)
+        self._index_selector(key, state, selector)
         pods = _selected(cluster, key[0], selector)
         rivals = sorted(self._rivals(pods)) if pods else []
         names = [f"{{{name} {namespace}}}" for namespace, name in rivals]
-        return ScaleTarget(kind, replicas_of(target), _text(target), pods, names)
+        return ScaleTarget(kind, replicas_of(target), _quantity_text(target), pods, names)
 
-    def _file(self, key: Key, state: _State, selector: Selector | None) -> None:
+    def _index_selector(self, key: Key, state: _AutoscalerState, selector: Selector | None) -> None:
         """Indexes a selector by the labels of the pods that it may select."""
         labels = () if selector is None else tuple(selector_labels(key[0], selector))
         for label in state.filed:
@@ -201,7 +208,7 @@ def _candidates(cluster: ObjectIndex, namespace: str, selector: Selector) -> Ite
         yield from cluster.by(Pod, "label", label)
 
 
-def _text(target: Replicated) -> str:
+def _quantity_text(target: Replicated) -> str:
     selector: Document = msgspec.to_builtins(target.spec.selector)
     if isinstance(target, ReplicationController):
         selector = {"matchLabels": selector}

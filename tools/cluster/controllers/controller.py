@@ -64,14 +64,14 @@ def controller(
             return []
         return decide(cluster, obj, now)
 
-    return Controller(name, kind, {kind: each(itself), **watches}, reconcile)
+    return Controller(name, kind, {kind: objects_before_and_after(itself), **watches}, reconcile)
 
 
 def itself(_cluster: ObjectIndex, obj: HasMetadata) -> Iterable[Affected]:
     return (obj,)
 
 
-def each(find: Find) -> Watch:
+def objects_before_and_after(find: Find) -> Watch:
     """Returns a watch that maps an object, as it is before a change and after it, to items."""
 
     def watch(cluster: ObjectIndex, before: Any, after: Any) -> Iterator[Affected]:
@@ -82,19 +82,19 @@ def each(find: Find) -> Watch:
     return watch
 
 
-def when(predicate: Predicate, find: Find) -> Watch:
+def if_changed(predicate: Predicate, find: Find) -> Watch:
     """Returns a watch that is restricted to the changes for which the predicate is true."""
     return lambda cluster, before, after: (
         find(cluster, after or before) if predicate(before, after) else ()
     )
 
 
-def turns(state: Callable[[Any], object]) -> Predicate:
+def state_changes(state: Callable[[Any], object]) -> Predicate:
     """True if the object exists and its state has changed. `state` also takes None."""
     return lambda before, after: after is not None and state(before) != state(after)
 
 
-def begins(condition: Callable[[Any], bool]) -> Predicate:
+def condition_begins(condition: Callable[[Any], bool]) -> Predicate:
     """True if the object meets the condition and did not before."""
     return lambda before, after: bool(
         after and condition(after) and not (before and condition(before))
@@ -119,16 +119,16 @@ def owned_by(kind: type[HasMetadata]) -> Watch:
                 if selector_of(candidate).matches(obj.metadata.labels):
                     yield candidate
 
-    return each(owners)
+    return objects_before_and_after(owners)
 
 
 def all_of(kind: type[HasMetadata]) -> Find:
     return lambda cluster, _obj: cluster.all(kind)
 
 
-def through(objects: Callable[[ObjectIndex, Any], Iterable[Any]], find: Find) -> Watch:
+def by_way_of(objects: Callable[[ObjectIndex, Any], Iterable[Any]], find: Find) -> Watch:
     """Returns a watch that maps a changed object to further objects, and these to items."""
-    return each(
+    return objects_before_and_after(
         lambda cluster, obj: (
             place for other in objects(cluster, obj) for place in find(cluster, other)
         )

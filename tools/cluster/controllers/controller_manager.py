@@ -98,7 +98,7 @@ async def run_controllers(
     async with anyio.create_task_group() as group:
         cluster = ObjectIndex()
         running = _Runner(cluster, access, clock, rng, group, some, scenario)
-        watches = Watches(cluster, access, running.changed, running.renewed, running.beaten)
+        watches = Watches(cluster, access, running.changed, running.renewed, running.heartbeat_of)
         async with anyio.create_task_group() as listing:
             for kind in some.followed:
                 listing.start_soon(group.start, watches.follow, _KINDS[kind], TYPES[kind])
@@ -178,10 +178,10 @@ class _Runner:
             for item in self._controllers.nodes.renewed(leases, self._time()):
                 self._touch(item)
 
-    def beaten(self, change: ObjectChange) -> None:
+    def heartbeat_of(self, change: ObjectChange) -> None:
         """Handles the heartbeat of a node."""
         if self._begun:
-            for item in self._controllers.nodes.beaten(change, self._time()):
+            for item in self._controllers.nodes.heartbeat_of(change, self._time()):
                 self._touch(item)
 
     def _touch(self, item: Item) -> None:
@@ -266,9 +266,9 @@ class _Runner:
                 self._put_due(item, self._clock.now() + seconds)
                 continue
             del self._due[item]
-            self._look_again(item)
+            self._decide_again(item)
 
-    def _look_again(self, item: Item) -> None:
+    def _decide_again(self, item: Item) -> None:
         """Decides on an item again. Starts a task only if there is something to write."""
         if item in self._busy:
             self._dirty.add(item)
@@ -328,15 +328,17 @@ class _Runner:
             for batch in _batches(list(same)):
                 if refused and isinstance(batch[0], Create):
                     break
-                await self._each(do, batch)
-        self._note(item, *(refused[0] if refused else (None, "")))
+                await self._send_concurrently(do, batch)
+        self._record_refusal(item, *(refused[0] if refused else (None, "")))
         if unscaled:
             self._cluster.refusals[item.kind, item.namespace, item.name] = unscaled[0]
             return False
         return all(done)
 
     @staticmethod
-    async def _each(do: Callable[[Write], Awaitable[None]], writes: Sequence[Write]) -> None:
+    async def _send_concurrently(
+        do: Callable[[Write], Awaitable[None]], writes: Sequence[Write]
+    ) -> None:
         """Sends writes, as many at a time as the limit allows."""
         waiting = iter(writes)
 
@@ -351,7 +353,7 @@ class _Runner:
             for _ in writes[:WRITES_AT_ONCE]:
                 group.start_soon(do_next)
 
-    def _note(self, item: Item, refused: Create | Delete | None, why: str) -> None:
+    def _record_refusal(self, item: Item, refused: Create | Delete | None, why: str) -> None:
         """Records why the server refused to create something for an owner, or to delete one of its
         pods; None clears the record.
         """
@@ -368,7 +370,7 @@ class _Runner:
             self._cluster.refusals[place] = f"unable to delete pods: {why}"
             self._recorder.record(refused_deletion(owner, refused.name, why, now))
 
-    def _tell(self, item: Item, notices: Iterable[Notice], name: str) -> None:
+    def _record_events(self, item: Item, notices: Iterable[Notice], name: str) -> None:
         """Records events about the item, after an object of this name was written for it."""
         owner = self._cluster.find(TYPES[item.kind], item.namespace, item.name)
         if owner is None:
@@ -387,7 +389,7 @@ class _Runner:
                 path = collection(kind, document["metadata"].get("namespace", ""))
                 answer = await self._access.call("POST", path, dict, document)
                 if notices:
-                    self._tell(item, notices, answer["metadata"]["name"])
+                    self._record_events(item, notices, answer["metadata"]["name"])
                 self._store(kind, answer)
             case Patch(kind, namespace, name, body, subresource, notices):
                 path = f"{collection(kind, namespace)}/{name}" + (
@@ -395,19 +397,19 @@ class _Runner:
                 )
                 answer = await self._access.patch(path, body, dict, "merge")
                 if notices:
-                    self._tell(item, notices, name)
+                    self._record_events(item, notices, name)
                 if subresource != "scale":
                     self._store(kind, answer)
             case Delete():
                 await self._delete(write)
                 if write.notices:
-                    self._tell(item, write.notices, write.name)
+                    self._record_events(item, write.notices, write.name)
             case Look():
-                await self._look(item, write)
+                await self._look_for_object(item, write)
             case Again():
                 pass
 
-    async def _look(self, item: Item, look: Look) -> None:
+    async def _look_for_object(self, item: Item, look: Look) -> None:
         """Asks the server for an object. If it is absent, decides again on the item that needs
         it.
         """

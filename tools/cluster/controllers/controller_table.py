@@ -82,11 +82,11 @@ def _garbage(
     if isinstance(before, Lease) and isinstance(after, Lease):
         return  # renewed
     yield from garbage_collector.touched(cluster, ObjectChange(before, after))
-    if isinstance(after, Pod) and _is_freed(cluster, after):
+    if isinstance(after, Pod) and _waits_for_job(cluster, after):
         yield after
 
 
-def _is_freed(cluster: ObjectIndex, pod: Pod) -> bool:
+def _waits_for_job(cluster: ObjectIndex, pod: Pod) -> bool:
     """True if a pod still has the finalizer of a job that is gone."""
     if job.FINALIZER not in pod.metadata.finalizers:
         return False
@@ -98,5 +98,5 @@ def _collect(cluster: ObjectIndex, item: Item, _now: datetime) -> list[Write]:
     obj = cluster.find(TYPES[item.kind], item.namespace, item.name)
     if obj is None:
         return []
-    frees = job.freed(obj) if isinstance(obj, Pod) and _is_freed(cluster, obj) else []
+    frees = job.freed(obj) if isinstance(obj, Pod) and _waits_for_job(cluster, obj) else []
     return [*frees, *garbage_collector.reconcile(cluster, obj)]

@@ -20,7 +20,14 @@ from ...kubernetes.object_index import ObjectIndex
 from ...kubernetes.objects.properties import controller_of, is_active
 from ...kubernetes.objects.structs import DeviceTaintRule, Pod, ResourceClaimTemplate
 from ...kubernetes.objects.writes import Write
-from .controller import Affected, Controller, controller, each, itself, when
+from .controller import (
+    Affected,
+    Controller,
+    controller,
+    if_changed,
+    itself,
+    objects_before_and_after,
+)
 
 
 def device_controllers() -> tuple[Controller, ...]:
@@ -67,9 +74,9 @@ def device_controllers() -> tuple[Controller, ...]:
             "claim-templates",
             Pod,
             {
-                Pod: each(_with_devices),
-                ResourceClaim: each(_users_and_owner),
-                ResourceClaimTemplate: each(
+                Pod: objects_before_and_after(_with_devices),
+                ResourceClaim: objects_before_and_after(_users_and_owner),
+                ResourceClaimTemplate: objects_before_and_after(
                     lambda cluster, template: cluster.by(Pod, "claim-template", key(template))
                 ),
             },
@@ -79,7 +86,11 @@ def device_controllers() -> tuple[Controller, ...]:
         controller(
             "claim-release",
             ResourceClaim,
-            {Pod: each(lambda _, pod: ((pod.metadata.namespace, c) for c in claim_names(pod)))},
+            {
+                Pod: objects_before_and_after(
+                    lambda _, pod: ((pod.metadata.namespace, c) for c in claim_names(pod))
+                )
+            },
             free_claim,
             lambda item: release.forget(item.key),
         ),
@@ -87,9 +98,9 @@ def device_controllers() -> tuple[Controller, ...]:
             "device-taint-rules",
             DeviceTaintRule,
             {
-                DeviceTaintRule: when(_specs_differ, itself),
-                Pod: when(_runs_otherwise, _rules_of_pod),
-                ResourceClaim: each(_rules_of_claim),
+                DeviceTaintRule: if_changed(_specs_differ, itself),
+                Pod: if_changed(_life_changes, _rules_of_pod),
+                ResourceClaim: objects_before_and_after(_rules_of_claim),
             },
             tell,
             lambda item: eviction.forget_rule(statuses.forget(item.name)),
@@ -98,9 +109,9 @@ def device_controllers() -> tuple[Controller, ...]:
             "device-eviction",
             Pod,
             {
-                Pod: each(_with_devices),
-                ResourceClaim: each(_users),
-                ResourceSlice: each(_users_of_pool),
+                Pod: objects_before_and_after(_with_devices),
+                ResourceClaim: objects_before_and_after(_users),
+                ResourceSlice: objects_before_and_after(_users_of_pool),
                 DeviceTaintRule: _users_of_rule,
             },
             evict,
@@ -147,7 +158,7 @@ def _specs_differ(before: DeviceTaintRule | None, after: DeviceTaintRule | None)
     return before.spec != after.spec or before.metadata.generation != after.metadata.generation
 
 
-def _runs_otherwise(before: Pod | None, after: Pod | None) -> bool:
+def _life_changes(before: Pod | None, after: Pod | None) -> bool:
     """True if a pod was created or deleted, bound, or became or ceased to be subject to
     eviction.
     """
@@ -157,7 +168,7 @@ def _runs_otherwise(before: Pod | None, after: Pod | None) -> bool:
     return placed or is_active(before) != is_active(after)
 
 
-def _selecting(cluster: ObjectIndex, claim: ResourceClaim) -> Iterator[DeviceTaintRule]:
+def _rules_selecting(cluster: ObjectIndex, claim: ResourceClaim) -> Iterator[DeviceTaintRule]:
     results = results_of(claim)
     for rule in cluster.all(DeviceTaintRule):
         if any(device_eviction.selects(rule, result) for result in results):
@@ -165,14 +176,14 @@ def _selecting(cluster: ObjectIndex, claim: ResourceClaim) -> Iterator[DeviceTai
 
 
 def _rules_of_claim(cluster: ObjectIndex, claim: ResourceClaim) -> Iterator[Affected]:
-    yield from _selecting(cluster, claim)
+    yield from _rules_selecting(cluster, claim)
 
 
 def _rules_of_pod(cluster: ObjectIndex, pod: Pod) -> Iterator[Affected]:
     for name in claim_names(pod):
         claim = cluster.find(ResourceClaim, pod.metadata.namespace, name)
         if claim is not None:
-            yield from _selecting(cluster, claim)
+            yield from _rules_selecting(cluster, claim)
 
 
 def _selected_claims(cluster: ObjectIndex, rule: DeviceTaintRule) -> Iterator[ResourceClaim]:

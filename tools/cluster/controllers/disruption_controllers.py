@@ -17,7 +17,7 @@ from ...kubernetes.objects.object_events import about
 from ...kubernetes.objects.properties import controller_of, replicas_of
 from ...kubernetes.objects.structs import TYPES, Pod, PodDisruptionBudget, ReplicaSet, Replicated
 from ...kubernetes.objects.writes import Create, Write
-from .controller import Affected, controller, itself, when
+from .controller import Affected, controller, if_changed, itself
 
 TARGET = "disruption-target"
 SEVERAL = "several-budgets"  # over one pod, of which evictions know nothing to do
@@ -34,18 +34,22 @@ def _count(cluster: ObjectIndex, budget: PodDisruptionBudget, now: datetime) -> 
     return disruption.reconcile(budget, candidates(cluster, budget), find, now)
 
 
-def _over_pod(cluster: ObjectIndex, before: Pod | None, after: Pod | None) -> Iterator[Affected]:
-    for pod in _different(pod for pod in (before, after) if pod is not None):
-        yield from _covering(cluster, pod)
+def _budgets_over_pod(
+    cluster: ObjectIndex, before: Pod | None, after: Pod | None
+) -> Iterator[Affected]:
+    for pod in _one_for_each_labels(pod for pod in (before, after) if pod is not None):
+        yield from _budgets_of(cluster, pod)
 
 
-def _over_workload(cluster: ObjectIndex, workload: HasMetadata) -> Iterator[Affected]:
-    for pod in _different(_pods_under(cluster, workload)):
-        yield from _covering(cluster, pod)
+def _budgets_over_workload(cluster: ObjectIndex, workload: HasMetadata) -> Iterator[Affected]:
+    for pod in _one_for_each_labels(_pods_under(cluster, workload)):
+        yield from _budgets_of(cluster, pod)
 
 
-def _of_several(cluster: ObjectIndex, _before: Pod | None, pod: Pod | None) -> Iterator[Affected]:
-    if pod is not None and len(_covering(cluster, pod)) > 1:
+def _pods_of_several_budgets(
+    cluster: ObjectIndex, _before: Pod | None, pod: Pod | None
+) -> Iterator[Affected]:
+    if pod is not None and len(_budgets_of(cluster, pod)) > 1:
         yield pod
 
 
@@ -59,14 +63,14 @@ def candidates(cluster: ObjectIndex, budget: PodDisruptionBudget) -> list[Pod]:
     return [pod for label in labels for pod in cluster.by(Pod, "label", label)]
 
 
-def _different(pods: Iterable[Pod]) -> Iterable[Pod]:
+def _one_for_each_labels(pods: Iterable[Pod]) -> Iterable[Pod]:
     """Returns one pod for each set of labels, the last one: pods with equal labels have the same
     budgets.
     """
     return {tuple(pod.metadata.labels.items()): pod for pod in pods}.values()
 
 
-def _covering(cluster: ObjectIndex, pod: Pod) -> list[PodDisruptionBudget]:
+def _budgets_of(cluster: ObjectIndex, pod: Pod) -> list[PodDisruptionBudget]:
     """Returns the budgets that select a pod."""
     return [
         budget
@@ -78,7 +82,7 @@ def _covering(cluster: ObjectIndex, pod: Pod) -> list[PodDisruptionBudget]:
 
 def report_several(cluster: ObjectIndex, pod: Pod, now: datetime) -> list[Write]:
     """Reports that several budgets select a pod, so that the API cannot evict it."""
-    budgets = sorted(budget.metadata.name for budget in _covering(cluster, pod))
+    budgets = sorted(budget.metadata.name for budget in _budgets_of(cluster, pod))
     if len(budgets) < 2:
         return []
     message = (
@@ -112,19 +116,21 @@ DISRUPTION = (
         "PodDisruptionBudget",
         PodDisruptionBudget,
         {
-            Pod: _over_pod,
+            Pod: _budgets_over_pod,
             **{
-                kind: when(lambda before, after: _scale(before) != _scale(after), _over_workload)
+                kind: if_changed(
+                    lambda before, after: _scale(before) != _scale(after), _budgets_over_workload
+                )
                 for kind in get_args(Replicated)
             },
         },
         _count,
     ),
-    controller(SEVERAL, Pod, {Pod: _of_several}, report_several),
+    controller(SEVERAL, Pod, {Pod: _pods_of_several_budgets}, report_several),
     controller(
         TARGET,
         Pod,
-        {Pod: when(lambda _, pod: pod is not None and disruption.may_be_stale(pod), itself)},
+        {Pod: if_changed(lambda _, pod: pod is not None and disruption.may_be_stale(pod), itself)},
         lambda _, pod, now: disruption.clear_stale_target(pod, now),
     ),
 )

@@ -28,7 +28,15 @@ from ...kubernetes.objects.properties import deleting, is_finished
 from ...kubernetes.objects.structs import Node, Pod
 from ...kubernetes.objects.writes import Create, Write
 from ...kubernetes.work_items import Item, item_of
-from .controller import Controller, begins, comes_or_goes, controller, itself, turns, when
+from .controller import (
+    Controller,
+    comes_or_goes,
+    condition_begins,
+    controller,
+    if_changed,
+    itself,
+    state_changes,
+)
 
 Key = tuple[str, str]
 _ZONES = ("", "")  # the one item of their controller
@@ -45,46 +53,53 @@ class NodeControllers:
         self._orphans = Orphans()
         self._finished = Finished()
         self._events: list[Write] = []  # about nodes that have come and gone
-        binds = turns(_node_name)
+        binds = state_changes(_node_name)
         self.rows = (
             controller(
                 "node-health",
                 Node,
-                {Lease: self._leased, Node: self._seen, Pod: when(binds, self._failed_node)},
+                {
+                    Lease: self._lease_changed,
+                    Node: self._node_changed,
+                    Pod: if_changed(binds, self._failed_node),
+                },
                 self._check_health,
             ),
             controller(
                 "node-taints",
                 Node,
-                {Node: when(turns(_state), itself)},
+                {Node: if_changed(state_changes(_state_of_node), itself)},
                 lambda _, node, now: condition_taints.reconcile(node, now),
             ),
-            Controller("zones", Node, {Node: self._zoned}, self._reconcile_zones),
+            Controller("zones", Node, {Node: self._zone_changed}, self._reconcile_zones),
             Controller(
                 "orphans",
                 Node,
-                {Node: when(comes_or_goes, itself), Pod: when(binds, _missing_node)},
+                {Node: if_changed(comes_or_goes, itself), Pod: if_changed(binds, _missing_node)},
                 self._find_orphans,
             ),
             Controller(
                 "taint-eviction",
                 Pod,
-                {Node: when(turns(no_execute_taints), _pods_on), Pod: self._tolerating},
+                {
+                    Node: if_changed(state_changes(no_execute_taints), _pods_on),
+                    Pod: self._tolerating_pods,
+                },
                 self._evict_tainted,
             ),
             controller(
                 "pod-garbage",
                 Pod,
                 {
-                    Node: when(begins(is_out_of_service), _pods_on),
-                    Pod: when(begins(deleting), _without_kubelet),
+                    Node: if_changed(condition_begins(is_out_of_service), _pods_on),
+                    Pod: if_changed(condition_begins(deleting), _without_kubelet),
                 },
                 lambda cluster, pod, _: pod_garbage.reconcile(pod, _node_of(cluster, pod)),
             ),
             Controller(
                 "finished-pods",
                 Pod,
-                {Pod: when(begins(is_finished), _too_many_finished)},
+                {Pod: if_changed(condition_begins(is_finished), _too_many_finished)},
                 self._delete_finished,
             ),
         )
@@ -99,7 +114,7 @@ class NodeControllers:
         names = [name for namespace, name in leases if namespace == LEASES]
         return [Item("node-health", "Node", "", name) for name in self._health.live(names, now)]
 
-    def beaten(self, change: ObjectChange, now: datetime) -> list[Item]:
+    def heartbeat_of(self, change: ObjectChange, now: datetime) -> list[Item]:
         """Handles the heartbeat of a node. Returns the affected items."""
         before, node = change.before, change.after
         assert isinstance(before, Node)
@@ -114,13 +129,17 @@ class NodeControllers:
         is_health = item.controller == "node-health"
         return self._health.postponed(item.name, now) if is_health else 0.0
 
-    def _leased(self, _: ObjectIndex, before: Lease | None, lease: Lease | None) -> Iterator[Key]:
+    def _lease_changed(
+        self, _: ObjectIndex, before: Lease | None, lease: Lease | None
+    ) -> Iterator[Key]:
         if lease is None or lease.metadata.namespace != LEASES:
             return
         if self._health.renewed(before, lease, self._time()):
             yield "", lease.metadata.name
 
-    def _seen(self, _: ObjectIndex, before: Node | None, node: Node | None) -> Iterator[Node]:
+    def _node_changed(
+        self, _: ObjectIndex, before: Node | None, node: Node | None
+    ) -> Iterator[Node]:
         if node is None:
             assert before is not None
             self._health.forget(before.metadata.name)
@@ -136,7 +155,9 @@ class NodeControllers:
             self._health.mark(node.metadata.name)
             yield node
 
-    def _zoned(self, _: ObjectIndex, before: Node | None, node: Node | None) -> Iterator[Key]:
+    def _zone_changed(
+        self, _: ObjectIndex, before: Node | None, node: Node | None
+    ) -> Iterator[Key]:
         either = node or before
         assert either is not None
         name = either.metadata.name
@@ -150,7 +171,7 @@ class NodeControllers:
         if self._zones.observe(name, node) or comes_or_goes(before, node):
             yield _ZONES
 
-    def _tolerating(
+    def _tolerating_pods(
         self, cluster: ObjectIndex, before: Pod | None, pod: Pod | None
     ) -> Iterator[Pod]:
         if pod is None:
@@ -219,7 +240,7 @@ def _too_many_finished(cluster: ObjectIndex, _pod: Pod) -> Iterator[Key]:
         yield "", ""
 
 
-def _state(node: Node | None) -> tuple[object, ...]:
+def _state_of_node(node: Node | None) -> tuple[object, ...]:
     """Returns what a node's own taints and labels depend on."""
     if node is None:
         return ()

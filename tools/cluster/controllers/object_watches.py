@@ -29,7 +29,7 @@ class Watches:
     """The watches of a cluster. Each list, and each event with news, calls `changed`.
 
     Each list, and each event with news, calls `changed`. Leases that were renewed together call
-    `renewed`, with their namespaces and names. A heartbeat calls `beaten`.
+    `renewed`, with their namespaces and names. A heartbeat calls `heartbeat_of`.
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class Watches:
         access: ClusterAccess,
         changed: Callable[[Sequence[ObjectChange]], None],
         renewed: Callable[[Iterable[tuple[str, str]]], None] = lambda _: None,
-        beaten: Callable[[ObjectChange], None] = lambda _: None,
+        heartbeat_of: Callable[[ObjectChange], None] = lambda _: None,
     ) -> None:
         self._cluster = cluster
         self._access = access
         self._changed = changed
         self._renewed = renewed
-        self._beaten = beaten
+        self._beaten = heartbeat_of
 
     async def follow(self, kind: Kind, type_: type[T], *, task_status: TaskStatus[None]) -> None:
         """Follows one kind until cancelled; started after the first list."""
@@ -64,7 +64,7 @@ class Watches:
                     if change is not None:
                         self._beaten(change)
                 case ObjectChanged(obj):
-                    self._tell(self._cluster.put(obj))
+                    self._pass_on(self._cluster.put(obj))
                 case ObjectsListed(items, unreadable):
                     for item in unreadable:
                         _warn(item.part, item.problem)
@@ -75,11 +75,11 @@ class Watches:
                         listed = True
                 case Unreadable(part, problem):
                     _warn(part, problem)
-                    self._tell(self._cluster.put(part, readable=False))
+                    self._pass_on(self._cluster.put(part, readable=False))
                 case ObjectDeleted(obj):
-                    self._tell(self._cluster.remove(obj))
+                    self._pass_on(self._cluster.remove(obj))
 
-    def _tell(self, change: ObjectChange | None) -> None:
+    def _pass_on(self, change: ObjectChange | None) -> None:
         if change is not None:
             self._changed((change,))
 

@@ -43,12 +43,12 @@ from .controller import (
     Affected,
     Controller,
     all_of,
+    by_way_of,
     comes_or_goes,
     controller,
-    each,
+    if_changed,
     itself,
-    through,
-    when,
+    objects_before_and_after,
 )
 
 # A node looks again after this time at a volume that is about to be attached to another node.
@@ -65,8 +65,8 @@ class StorageControllers:
                 "claim",
                 PersistentVolumeClaim,
                 {
-                    PersistentVolume: each(_claims_of_volume),
-                    StorageClass: each(_claims_of_class),
+                    PersistentVolume: objects_before_and_after(_claims_of_volume),
+                    StorageClass: objects_before_and_after(_claims_of_class),
                 },
                 lambda cluster, claim, _: self._binder.reconcile_claim(
                     claim, _surroundings(cluster, claim)
@@ -76,13 +76,16 @@ class StorageControllers:
             controller(
                 "claim-protection",
                 PersistentVolumeClaim,
-                {PersistentVolumeClaim: each(_claims_beside), Pod: each(_claims_of_pod)},
+                {
+                    PersistentVolumeClaim: objects_before_and_after(_claims_beside),
+                    Pod: objects_before_and_after(_claims_of_pod),
+                },
                 lambda cluster, claim, _: protection.reconcile_claim(claim, _users(cluster, claim)),
             ),
             controller(
                 "volume",
                 PersistentVolume,
-                {PersistentVolumeClaim: each(_volumes_of_claim)},
+                {PersistentVolumeClaim: objects_before_and_after(_volumes_of_claim)},
                 self._volume,
                 lambda item: self._binder.forget_volume(item.name),
             ),
@@ -102,12 +105,14 @@ class StorageControllers:
                 "provision",
                 StorageClass,
                 {
-                    PersistentVolumeClaim: each(_class),
-                    PersistentVolume: each(_class),
-                    CSIStorageCapacity: each(lambda _, room: [("", room.storage_class_name)]),
-                    CSINode: each(_provisioning),
-                    CSIDriver: each(_provisioning),
-                    Node: when(_moves, _provisioning),
+                    PersistentVolumeClaim: objects_before_and_after(_class),
+                    PersistentVolume: objects_before_and_after(_class),
+                    CSIStorageCapacity: objects_before_and_after(
+                        lambda _, room: [("", room.storage_class_name)]
+                    ),
+                    CSINode: objects_before_and_after(_provisioning),
+                    CSIDriver: objects_before_and_after(_provisioning),
+                    Node: if_changed(_node_moves, _provisioning),
                 },
                 self._provision,
                 lambda item: self._provisioner.forget(item.name),
@@ -116,28 +121,35 @@ class StorageControllers:
                 "capacity",
                 CSIStorageCapacity,
                 {
-                    StorageClass: each(lambda cluster, c: _of_class(cluster, c.metadata.name)),
-                    PersistentVolume: each(lambda cluster, v: _of_class(cluster, class_of(v))),
-                    CSIDriver: each(all_of(CSIStorageCapacity)),
+                    StorageClass: objects_before_and_after(
+                        lambda cluster, c: _of_class(cluster, c.metadata.name)
+                    ),
+                    PersistentVolume: objects_before_and_after(
+                        lambda cluster, v: _of_class(cluster, class_of(v))
+                    ),
+                    CSIDriver: objects_before_and_after(all_of(CSIStorageCapacity)),
                 },
                 lambda cluster, room, _: _capacity(cluster, room),
             ),
             controller(
                 "ephemeral",
                 Pod,
-                {Pod: each(_ephemeral), PersistentVolumeClaim: through(_users, _ephemeral)},
+                {
+                    Pod: objects_before_and_after(_ephemeral),
+                    PersistentVolumeClaim: by_way_of(_users, _ephemeral),
+                },
                 _make_claims,
             ),
             Controller(
                 "attach",
                 Node,
                 {
-                    Node: when(_moves_or_stalls, itself),
-                    Pod: each(_node_with_volumes),
-                    PersistentVolumeClaim: through(_users, _node_with_volumes),
-                    PersistentVolume: through(_users_of_volume, _node_with_volumes),
-                    CSIDriver: each(all_of(Node)),
-                    VolumeAttachment: _attaching,
+                    Node: if_changed(_moves_or_is_silent, itself),
+                    Pod: objects_before_and_after(_node_with_volumes),
+                    PersistentVolumeClaim: by_way_of(_users, _node_with_volumes),
+                    PersistentVolume: by_way_of(_users_of_volume, _node_with_volumes),
+                    CSIDriver: objects_before_and_after(all_of(Node)),
+                    VolumeAttachment: _attachment_nodes,
                 },
                 lambda cluster, item, now: self._attach(cluster, item.name, now),
             ),
@@ -145,8 +157,8 @@ class StorageControllers:
                 "csi-node",
                 Node,
                 {
-                    Node: when(comes_or_goes, itself),
-                    CSINode: each(lambda _, csi: [("", csi.metadata.name)]),
+                    Node: if_changed(comes_or_goes, itself),
+                    CSINode: objects_before_and_after(lambda _, csi: [("", csi.metadata.name)]),
                 },
                 lambda cluster, node, _: csi_node.reconcile(
                     node, cluster.find(CSINode, "", node.metadata.name)
@@ -175,7 +187,7 @@ class StorageControllers:
                 )
             else:
                 again = [Again(WAIT_SECONDS)]
-        stalls = _stalls(cluster.find(Node, "", node))
+        stalls = _kubelet_is_silent(cluster.find(Node, "", node))
         attached = cluster.by(VolumeAttachment, "node", node)
         return [
             *self._attachments.reconcile(node, volumes, attached, now, mounted=stalls),
@@ -261,11 +273,19 @@ def _class(_: ObjectIndex, obj: PersistentVolumeClaim | PersistentVolume) -> Ite
 
 def _of_class(cluster: ObjectIndex, storage_class: str) -> list[CSIStorageCapacity]:
     capacities = cluster.all(CSIStorageCapacity)
-    return [each for each in capacities if each.storage_class_name == storage_class]
+    return [
+        objects_before_and_after
+        for objects_before_and_after in capacities
+        if objects_before_and_after.storage_class_name == storage_class
+    ]
 
 
 def _provisioning(cluster: ObjectIndex, _: object) -> Iterator[Affected]:
-    return (each for each in cluster.all(StorageClass) if can_provision(each))
+    return (
+        objects_before_and_after
+        for objects_before_and_after in cluster.all(StorageClass)
+        if can_provision(objects_before_and_after)
+    )
 
 
 def _ephemeral(_: ObjectIndex, pod: Pod) -> Iterator[Affected]:
@@ -278,7 +298,7 @@ def _node_with_volumes(_: ObjectIndex, pod: Pod) -> Iterator[Affected]:
         yield "", pod.spec.node_name
 
 
-def _attaching(
+def _attachment_nodes(
     cluster: ObjectIndex, before: VolumeAttachment | None, after: VolumeAttachment | None
 ) -> Iterator[Affected]:
     """Yields the node of an attachment and, once it is gone, the nodes that wait for the volume."""
@@ -292,16 +312,16 @@ def _attaching(
             yield from _node_with_volumes(cluster, pod)
 
 
-def _moves(before: Node | None, after: Node | None) -> bool:
+def _node_moves(before: Node | None, after: Node | None) -> bool:
     """True if a node was created or deleted, or its labels changed."""
     return not (before and after) or before.metadata.labels != after.metadata.labels
 
 
-def _moves_or_stalls(before: Node | None, after: Node | None) -> bool:
-    return _moves(before, after) or _stalls(before) != _stalls(after)
+def _moves_or_is_silent(before: Node | None, after: Node | None) -> bool:
+    return _node_moves(before, after) or _kubelet_is_silent(before) != _kubelet_is_silent(after)
 
 
-def _stalls(node: Node | None) -> bool:
+def _kubelet_is_silent(node: Node | None) -> bool:
     """True if the kubelet of a node is silent, and no user has declared the node shut down."""
     return (
         node is not None and ready_status(node) == "Unknown" and not has_taint(node, OUT_OF_SERVICE)

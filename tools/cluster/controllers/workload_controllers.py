@@ -37,10 +37,10 @@ from .controller import (
     Watches,
     all_of,
     controller,
-    each,
+    if_changed,
+    objects_before_and_after,
     owned_by,
-    turns,
-    when,
+    state_changes,
 )
 
 POD_OWNERS = (ReplicaSet, ReplicationController, StatefulSet, DaemonSet, Job)
@@ -67,8 +67,8 @@ def workload_controllers() -> tuple[Controller, ...]:
         pods, nodes = cluster.candidates(Pod, owner), cluster.all(Node)
         return writes + daemon_set.reconcile(owner, pods, nodes, now, history, own)
 
-    claims: Watches = {PersistentVolumeClaim: each(_makers_of_claim)}
-    nodes: Watches = {Node: when(turns(_labels_and_taints), all_of(DaemonSet))}
+    claims: Watches = {PersistentVolumeClaim: objects_before_and_after(_makers_of_claim)}
+    nodes: Watches = {Node: if_changed(state_changes(_labels_and_taints), all_of(DaemonSet))}
     return (
         _workload(ReplicaSet, _replica_set, [Pod]),
         _workload(ReplicationController, _replica_set, [Pod]),
@@ -110,7 +110,7 @@ def _replica_set(
     cluster: ObjectIndex, owner: ReplicaSet | ReplicationController, now: datetime
 ) -> list[Write]:
     pods, why = cluster.candidates(Pod, owner), cluster.refusal(owner)
-    return replica_set.reconcile(owner, pods, now, why, lambda: _related(cluster, owner))
+    return replica_set.reconcile(owner, pods, now, why, lambda: _pods_of_siblings(cluster, owner))
 
 
 def _stateful_set(cluster: ObjectIndex, owner: StatefulSet, now: datetime) -> list[Write]:
@@ -132,11 +132,19 @@ def _recorded(
     return revisions.record(owner, cluster.candidates(ControllerRevision, owner), exists)
 
 
-def _related(cluster: ObjectIndex, owner: ReplicaSet | ReplicationController) -> list[Pod]:
+def _pods_of_siblings(cluster: ObjectIndex, owner: ReplicaSet | ReplicationController) -> list[Pod]:
     """Returns the pods of all ReplicaSets that the owner's controller controls, if it has one."""
     controller = controller_of(owner)
     if controller is None:
         return []
-    sets = (each for each in cluster.dependents(controller.uid) if isinstance(each, ReplicaSet))
-    pods = (pod for each in sets for pod in cluster.dependents(each.metadata.uid))
+    sets = (
+        objects_before_and_after
+        for objects_before_and_after in cluster.dependents(controller.uid)
+        if isinstance(objects_before_and_after, ReplicaSet)
+    )
+    pods = (
+        pod
+        for objects_before_and_after in sets
+        for pod in cluster.dependents(objects_before_and_after.metadata.uid)
+    )
     return [pod for pod in pods if isinstance(pod, Pod)]

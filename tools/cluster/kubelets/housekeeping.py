@@ -172,13 +172,13 @@ class Housekeeping:
     async def _carry_out(self, name: str, write: KubeletWrite) -> None:
         answer = await self._send(*_request(write))
         if answer is not None and isinstance(write, StatusPatch):
-            self._read(write.kind, answer)
+            self._stored_answer(write.kind, answer)
         self._busy[name] -= 1
         if not self._busy[name]:
             del self._busy[name]
             self._plan(name)
 
-    def _read(self, kind: str, answer: Document) -> None:
+    def _stored_answer(self, kind: str, answer: Document) -> None:
         """Stores an object from the server's answer to a write."""
         with suppress(msgspec.ValidationError):
             if kind == "Pod":

@@ -174,7 +174,7 @@ class _Kubelets:
         own = _internal(node) or self._addresses.get(name)
         self._addresses[name] = own or self._free.take()
         self._images.put(node)
-        self._tell_problems(node)
+        self._report_annotations(node)
         if is_stopped(node):
             self._stop(name)
             self._nodes.remove(uid_of(node))
@@ -231,12 +231,12 @@ class _Kubelets:
         path = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{name}"
         answer = await self._writer.send("GET", path, None)
         for pod in answer["items"] if answer else ():
-            for each in self._playing([pod]):
+            for each in self._running_pods([pod]):
                 self._pods.put(each)
-                self._look(uid_of(each))
-                self._renew(each)
+                self._report_missing_devices(uid_of(each))
+                self._report_ready(each)
 
-    def _renew(self, pod: Document) -> None:
+    def _report_ready(self, pod: Document) -> None:
         """Reports a pod as ready again, if it is marked unready though its kubelet is not
         silent.
         """
@@ -277,7 +277,7 @@ class _Kubelets:
     def _wake(self, pods: Iterable[core.Pod]) -> None:
         for pod in pods:
             self._pods.wake(pod.metadata.uid)
-            self._look(pod.metadata.uid)
+            self._report_missing_devices(pod.metadata.uid)
 
     async def follow_pods(self, bound: Changes[Document]) -> None:
         await self._listed.wait()
@@ -289,23 +289,23 @@ class _Kubelets:
                     self.static_pods.replace(items)
                     for pod in items:
                         self._pod_steps.addresses.note((pod.get("status") or {}).get("podIP"))
-                    self._pods.replace(list(self._playing(items)))
+                    self._pods.replace(list(self._running_pods(items)))
                     for pod in items:
-                        self._look(uid_of(pod))
-                        self._renew(pod)
+                        self._report_missing_devices(uid_of(pod))
+                        self._report_ready(pod)
                 case ObjectChanged(pod):
                     self.housekeeping.put(read(pod, Pod))
                     self.static_pods.put(pod)
-                    for each in self._playing([pod]):
+                    for each in self._running_pods([pod]):
                         self._pods.put(each)
-                        self._look(uid_of(each))
-                        self._renew(each)
+                        self._report_missing_devices(uid_of(each))
+                        self._report_ready(each)
                 case ObjectDeleted(pod):
                     self.housekeeping.remove(read(pod, Pod))
                     self.static_pods.remove(pod)
                     self._forget(pod)
 
-    def _playing(self, pods: Iterable[Document]) -> Iterator[Document]:
+    def _running_pods(self, pods: Iterable[Document]) -> Iterator[Document]:
         """Returns the pods of kubelets that run. The other pods start when theirs do."""
         for pod in pods:
             name = pod["spec"]["nodeName"]
@@ -313,7 +313,7 @@ class _Kubelets:
             if name in self._running:
                 if "deletionTimestamp" in pod["metadata"]:
                     self._readiness.forget(pod)
-                self._tell_problems(pod)
+                self._report_annotations(pod)
                 yield pod
 
     def _forget(self, pod: Document) -> None:
@@ -328,13 +328,13 @@ class _Kubelets:
             if not pods:
                 del self._pods_on[name]
 
-    def _tell_problems(self, document: Document) -> None:
+    def _report_annotations(self, document: Document) -> None:
         """Writes an event for each annotation of a pod or node that cannot be read."""
         for message in self._problems.new(document):
             event = RecordEvent("Warning", BAD_ANNOTATION, message)
             self._group.start_soon(self._write_event, document, event)
 
-    def _look(self, uid: str) -> None:
+    def _report_missing_devices(self, uid: str) -> None:
         """Reports why a pod waits for devices, if it does."""
         pod = self._pods.get(uid)
         if pod is None or uid in self._reporting or not pod["spec"].get("resourceClaims"):

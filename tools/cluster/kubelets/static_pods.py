@@ -174,7 +174,7 @@ class StaticPods:
         """Reads the manifests again and again, and keeps their mirror pods in existence."""
         while True:
             self._changed = anyio.Event()
-            self._look()
+            self._read_changed_manifests()
             if self._listed and self._due:
                 await self._clock.sleep(NOTICE_SECONDS)
             while self._listed and self._due:
@@ -184,15 +184,15 @@ class StaticPods:
             seconds = min((place.seconds for place in self._places.values()), default=None)
             async with anyio.create_task_group() as waiting:
                 if seconds is not None:
-                    waiting.start_soon(self._ring, seconds)
+                    waiting.start_soon(self._ring_bell, seconds)
                 await self._changed.wait()
                 waiting.cancel_scope.cancel()
 
-    async def _ring(self, seconds: float) -> None:
+    async def _ring_bell(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
         self._changed.set()
 
-    def _look(self) -> None:
+    def _read_changed_manifests(self) -> None:
         """Reads the manifests. Nodes whose manifests have changed become due."""
         nodes: dict[Path, list[str]] = defaultdict(list)
         for place in self._places.values():

@@ -28,7 +28,7 @@ TRIES = 5
 PATIENCE = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
-def waiting(proposal: PodSchedulingContextSpec) -> Status:
+def waiting_status(proposal: PodSchedulingContextSpec) -> Status:
     """Returns the status of a pod that waits for the drivers' answers to a proposal."""
     awaited = "allocate resource" if proposal.selected_node else "provide information"
     return Status(Code.PENDING, (f"waiting for resource driver to {awaited}",))
@@ -42,7 +42,7 @@ class NegotiatedBinding:
         """Publishes a new proposal, or reserves the claims, which ends the negotiation."""
         if pod.proposal is not None:
             status = await self._publish(pod.pod, pod.context, pod.proposal)
-            return waiting(pod.proposal) if status.ok else status
+            return waiting_status(pod.proposal) if status.ok else status
         for entry in pod.entries:
             if not is_reserved_for(pod.pod, entry.claim):
                 pod.written.append(entry.claim)

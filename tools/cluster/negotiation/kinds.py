@@ -89,10 +89,10 @@ class PodSchedulingContext(Object, frozen=True, kw_only=True):
     status: PodSchedulingContextStatus = PodSchedulingContextStatus()
 
 
-def _watched(kind: type[Object], plural: str) -> WatchedKind:
+def _watched_kind(kind: type[Object], plural: str) -> WatchedKind:
     return WatchedKind(API_VERSION, kind.__name__, f"/apis/{API_VERSION}/{plural}", kind)
 
 
-RESOURCE_CLASSES = _watched(ResourceClass, "resourceclasses")
-RESOURCE_CLAIMS = _watched(ResourceClaim, "resourceclaims")
-POD_SCHEDULING_CONTEXTS = _watched(PodSchedulingContext, "podschedulingcontexts")
+RESOURCE_CLASSES = _watched_kind(ResourceClass, "resourceclasses")
+RESOURCE_CLAIMS = _watched_kind(ResourceClaim, "resourceclaims")
+POD_SCHEDULING_CONTEXTS = _watched_kind(PodSchedulingContext, "podschedulingcontexts")

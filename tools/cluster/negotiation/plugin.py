@@ -51,7 +51,7 @@ from berth.plugin import (
 )
 from berth.plugin import ResourceClaim as ClaimOfV1
 
-from .binding import NegotiatedBinding, waiting
+from .binding import NegotiatedBinding, waiting_status
 from .claims import ClaimError, Lookup, entries_of, is_owned_by, is_reserved_for, may_reserve, uses
 from .kinds import (
     MOST_POTENTIAL_NODES,
@@ -199,7 +199,7 @@ class PodSchedulingContexts(
             potential = tuple(sorted((*potential[: MOST_POTENTIAL_NODES - 1], node)))
         proposal = PodSchedulingContextSpec(selected_node=selected, potential_nodes=potential)
         if proposal == published:
-            return waiting(proposal)
+            return waiting_status(proposal)
         pod.proposal = proposal
         return SUCCESS
 
@@ -227,11 +227,11 @@ class PodSchedulingContexts(
 
         def claim_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
             assert isinstance(new, ResourceClaim)
-            return Hint.QUEUE if self._helps(pod, old, new) else Hint.SKIP
+            return Hint.QUEUE if self._may_help(pod, old, new) else Hint.SKIP
 
         def answered(pod: Pod, old: object | None, new: object | None) -> Hint:
             assert isinstance(new, PodSchedulingContext)
-            return Hint.QUEUE if self._informs(pod, old, new) else Hint.SKIP
+            return Hint.QUEUE if self._is_new_answer(pod, old, new) else Hint.SKIP
 
         def pod_changed(pod: Pod, _old: object | None, new: object | None) -> Hint:
             assert isinstance(new, Pod)
@@ -248,7 +248,7 @@ class PodSchedulingContexts(
             ),
         )
 
-    def _helps(self, pod: Pod, old: object | None, new: ResourceClaim) -> bool:
+    def _may_help(self, pod: Pod, old: object | None, new: ResourceClaim) -> bool:
         """True if a claim that was added or changed may let the pod be placed."""
         if not self.pre_enqueue(pod).ok:
             return False
@@ -257,7 +257,7 @@ class PodSchedulingContexts(
             return True
         return uses(pod, new) and was != new.status
 
-    def _informs(self, pod: Pod, old: object | None, new: PodSchedulingContext) -> bool:
+    def _is_new_answer(self, pod: Pod, old: object | None, new: PodSchedulingContext) -> bool:
         """True if the answers in a context are new, and enough to select a node."""
         if not is_owned_by(new, pod):
             return False

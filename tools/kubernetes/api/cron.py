@@ -102,19 +102,21 @@ class _Search:
 
     def _to_month(self) -> bool:
         while self._local.month not in self._schedule.months:
-            local = self._begin(self._local.year, self._local.month, 1)
-            self._local = _date(local, self._zone, months=1)
+            local = self._with_lower_fields_reset(self._local.year, self._local.month, 1)
+            self._local = _local_time(local, self._zone, months=1)
             if self._local.month == 1:
                 return False
         return True
 
     def _to_day(self) -> bool:
         while not self._schedule.has_day(self._local):
-            local = self._begin(self._local.year, self._local.month, self._local.day)
-            local = _date(local, self._zone, days=1)
+            local = self._with_lower_fields_reset(
+                self._local.year, self._local.month, self._local.day
+            )
+            local = _local_time(local, self._zone, days=1)
             if local.hour:  # the clocks skip midnight
                 hours = 24 - local.hour if local.hour > 12 else -local.hour
-                local = _later(local, hours * 60)
+                local = _time_later(local, hours * 60)
             self._local = local
             if local.day == 1:
                 return False
@@ -123,7 +125,9 @@ class _Search:
     def _to_hour(self) -> bool:
         while self._local.hour not in self._schedule.hours:
             now = self._local
-            self._local = _later(self._begin(now.year, now.month, now.day, now.hour), 60)
+            self._local = _time_later(
+                self._with_lower_fields_reset(now.year, now.month, now.day, now.hour), 60
+            )
             if not self._local.hour:
                 return False
         return True
@@ -131,20 +135,20 @@ class _Search:
     def _to_minute(self) -> bool:
         while self._local.minute not in self._schedule.minutes:
             self._moved = True
-            self._local = _later(self._local, 1)
+            self._local = _time_later(self._local, 1)
             if not self._local.minute:
                 return False
         return True
 
-    def _begin(self, year: int, month: int, day: int, hour: int = 0) -> datetime:
+    def _with_lower_fields_reset(self, year: int, month: int, day: int, hour: int = 0) -> datetime:
         """Returns the time. The first field that moves sets all lower fields to their beginning."""
         if self._moved:
             return self._local
         self._moved = True
-        return _date(datetime(year, month, day, hour, tzinfo=UTC), self._zone)
+        return _local_time(datetime(year, month, day, hour, tzinfo=UTC), self._zone)
 
 
-def _date(local: datetime, zone: ZoneInfo, *, months: int = 0, days: int = 0) -> datetime:
+def _local_time(local: datetime, zone: ZoneInfo, *, months: int = 0, days: int = 0) -> datetime:
     """Returns the local time of a zone some months or days later.
 
     Of a time that they skip, it is the time before or after the gap that Go chooses.
@@ -157,7 +161,7 @@ def _date(local: datetime, zone: ZoneInfo, *, months: int = 0, days: int = 0) ->
     return (moved - offset).astimezone(zone)
 
 
-def _later(local: datetime, minutes: int) -> datetime:
+def _time_later(local: datetime, minutes: int) -> datetime:
     zone = local.tzinfo
     return (local.astimezone(UTC) + timedelta(minutes=minutes)).astimezone(zone)
 

@@ -128,11 +128,11 @@ class _Compiler:
         if is_late:
             self._problems.append((path, text, TOO_COMPLEX))
         elif expression.error and text.strip():
-            self._problems.append((path, text, _explained(expression.error)))
+            self._problems.append((path, text, _problem_in_words(expression.error)))
         return expression
 
 
-def _explained(error: str) -> str:
+def _problem_in_words(error: str) -> str:
     """Returns the problem of an expression; if it uses what this server lacks, the problem says
     that.
     """

@@ -248,13 +248,13 @@ class Store:
             raise _outdated(kind, name)
         status = node["status"]
         held = status["conditions"]
-        beaten = [
+        heartbeat_of = [
             {**each, "lastHeartbeatTime": time} if each["type"] in conditions else each
             for each in held
         ]
-        if beaten == held:
+        if heartbeat_of == held:
             return before
-        after = {**node, "status": {**status, "conditions": beaten}}
+        after = {**node, "status": {**status, "conditions": heartbeat_of}}
         return self._put(kind, "MODIFIED", after, before, is_heartbeat=True)
 
     def delete(self, kind: Kind, namespace: str, name: str) -> StoredObject:

@@ -67,7 +67,7 @@ class _MetricError(Exception):
         self.reason = reason
 
 
-class _Sized(msgspec.Struct, frozen=True):
+class _MetricReplicas(msgspec.Struct, frozen=True):
     """The replicas that a metric asks for, its name in words, and its status."""
 
     replicas: int
@@ -109,7 +109,9 @@ class ScalingDecision:
 
     def without_scale(self, why: str) -> list[Write]:
         """Decides for a target that has no scale."""
-        self._set("AbleToScale", LimitVerdict(False, "FailedGetScale", f"{NO_SCALE}: {why}"))
+        self._set_condition(
+            "AbleToScale", LimitVerdict(False, "FailedGetScale", f"{NO_SCALE}: {why}")
+        )
         self._metrics = list(self._obj.status.current_metrics)
         self._warn("FailedGetScale", why)
         return self._writes(self._obj.status.current_replicas)
@@ -119,19 +121,19 @@ class ScalingDecision:
         reason.
         """
         message = f"the HPA controller was unable to update the target scale: {why}"
-        self._set("AbleToScale", LimitVerdict(False, "FailedUpdateScale", message))
+        self._set_condition("AbleToScale", LimitVerdict(False, "FailedUpdateScale", message))
         self._metrics = list(self._obj.status.current_metrics)
         self._warn("FailedRescale", f"New size: {target}; reason: {reason}; error: {why}")
         return self._writes(self._obj.status.current_replicas)
 
     def decide(self, scale: ScaleTarget) -> list[Write]:
         spec, current, seconds = self._obj.spec, scale.replicas, self._now.timestamp()
-        self._set("AbleToScale", LimitVerdict(True, "SucceededGetScale", GOT_SCALE))
+        self._set_condition("AbleToScale", LimitVerdict(True, "SucceededGetScale", GOT_SCALE))
         self._history.begin(current, seconds)
         desired, reason = current, ""
         if current == 0:
             message = "scaling is disabled since the replica count of the target is zero"
-            self._set("ScalingActive", LimitVerdict(False, "ScalingDisabled", message))
+            self._set_condition("ScalingActive", LimitVerdict(False, "ScalingDisabled", message))
         elif current > spec.max_replicas:
             desired, reason = (
                 spec.max_replicas,
@@ -143,7 +145,7 @@ class ScalingDecision:
                 "Current number of replicas below Spec.MinReplicas",
             )
         else:
-            largest = self._largest(scale)
+            largest = self._largest_metric(scale)
             if largest is None:
                 return self._writes(current)
             if largest.replicas > current:
@@ -152,14 +154,14 @@ class ScalingDecision:
                 reason = "All metrics below target"
             limited = limit(self._history, spec, current, largest.replicas, seconds)
             desired = limited.replicas
-            self._set("AbleToScale", limited.able)
-            self._set("ScalingLimited", limited.limited)
+            self._set_condition("AbleToScale", limited.able)
+            self._set_condition("ScalingLimited", limited.limited)
         self._desired = desired
         if desired == current:
             return self._writes(current)
         self.target, self.reason = desired, reason
         message = f"the HPA controller was able to update the target scale to {desired}"
-        self._set("AbleToScale", LimitVerdict(True, "SucceededRescale", message))
+        self._set_condition("AbleToScale", LimitVerdict(True, "SucceededRescale", message))
         self._events.append(
             ("Normal", "SuccessfulRescale", f"New size: {desired}; reason: {reason}")
         )
@@ -169,7 +171,7 @@ class ScalingDecision:
         rescale = Patch(scale.kind, namespace, reference.name, body, "scale")
         return [rescale, *self._writes(current, rescaled=True)]
 
-    def _largest(self, scale: ScaleTarget) -> _Sized | None:
+    def _largest_metric(self, scale: ScaleTarget) -> _MetricReplicas | None:
         """Returns the metric that asks for the most replicas; None if nothing can be decided."""
         problem = self._selector_problem(scale)
         if problem:
@@ -178,9 +180,9 @@ class ScalingDecision:
         specs, largest, failures = self._obj.spec.metrics, None, list[tuple[str, str, str]]()
         for metric in specs:
             try:
-                sized = self._size(metric, scale)
+                sized = self._metric_replicas(metric, scale)
             except _MetricError as failure:
-                prefix = _prefix(metric)
+                prefix = _error_prefix(metric)
                 failures.append((failure.reason, str(failure), f"{prefix}: {failure}"))
                 self._warn(failure.reason, str(failure))
                 self._metrics.append({"type": ""})
@@ -192,7 +194,7 @@ class ScalingDecision:
         if largest is None or (failures and largest.replicas < scale.replicas):
             reason, why, first = failures[0]
             message = f"the HPA was unable to compute the replica count: {why}"
-            self._set("ScalingActive", LimitVerdict(False, reason, message))
+            self._set_condition("ScalingActive", LimitVerdict(False, reason, message))
             counts = f"({len(failures)} invalid out of {len(specs)})"
             self._warn(
                 "FailedComputeMetricsReplicas",
@@ -200,13 +202,13 @@ class ScalingDecision:
             )
             return None
         message = f"the HPA was able to successfully calculate a replica count from {largest.name}"
-        self._set("ScalingActive", LimitVerdict(True, "ValidMetricFound", message))
+        self._set_condition("ScalingActive", LimitVerdict(True, "ValidMetricFound", message))
         return largest
 
     def _selector_problem(self, scale: ScaleTarget) -> str:
         if not scale.selector:
             message = "the HPA target's scale is missing a selector"
-            self._set("ScalingActive", LimitVerdict(False, "InvalidSelector", message))
+            self._set_condition("ScalingActive", LimitVerdict(False, "InvalidSelector", message))
             self._warn("SelectorRequired", "selector is required")
             return "selector is required"
         if len(scale.rivals) > 1:
@@ -214,12 +216,12 @@ class ScalingDecision:
             problem = (
                 f"pods by selector {scale.selector} are controlled by multiple HPAs: [{names}]"
             )
-            self._set("ScalingActive", LimitVerdict(False, "AmbiguousSelector", problem))
+            self._set_condition("ScalingActive", LimitVerdict(False, "AmbiguousSelector", problem))
             self._warn("AmbiguousSelector", problem)
             return problem
         return ""
 
-    def _size(self, metric: Metric, scale: ScaleTarget) -> _Sized:
+    def _metric_replicas(self, metric: Metric, scale: ScaleTarget) -> _MetricReplicas:
         """Returns what a metric asks for. Raises _MetricError."""
         if metric.resource is not None:
             return self._resource("Resource", metric.resource, scale)
@@ -228,9 +230,9 @@ class ScalingDecision:
         source: CustomSource | None = getattr(metric, _KINDS[metric.type])
         assert source is not None
         reason = f"FailedGet{metric.type}Metric"
-        raise _MetricError(reason, self._absent(metric.type, source))
+        raise _MetricError(reason, self._missing_api_error(metric.type, source))
 
-    def _absent(self, type_: str, source: CustomSource) -> str:
+    def _missing_api_error(self, type_: str, source: CustomSource) -> str:
         """Returns the error about a metric for which there is no API, in the words of
         Kubernetes.
         """
@@ -247,7 +249,7 @@ class ScalingDecision:
                 return f"unable to get metric {name}: {NO_CUSTOM}"
         return f"{averaged}{why}" if source.target.average_value is not None else why
 
-    def _resource(self, type_: str, source: ResourceSource, scale: ScaleTarget) -> _Sized:
+    def _resource(self, type_: str, source: ResourceSource, scale: ScaleTarget) -> _MetricReplicas:
         target, resource, container = source.target, source.name, source.container
         by_value = target.average_value is not None
         try:
@@ -268,7 +270,7 @@ class ScalingDecision:
             else f"{resource} {within} utilization (percentage of request)"
         )
         status = {"type": type_, field: {**of, "current": current}}
-        return _Sized(proposal.replicas, name, status)
+        return _MetricReplicas(proposal.replicas, name, status)
 
     def _propose(self, source: ResourceSource, scale: ScaleTarget) -> Proposal:
         """Returns the replicas for a resource. Raises NoMetricsError."""
@@ -299,7 +301,7 @@ class ScalingDecision:
             self._now.timestamp(),
         )
 
-    def _set(self, type_: str, verdict: LimitVerdict) -> None:
+    def _set_condition(self, type_: str, verdict: LimitVerdict) -> None:
         """Sets a condition. Its time changes only with its status."""
         status = "True" if verdict.status else "False"
         before = next((each for each in self._conditions if each["type"] == type_), None)
@@ -352,7 +354,7 @@ def tolerances(autoscaler: HorizontalPodAutoscaler) -> Tolerances:
     return Tolerances(down, up)
 
 
-def _prefix(metric: Metric) -> str:
+def _error_prefix(metric: Metric) -> str:
     """Returns the beginning of the error message of a metric."""
     match metric.type:
         case "Resource" if metric.resource is not None:

@@ -101,7 +101,7 @@ def propose(
     """
     if not pods:
         raise NoMetricsError("no pods returned by selector while calculating replica count")
-    groups = _grouped(pods, metrics, resource, now)
+    groups = _groups_of(pods, metrics, resource, now)
     left = {*groups.ignored, *groups.unready}
     counted = {name: metric for name, metric in metrics.items() if name not in left}
     if not counted:
@@ -158,7 +158,7 @@ def _request(pod: Pod, container: str, resource: str) -> int:
     return total
 
 
-def _grouped(
+def _groups_of(
     pods: Iterable[Pod], metrics: Mapping[str, PodMetric], resource: str, now: float
 ) -> _Groups:
     ready, unready, missing, ignored = 0, list[str](), list[str](), list[str]()

@@ -44,7 +44,7 @@ WITHIN = LimitVerdict(
 )
 
 
-class Limited(msgspec.Struct, frozen=True):
+class ScaleWithinLimits(msgspec.Struct, frozen=True):
     """The replicas within the limits, and the conditions AbleToScale and ScalingLimited."""
 
     replicas: int
@@ -52,7 +52,7 @@ class Limited(msgspec.Struct, frozen=True):
     limited: LimitVerdict
 
 
-class Past(msgspec.Struct, frozen=True):
+class PastScale(msgspec.Struct, frozen=True):
     """A past number of replicas with its time: recommended, added or removed."""
 
     replicas: int
@@ -65,21 +65,21 @@ class History:
     """
 
     def __init__(self) -> None:
-        self.recommendations: list[Past] = []
-        self.added: list[Past] = []
-        self.removed: list[Past] = []
+        self.recommendations: list[PastScale] = []
+        self.added: list[PastScale] = []
+        self.removed: list[PastScale] = []
 
     def begin(self, current: int, now: float) -> None:
         """Notes the initial number of replicas of the target as a recommendation."""
         if not self.recommendations:
-            self.recommendations.append(Past(current, now))
+            self.recommendations.append(PastScale(current, now))
 
     def recommend(self, replicas: int, now: float) -> None:
         recent = _since(self.recommendations, now - LONGEST_WINDOW_SECONDS)
-        self.recommendations = [*recent, Past(replicas, now)]
+        self.recommendations = [*recent, PastScale(replicas, now)]
 
     def scaled(self, before: int, after: int, now: float) -> None:
-        start, past = now - LONGEST_PERIOD_SECONDS, Past(abs(after - before), now)
+        start, past = now - LONGEST_PERIOD_SECONDS, PastScale(abs(after - before), now)
         if after > before:
             self.added = [*_since(self.added, start), past]
         else:
@@ -94,13 +94,13 @@ class History:
         return current - added + removed
 
 
-def _since(past: Sequence[Past], start: float) -> list[Past]:
+def _since(past: Sequence[PastScale], start: float) -> list[PastScale]:
     return [each for each in past if each.at >= start]
 
 
 def limit(
     history: History, spec: HorizontalPodAutoscalerSpec, current: int, desired: int, now: float
-) -> Limited:
+) -> ScaleWithinLimits:
     """Returns the number of replicas for now, given the `desired` number of the metrics, which is
     added to the history.
     """
@@ -109,38 +109,38 @@ def limit(
         recent = [past.replicas for past in history.recommendations if past.at >= start]
         stable = max([desired, *recent])
         able = READY if stable == desired else _stabilized("ScaleDownStabilized")
-        replicas, limited = _within(spec, current, stable)
+        replicas, limited = _within_range(spec, current, stable)
     else:
-        stable, able = _stable(history, spec.behavior, current, desired, now)
-        replicas, limited = _at_rate(history, spec, spec.behavior, current, stable, now)
+        stable, able = _stabilized_replicas(history, spec.behavior, current, desired, now)
+        replicas, limited = _within_rates(history, spec, spec.behavior, current, stable, now)
     history.recommend(desired, now)
-    return Limited(replicas, able, limited)
+    return ScaleWithinLimits(replicas, able, limited)
 
 
 def _stabilized(reason: str) -> LimitVerdict:
     return LimitVerdict(True, reason, _STABILIZED[reason])
 
 
-def _capped(reason: str) -> LimitVerdict:
+def _scaling_limited(reason: str) -> LimitVerdict:
     return LimitVerdict(True, reason, _LIMITED[reason])
 
 
-def _within(
+def _within_range(
     spec: HorizontalPodAutoscalerSpec, current: int, desired: int
 ) -> tuple[int, LimitVerdict]:
     """Returns the replicas within the range. They at most double, or grow by four."""
     rate = max(2 * current, 4)
     if desired < spec.min_replicas:
-        return spec.min_replicas, _capped("TooFewReplicas")
+        return spec.min_replicas, _scaling_limited("TooFewReplicas")
     if desired > min(spec.max_replicas, rate):
         too_fast = spec.max_replicas > rate
-        return min(spec.max_replicas, rate), _capped(
+        return min(spec.max_replicas, rate), _scaling_limited(
             "ScaleUpLimit" if too_fast else "TooManyReplicas"
         )
     return desired, WITHIN
 
 
-def _stable(
+def _stabilized_replicas(
     history: History, behavior: Behavior, current: int, desired: int, now: float
 ) -> tuple[int, LimitVerdict]:
     """Returns the replicas, between the lowest recommendation of one window and the highest of the
@@ -162,7 +162,7 @@ def _stable(
     return stable, _stabilized("ScaleUpStabilized" if desired >= current else "ScaleDownStabilized")
 
 
-def _at_rate(
+def _within_rates(
     history: History,
     spec: HorizontalPodAutoscalerSpec,
     behavior: Behavior,
@@ -172,28 +172,28 @@ def _at_rate(
 ) -> tuple[int, LimitVerdict]:
     """Returns the replicas within the range, and within the rates of the policies."""
     if desired > current:
-        rate = max(_most(history, behavior.scale_up, current, now), current)
+        rate = max(_most_replicas(history, behavior.scale_up, current, now), current)
         if desired > min(spec.max_replicas, rate):
             too_fast = spec.max_replicas > rate
-            return min(spec.max_replicas, rate), _capped(
+            return min(spec.max_replicas, rate), _scaling_limited(
                 "ScaleUpLimit" if too_fast else "TooManyReplicas"
             )
     elif desired < current:
-        rate = min(_least(history, behavior.scale_down, current, now), current)
+        rate = min(_least_replicas(history, behavior.scale_down, current, now), current)
         if desired < max(spec.min_replicas, rate):
             too_fast = spec.min_replicas < rate
-            return max(spec.min_replicas, rate), _capped(
+            return max(spec.min_replicas, rate), _scaling_limited(
                 "ScaleDownLimit" if too_fast else "TooFewReplicas"
             )
     return desired, WITHIN
 
 
-def _most(history: History, rules: Rules, current: int, now: float) -> int:
+def _most_replicas(history: History, rules: Rules, current: int, now: float) -> int:
     """Returns the most replicas that the policies allow."""
     return _limit(history, rules, current, now, 1)
 
 
-def _least(history: History, rules: Rules, current: int, now: float) -> int:
+def _least_replicas(history: History, rules: Rules, current: int, now: float) -> int:
     """Returns the least replicas that the policies allow."""
     return _limit(history, rules, current, now, -1)
 

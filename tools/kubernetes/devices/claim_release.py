@@ -78,20 +78,20 @@ class ClaimRelease:
         left = [
             consumer
             for consumer in reserved_for
-            if _stays(consumer, pod, is_gone, before, missing, now)
+            if _keeps_reservation(consumer, pod, is_gone, before, missing, now)
         ]
         if missing:
             self._missing[place] = missing
         waits = [QUARANTINE_SECONDS - (now - since).total_seconds() for since in missing.values()]
         again: list[Write] = [Again(min(waits))] if waits else []
         if len(left) < len(reserved_for):
-            return [*self._reduce(claim, left), *again]
+            return [*self._remove_reservations(claim, left), *again]
         if left:
             self._freed.discard(place)
             return again
-        return self._unused(claim) + _release_of_finished_pod(claim, pod)
+        return self._free_unused_claim(claim) + _release_of_finished_pod(claim, pod)
 
-    def _reduce(self, claim: ReservedClaim, left: list[Consumer]) -> list[Write]:
+    def _remove_reservations(self, claim: ReservedClaim, left: list[Consumer]) -> list[Write]:
         """Removes reservations. With the last one, removes the allocation."""
         status = {**status_of(claim), "reservedFor": documents_of(left)}
         if not left:
@@ -101,7 +101,7 @@ class ClaimRelease:
                 status.pop("allocation", None)
         return status_writes(claim, status)
 
-    def _unused(self, claim: ReservedClaim) -> list[Write]:
+    def _free_unused_claim(self, claim: ReservedClaim) -> list[Write]:
         """Frees a claim without reservations: first its allocation, then its finalizer.
 
         A finalizer that has just been set stays: the scheduler is about to allocate the claim.
@@ -121,7 +121,7 @@ class ClaimRelease:
         return []
 
 
-def _stays(
+def _keeps_reservation(
     consumer: Consumer,
     find: Callable[[str], Pod | None],
     is_gone: Callable[[str], bool],

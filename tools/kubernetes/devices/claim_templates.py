@@ -62,7 +62,7 @@ class ClaimTemplates:
             else:
                 writes.append(Create("ResourceClaim", from_template(pod, entry, source)))
         if names:
-            writes.append(_recorded(pod, names))
+            writes.append(_record_claim_names(pod, names))
         return writes + (_reservations(pod, claim) if pod.spec.node_name else [])
 
     def _report_missing_template(self, pod: Pod, entry: DeviceClaim, now: datetime) -> list[Write]:
@@ -86,7 +86,7 @@ def from_template(pod: Pod, entry: DeviceClaim, template: ResourceClaimTemplate)
     """Returns the claim of a pod's entry, which gets a name from the server."""
     labels, annotations = template.spec.metadata.labels, template.spec.metadata.annotations
     metadata: Document = {
-        "generateName": _base(pod.metadata.name, entry.name),
+        "generateName": _name_base(pod.metadata.name, entry.name),
         "namespace": pod.metadata.namespace,
         "annotations": {**annotations, POD_CLAIM: entry.name},
         "ownerReferences": [{**reference_to(pod, controls=False), "controller": True}],
@@ -100,7 +100,7 @@ def from_template(pod: Pod, entry: DeviceClaim, template: ResourceClaimTemplate)
     }
 
 
-def _base(pod: str, entry: str) -> str:
+def _name_base(pod: str, entry: str) -> str:
     """Returns the start of a claim's name, made of two parts. If it is too long, both are shortened
     alike.
     """
@@ -111,7 +111,7 @@ def _base(pod: str, entry: str) -> str:
     return f"{pod}-{entry}"
 
 
-def _recorded(pod: Pod, names: dict[str, str]) -> Write:
+def _record_claim_names(pod: Pod, names: dict[str, str]) -> Write:
     """Records the names of generated claims in the pod's status, which only this controller does.
 
     Therefore the patch does not depend on the pod's version.

@@ -176,8 +176,8 @@ def _specs(
     advanced = any("taints" in device or "consumesCounters" in device for device in devices)
     most = MOST_ADVANCED_DEVICES if advanced else MOST_DEVICES
     base: Document = {"driver": driver, "pool": {"name": pool}, **place}
-    slices = [{**base, "sharedCounters": chunk} for chunk in _chunks(counters, MOST_COUNTER_SETS)]
-    slices += [{**base, "devices": chunk} for chunk in _chunks(devices, most)]
+    slices = [{**base, "sharedCounters": chunk} for chunk in _batches(counters, MOST_COUNTER_SETS)]
+    slices += [{**base, "devices": chunk} for chunk in _batches(devices, most)]
     return slices or [{**base, "devices": []}]
 
 
@@ -195,33 +195,33 @@ def _node_fields(inventory: Inventory) -> Document:
     return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": terms}]}}
 
 
-def _chunks(items: list[Document], most: int) -> list[list[Document]]:
+def _batches(items: list[Document], most: int) -> list[list[Document]]:
     return [items[start : start + most] for start in range(0, len(items), most)]
 
 
 def _device(group: Group, name: str, number: int) -> tuple[list[Document], list[Document]]:
     """Returns a device with its partitions, and the counters that they share, if any."""
-    whole = _offered(group, name, {"index": number})
+    whole = _device_of(group, name, {"index": number})
     if group.taints:
         whole["taints"] = group.taints
     if group.allow_multiple_allocations is not None:
         whole["allowMultipleAllocations"] = group.allow_multiple_allocations
     if not group.counters:
         return [whole], []
-    whole["consumesCounters"] = _consumed(name, group.counters)
+    whole["consumesCounters"] = _counter_consumption(name, group.counters)
     offered = [whole]
     for partition in group.partitions:
         for part_number, part in enumerate(partition.names(f"{name}-")):
-            own = _offered(partition, part, {"index": part_number, "parent": name})
+            own = _device_of(partition, part, {"index": part_number, "parent": name})
             own["attributes"] = _values(group.attributes) | own["attributes"]
-            own["consumesCounters"] = _consumed(name, partition.counters)
+            own["consumesCounters"] = _counter_consumption(name, partition.counters)
             if group.taints:
                 own["taints"] = group.taints
             offered.append(own)
     return offered, [{"name": name, "counters": _amounts(group.counters)}]
 
 
-def _offered(part: _Part, name: str, defaults: Mapping[str, str | int]) -> Document:
+def _device_of(part: _Part, name: str, defaults: Mapping[str, str | int]) -> Document:
     """Returns a device; attributes from its description take precedence over the `defaults`."""
     device: Document = {"name": name, "attributes": _values({**defaults, **part.attributes})}
     if part.capacity:
@@ -248,7 +248,7 @@ def _value(value: str | int | bool | dict[str, Any]) -> Document:
             return {"string": value}
 
 
-def _consumed(counter_set: str, counters: Mapping[str, str | int]) -> list[Document]:
+def _counter_consumption(counter_set: str, counters: Mapping[str, str | int]) -> list[Document]:
     return [{"counterSet": counter_set, "counters": _amounts(counters)}]
 
 

@@ -45,7 +45,9 @@ class Preparation:
 
         A later change of its claims then returns the pod.
         """
-        why = next(filter(None, (self._lacks(pod, *claim) for claim in _claims_of(pod))), "")
+        why = next(
+            filter(None, (self._missing_claim(pod, *claim) for claim in _claims_of(pod))), ""
+        )
         if not why:
             self.forget(pod)
             return ""
@@ -61,7 +63,7 @@ class Preparation:
                 if not self._waiting[place]:
                     del self._waiting[place]
 
-    def _lacks(self, pod: Pod, name: str, of_pod: bool) -> str:
+    def _missing_claim(self, pod: Pod, name: str, of_pod: bool) -> str:
         if not name:
             return f'pod "{key(pod)}": ResourceClaim not created yet'
         claim = self._claim(f"{pod.metadata.namespace}/{name}")

@@ -36,13 +36,13 @@ class TaintRuleStatus:
     """The rules whose present spec was reported, and the times at which statuses are due."""
 
     def __init__(self) -> None:
-        self._told: dict[str, tuple[str, int]] = {}  # uids and generations, by name
+        self._condition_patch: dict[str, tuple[str, int]] = {}  # uids and generations, by name
         self._due: dict[str, datetime] = {}
 
     def forget(self, name: str) -> str:
         """Forgets a rule that no longer exists. Returns its uid."""
         self._due.pop(name, None)
-        uid, _ = self._told.pop(name, ("", 0))
+        uid, _ = self._condition_patch.pop(name, ("", 0))
         return uid
 
     def reconcile(
@@ -58,7 +58,7 @@ class TaintRuleStatus:
         """
         metadata, effect = rule.metadata, rule.spec.taint.effect
         spec = metadata.uid, metadata.generation
-        if self._told.get(metadata.name) == spec:
+        if self._condition_patch.get(metadata.name) == spec:
             if effect != NO_EXECUTE:
                 return []
             due = self._due.setdefault(metadata.name, now + timedelta(seconds=PERIOD))
@@ -69,23 +69,23 @@ class TaintRuleStatus:
             since = seconds_since(before.last_transition_time, now)
             if since < PERIOD:
                 return [Again(PERIOD - since)]
-        self._told[metadata.name] = spec
+        self._condition_patch[metadata.name] = spec
         self._due.pop(metadata.name, None)
         if effect == NO_EFFECT:
             taint = msgspec.structs.replace(rule.spec.taint, effect=NO_EXECUTE)
             evicting = msgspec.structs.replace(rule.spec, taint=taint)
             pods = pending(msgspec.structs.replace(rule, spec=evicting))
-            after = _without_effect(pods, selected(rule))
+            after = _no_effect_words(pods, selected(rule))
         elif effect == NO_EXECUTE:
-            after = _evicting(pending(rule), evicted)
+            after = _eviction_words(pending(rule), evicted)
         else:
             after = Condition(
                 reason="OtherEffect", message="Eviction only happens for the NoExecute effect."
             )
-        return _told(rule, _with_evicted(after, evicted), before, now)
+        return _condition_patch(rule, _evicted_words(after, evicted), before, now)
 
 
-def _evicting(pods: Sequence[Pod], evicted: int) -> Condition:
+def _eviction_words(pods: Sequence[Pod], evicted: int) -> Condition:
     if pods:
         need = "1 pod needs" if len(pods) == 1 else f"{len(pods)} pods need"
         message = f"{need} to be evicted in {_namespaces(pods)}."
@@ -93,7 +93,7 @@ def _evicting(pods: Sequence[Pod], evicted: int) -> Condition:
     return Condition(reason="Completed" if evicted else "NotStarted")
 
 
-def _without_effect(pods: Sequence[Pod], devices: Selected) -> Condition:
+def _no_effect_words(pods: Sequence[Pod], devices: Selected) -> Condition:
     message = (
         f"{_count(devices.published, 'published device')} selected. "
         f"{_count(devices.allocated, 'allocated device')} selected. "
@@ -104,7 +104,7 @@ def _without_effect(pods: Sequence[Pod], devices: Selected) -> Condition:
     return Condition(reason="NoEffect", message=message)
 
 
-def _with_evicted(condition: Condition, evicted: int) -> Condition:
+def _evicted_words(condition: Condition, evicted: int) -> Condition:
     if not evicted:
         return condition
     told = f"{_count(evicted, 'pod')} evicted since starting the controller."
@@ -120,7 +120,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _told(
+def _condition_patch(
     rule: DeviceTaintRule, after: Condition, before: Condition | None, now: datetime
 ) -> list[Write]:
     """Returns the patch that sets the condition; none if the condition is already so."""

@@ -72,14 +72,16 @@ def reconcile(
         selector = from_label_selector(budget.spec.selector)
     except SelectorError as problem:
         why = ("NoPods", f"Failed to get pods: {problem}")
-        return _failed(budget, str(problem), why, now)
+        return _forbid_disruptions(budget, str(problem), why, now)
     mine = [pod for pod in pods if selector.matches(pod.metadata.labels)]
     try:
         counts = expectation(budget.spec, mine, find)
     except UncountableError as problem:
         what = f"Failed to calculate the number of expected pods: {problem}"
-        return _failed(budget, str(problem), ("CalculateExpectedPodCountFailed", what), now)
-    disrupted, overdue = _disrupted(budget, mine, now)
+        return _forbid_disruptions(
+            budget, str(problem), ("CalculateExpectedPodCountFailed", what), now
+        )
+    disrupted, overdue = _granted_evictions(budget, mine, now)
     healthy = sum(
         is_ready(pod) and not deleting(pod) and pod.metadata.name not in disrupted for pod in mine
     )
@@ -111,11 +113,11 @@ def expectation(spec: PodDisruptionBudgetSpec, pods: Sequence[Pod], find: Find) 
     most, least = spec.max_unavailable, spec.min_available
     if most is not None:
         expected, unmanaged = _expected(pods, find)
-        unavailable = _number(most, expected)
+        unavailable = _number_or_percentage(most, expected)
         return Expectation(expected, max(expected - unavailable, 0), unmanaged)
     if isinstance(least, str):
         expected, unmanaged = _expected(pods, find)
-        return Expectation(expected, _number(least, expected), unmanaged)
+        return Expectation(expected, _number_or_percentage(least, expected), unmanaged)
     return Expectation(0, 0) if least is None else Expectation(len(pods), least)
 
 
@@ -186,7 +188,7 @@ def _deployment(reference: OwnerReference, below: HasMetadata, find: Find) -> Re
     return deployment if same else None
 
 
-def _number(value: int | str, total: int) -> int:
+def _number_or_percentage(value: int | str, total: int) -> int:
     """Returns the number, or the percentage of `total`, rounded up. Raises UncountableError."""
     try:
         return int_or_percent(value, total, round_up=True)
@@ -194,7 +196,7 @@ def _number(value: int | str, total: int) -> int:
         raise UncountableError(f"{value} is neither a number nor a percentage") from None
 
 
-def _disrupted(
+def _granted_evictions(
     budget: PodDisruptionBudget, pods: Sequence[Pod], now: datetime
 ) -> tuple[dict[str, str | None], list[Pod]]:
     """Returns the pods that may be evicted but are not yet deleted, with the time of the
@@ -228,7 +230,7 @@ def _conditions(
     return [*others, {**condition, "observedGeneration": generation}]
 
 
-def _failed(
+def _forbid_disruptions(
     budget: PodDisruptionBudget, problem: str, why: tuple[str, str], now: datetime
 ) -> list[Write]:
     """Writes a status that allows no disruption, and keeps the other numbers."""

@@ -14,7 +14,7 @@ def check_types(kind: str, document: Document) -> None:
         raise RefusedError(400, "BadRequest", findings.mistyped)
 
 
-def refuse(kind: str, name: str, problems: list[str]) -> None:
+def refuse_problems(kind: str, name: str, problems: list[str]) -> None:
     """Raises RefusedError with 422 if there are problems."""
     if problems:
         details = invalid_details(kind, name, problems)

@@ -24,7 +24,7 @@ _HEADERS = ("impersonate-user", "impersonate-group", "impersonate-uid")
 _GROUP = "authentication.k8s.io"
 
 
-def acting(store: Store, user: Requester, headers: Mapping[str, str]) -> Requester:
+def acting_user(store: Store, user: Requester, headers: Mapping[str, str]) -> Requester:
     """Returns the user that these headers impersonate; without such headers, the user who sent
     them.
 
@@ -38,28 +38,28 @@ def acting(store: Store, user: Requester, headers: Mapping[str, str]) -> Request
 
 def _impersonated(store: Store, user: Requester, headers: Mapping[str, str]) -> Requester:
     extra = {
-        unquote(header.removeprefix(_EXTRA)): _values(value)
+        unquote(header.removeprefix(_EXTRA)): _header_values(value)
         for header, value in headers.items()
         if header.startswith(_EXTRA)
     }
-    names, groups, uids = (_values(headers.get(header, "")) for header in _HEADERS)
+    names, groups, uids = (_header_values(headers.get(header, "")) for header in _HEADERS)
     if not names:
         why = "the Impersonate headers of a group, a uid or an extra need an Impersonate-User"
         raise RefusedError(400, "BadRequest", why)
     other = Requester(names[0], uids[0] if uids else "", tuple(groups), extra)
-    for act in _acts(other):
+    for act in _required_acts(other):
         check_right(store, user, act)
     return Requester(other.name, other.uid, _all_groups(other), extra)
 
 
-def _values(header: str) -> list[str]:
+def _header_values(header: str) -> list[str]:
     """Returns the values of a header; the reader joins those of several headers by line ends."""
     # Headers are read as Latin-1, but clients send UTF-8.
     text = header.encode("latin-1", "replace").decode("utf-8", "replace")
     return [value for value in text.split("\n") if value]
 
 
-def _acts(other: Requester) -> Iterator[Act]:
+def _required_acts(other: Requester) -> Iterator[Act]:
     """Yields the acts that a user must be allowed in order to impersonate another."""
     account = account_of(other.name)
     if account is None:

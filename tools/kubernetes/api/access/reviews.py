@@ -5,9 +5,9 @@ from __future__ import annotations
 from ..rules.fields import invalid
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
-from .checks import check_types, refuse
+from .checks import check_types, refuse_problems
 from .rights import Act, authorize, grants
-from .tokens import bearer
+from .tokens import bearer_user
 from .users import Requester
 
 _EVERYTHING = {
@@ -43,7 +43,7 @@ def _authenticated(store: Store, spec: Document) -> Document:
         why = "token is required for TokenReview in authentication"
         raise RefusedError(400, "BadRequest", why)
     try:
-        user = bearer(store, token)
+        user = bearer_user(store, token)
     except RefusedError:
         return {"authenticated": False, "error": "the token has expired or its account is gone"}
     audiences = {"audiences": spec["audiences"]} if spec.get("audiences") else {}
@@ -99,7 +99,7 @@ def _access(
         if other is not None:
             why = "disallowed on this kind of request"
             problems.append(invalid("spec.nonResourceAttributes", other, why))
-    refuse(kind, (document.get("metadata") or {}).get("name", ""), problems)
+    refuse_problems(kind, (document.get("metadata") or {}).get("name", ""), problems)
     if asks_for_other:
         user = Requester(
             spec.get("user") or "",

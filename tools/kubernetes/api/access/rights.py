@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ..rules.fields import selects, shown
+from ..rules.fields import printed_value, selects
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND
@@ -76,16 +76,16 @@ def check_right(store: Store, user: Requester, act: Act) -> None:
 def forbidden(user: Requester, act: Act, reason: str = "") -> RefusedError:
     """Returns the refusal of an act. `reason` is the reason of the verdict."""
     details: Document = {"name": act.name, "group": act.group, "kind": act.resource}
-    why = f"User {shown(user.name)} cannot {act.verb}"
+    why = f"User {printed_value(user.name)} cannot {act.verb}"
     if act.path is not None:
-        message = f"forbidden: {why} path {shown(act.path)}"
+        message = f"forbidden: {why} path {printed_value(act.path)}"
     else:
         plural = f"{act.resource}.{act.group}" if act.group else act.resource
-        named = f"{plural} {shown(act.name)}" if act.name else plural
-        where = f"in the namespace {shown(act.namespace)}" if act.namespace else ""
+        named = f"{plural} {printed_value(act.name)}" if act.name else plural
+        where = f"in the namespace {printed_value(act.namespace)}" if act.namespace else ""
         message = (
-            f"{named} is forbidden: {why} resource {shown(act.whole_resource)} "
-            f"in API group {shown(act.group)} {where or 'at the cluster scope'}"
+            f"{named} is forbidden: {why} resource {printed_value(act.whole_resource)} "
+            f"in API group {printed_value(act.group)} {where or 'at the cluster scope'}"
         )
     if reason:
         message += f": {reason}"
@@ -132,8 +132,8 @@ def _granted(store: Store, binding: Document, subject: Document) -> Grant:
     if subject["kind"] == "ServiceAccount":
         named = f"{named}/{subject.get('namespace') or namespace}"
     source = (
-        f"{binding['kind']} {shown(place)} of {kind} {shown(reference['name'])} "
-        f"to {subject['kind']} {shown(named)}"
+        f"{binding['kind']} {printed_value(place)} of {kind} {printed_value(reference['name'])} "
+        f"to {subject['kind']} {printed_value(named)}"
     )
     role = (
         store.find(ROLES, namespace, reference["name"])
@@ -141,7 +141,7 @@ def _granted(store: Store, binding: Document, subject: Document) -> Grant:
         else store.find(CLUSTER_ROLES, "", reference["name"])
     )
     if role is None:
-        problem = f"{kind.lower()}.{_GROUP} {shown(reference['name'])} not found"
+        problem = f"{kind.lower()}.{_GROUP} {printed_value(reference['name'])} not found"
         return Grant(source, (), problem)
     return Grant(source, _rules(store, role))
 

@@ -17,7 +17,7 @@ from ..rules.fields import invalid, unsupported
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND
-from .checks import check_types, refuse
+from .checks import check_types, refuse_problems
 from .users import ADMINISTRATOR, AUTHENTICATED, NODE_NAME, Requester, account_groups, account_name
 from .users import account_of as split
 
@@ -54,11 +54,11 @@ def issued_token(store: Store, account: Document, request: Document) -> Document
     else:
         problems = []
     metadata = account["metadata"]
-    refuse("TokenRequest", metadata["name"], problems)
+    refuse_problems("TokenRequest", metadata["name"], problems)
     end = store.outside.wall() + timedelta(seconds=seconds)
     audiences = spec.get("audiences") or [ISSUER]
     user = account_name(metadata["namespace"], metadata["name"])
-    extra = _bound(store, account, spec.get("boundObjectRef") or {})
+    extra = _bound_claims(store, account, spec.get("boundObjectRef") or {})
     claims = _Claims(ISSUER, user, metadata["uid"], audiences, int(end.timestamp()), extra)
     token = f"{_encoded_part(_HEADER)}.{_encoded_part(claims)}."
     return {
@@ -69,7 +69,7 @@ def issued_token(store: Store, account: Document, request: Document) -> Document
     }
 
 
-def bearer(store: Store, token: str) -> Requester:
+def bearer_user(store: Store, token: str) -> Requester:
     """Returns the service account of a token that this server made; else the administrator.
 
     Raises RefusedError with 401 if the token has expired or the account is gone.
@@ -86,7 +86,7 @@ def bearer(store: Store, token: str) -> Requester:
     return Requester(claims.sub, claims.uid, groups, claims.extra)
 
 
-def _bound(store: Store, account: Document, reference: Document) -> dict[str, list[str]]:
+def _bound_claims(store: Store, account: Document, reference: Document) -> dict[str, list[str]]:
     """Returns the claims about the pod to which a token is bound, and about its node.
 
     Raises RefusedError with 404 if there is no such pod.
@@ -97,7 +97,7 @@ def _bound(store: Store, account: Document, reference: Document) -> dict[str, li
         return {}
     if kind != "Pod":
         problem = unsupported("spec.boundObjectRef.kind", kind, ("Pod", "Secret", "Node"))
-        refuse("TokenRequest", name, [problem])
+        refuse_problems("TokenRequest", name, [problem])
     pod = store.get(PODS, namespace, reference.get("name") or "")
     extra = {
         f"{_EXTRA}/pod-name": [pod["metadata"]["name"]],

@@ -13,7 +13,7 @@ from berth.actors.scheduling.cel import CelError, Expression
 from berth.actors.scheduling.cel.values import TYPE_NAMES
 
 from ..policy_expressions import Policy, Validation, policy_of
-from ..rules.fields import selects, shown
+from ..rules.fields import printed_value, selects
 from ..store import Store
 from ..types.api_documents import Document, RefusedError, StoredObject
 from ..types.resources import BY_KIND, Kind
@@ -86,7 +86,7 @@ def _refusal(write: Write, message: str, reason: str) -> RefusedError:
     kind = write.kind
     details = {"name": write.name, "group": kind.group, "kind": kind.plural}
     details = {field: value for field, value in details.items() if value}
-    named = f"{kind.resource} {shown(write.name)}"
+    named = f"{kind.resource} {printed_value(write.name)}"
     causes = [{"message": message}]
     return RefusedError(
         _CODES[reason], reason, f"{named} is forbidden: {message}", {**details, "causes": causes}

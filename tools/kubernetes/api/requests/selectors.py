@@ -77,7 +77,9 @@ def matches_of(kind: Kind, labels: str, fields: str) -> Matches | None:
 
     Raises RefusedError with 400.
     """
-    chosen = [match for match in (_labels(labels), _fields(kind, fields)) if match is not None]
+    chosen = [
+        match for match in (_label_predicate(labels), _fields(kind, fields)) if match is not None
+    ]
     match chosen:
         case []:
             return None
@@ -87,7 +89,7 @@ def matches_of(kind: Kind, labels: str, fields: str) -> Matches | None:
             return lambda document: all(match(document) for match in chosen)
 
 
-def _labels(text: str) -> Matches | None:
+def _label_predicate(text: str) -> Matches | None:
     if not text.strip():
         return None
     try:
@@ -117,14 +119,14 @@ def _fields(kind: Kind, text: str) -> Matches | None:
 
     def holds(document: Document) -> bool:
         return all(
-            (_field(document, paths, absent) == value) == equal
+            (_field_predicate(document, paths, absent) == value) == equal
             for paths, absent, value, equal in requirements
         )
 
     return holds
 
 
-def _field(document: Document, paths: Sequence[tuple[str, ...]], absent: str) -> str:
+def _field_predicate(document: Document, paths: Sequence[tuple[str, ...]], absent: str) -> str:
     value: Any = None
     for path in paths:
         value = document

@@ -11,7 +11,7 @@ from .fields import (
     Document,
     duplicate,
     forbidden,
-    in_go,
+    go_struct,
     invalid,
     quantities,
     required,
@@ -98,7 +98,7 @@ def scheduling(path: str, value: Document) -> list[str]:
         for each in tolerations
     ]
     return [
-        duplicate(f"{path}.tolerations[{i}]", in_go({**_UNSET, **tolerations[i]}, _TOLERATION))
+        duplicate(f"{path}.tolerations[{i}]", go_struct({**_UNSET, **tolerations[i]}, _TOLERATION))
         for i, key in enumerate(keys)
         if key in keys[:i]
     ]

@@ -30,9 +30,9 @@ def config_map(document: Document, before: Document | None) -> Iterator[str]:
         if key in binary
     )
     size = sum(len((value or "").encode()) for value in data.values())
-    if size + _bytes(binary) > MOST_BYTES:
+    if size + _size_in_bytes(binary) > MOST_BYTES:
         yield too_long("[]", MOST_BYTES)
-    yield from _fixed(document, before, ("data", "binaryData"))
+    yield from _immutable_data(document, before, ("data", "binaryData"))
 
 
 def secret(document: Document, before: Document | None) -> Iterator[str]:
@@ -42,11 +42,11 @@ def secret(document: Document, before: Document | None) -> Iterator[str]:
     if before is not None:
         yield from unchanged("type", _type(document), _type(before))
     yield from _keys("data", data)
-    if _bytes(data) > MOST_BYTES:
+    if _size_in_bytes(data) > MOST_BYTES:
         yield too_long("data", MOST_BYTES)
     annotations = (document.get("metadata") or {}).get("annotations") or {}
     yield from _type_problems(_type(document), data, annotations)
-    yield from _fixed(document, before, ("data",))
+    yield from _immutable_data(document, before, ("data",))
 
 
 def _type(document: Document) -> str:
@@ -119,13 +119,15 @@ def _base64(text: str) -> str:
     return binascii.b2a_base64(text.encode(), newline=False).decode()
 
 
-def _bytes(pairs: Document) -> int:
+def _size_in_bytes(pairs: Document) -> int:
     """Returns the number of bytes that the base64 values stand for."""
     values = [value for value in pairs.values() if value]
     return sum(len(value) * 3 // 4 - value[-2:].count("=") for value in values)
 
 
-def _fixed(document: Document, before: Document | None, fields: tuple[str, ...]) -> Iterator[str]:
+def _immutable_data(
+    document: Document, before: Document | None, fields: tuple[str, ...]
+) -> Iterator[str]:
     """Checks that an immutable object keeps its data, and stays immutable."""
     if before is None or not before.get("immutable"):
         return

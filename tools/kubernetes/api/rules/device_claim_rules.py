@@ -14,7 +14,7 @@ from .device_rules import (
     MOST_CONFIGS,
     binding_conditions,
     configuration,
-    each,
+    each_item,
     full_attribute_name,
     label_name,
     pool_name,
@@ -22,7 +22,7 @@ from .device_rules import (
     raw_object,
     selectors,
     set_of,
-    unique,
+    unique_keys,
 )
 from .fields import (
     IMMUTABLE,
@@ -87,17 +87,20 @@ def _devices(path: str, devices: Document) -> list[str]:
     requests = devices.get("requests") or ()
     names = _names(requests)
     problems = set_of(f"{path}.requests", requests, MOST_REQUESTS, _request, "name")
-    problems += each(
+    problems += each_item(
         f"{path}.constraints",
         devices.get("constraints") or (),
         MOST_CONSTRAINTS,
         lambda place, constraint: _constraint(place, constraint, names),
     )
-    return problems + each(
+    return problems + each_item(
         f"{path}.config",
         devices.get("config") or (),
         MOST_CONFIGS,
-        lambda place, config: _of_requests(place, config, names) + configuration(place, config),
+        lambda place, configuration_of_claim: (
+            _request_references(place, configuration_of_claim, names)
+            + configuration(place, configuration_of_claim)
+        ),
     )
 
 
@@ -166,7 +169,7 @@ def _toleration(path: str, toleration: Document) -> Iterator[str]:
 
 
 def _constraint(path: str, constraint: Document, names: Mapping[str, set[str]]) -> list[str]:
-    problems = _of_requests(path, constraint, names)
+    problems = _request_references(path, constraint, names)
     match, distinct = constraint.get("matchAttribute"), constraint.get("distinctAttribute")
     if match is not None:
         problems += full_attribute_name(f"{path}.matchAttribute", match)
@@ -177,7 +180,7 @@ def _constraint(path: str, constraint: Document, names: Mapping[str, set[str]]) 
     return problems
 
 
-def _of_requests(path: str, referrer: Document, names: Mapping[str, set[str]]) -> list[str]:
+def _request_references(path: str, referrer: Document, names: Mapping[str, set[str]]) -> list[str]:
     """Checks the references to requests in a constraint or a configuration."""
     return set_of(
         f"{path}.requests",
@@ -206,10 +209,10 @@ def status(document: Document, before: Document) -> list[str]:
     reserved, allocation = after.get("reservedFor") or (), after.get("allocation")
     problems = set_of("status.reservedFor", reserved, MOST_RESERVED, _consumer, "uid")
     devices = after.get("devices") or ()
-    allocated = _allocated(allocation)
+    allocated = _allocated_devices(allocation)
     for i, device in enumerate(devices):
         problems += _device_status(f"status.devices[{i}]", device, allocated)
-    problems += unique("status.devices", map(device_id, devices))
+    problems += unique_keys("status.devices", map(device_id, devices))
     if reserved and allocation is None:
         rule = "may not be specified when `allocated` is not set"
         problems.append(forbidden("status.reservedFor", rule))
@@ -241,7 +244,7 @@ def device_id(allocated: Document) -> Device:
     return driver, pool, device, share
 
 
-def _allocated(allocation: Document | None) -> set[Device]:
+def _allocated_devices(allocation: Document | None) -> set[Device]:
     results = ((allocation or {}).get("devices") or {}).get("results") or ()
     return {device_id(result) for result in results}
 
@@ -250,7 +253,9 @@ def without_deallocated(after: Document, before: Document) -> Document:
     """Returns a claim's new status, without the status of devices that are no longer allocated to
     the claim.
     """
-    gone = _allocated(before.get("allocation")) - _allocated(after.get("allocation"))
+    gone = _allocated_devices(before.get("allocation")) - _allocated_devices(
+        after.get("allocation")
+    )
     devices = [device for device in after.get("devices") or () if device_id(device) not in gone]
     kept = {field: value for field, value in after.items() if field != "devices"}
     return {**kept, "devices": devices} if devices else kept
@@ -298,16 +303,18 @@ def _allocation(path: str, allocation: Document, names: Mapping[str, set[str]]) 
         problems = _request_name(f"{place}.request", entry.get("request") or "", names)
         return problems + _identity(place, entry) + binding_conditions(place, entry)
 
-    def config(place: str, entry: Document) -> list[str]:
+    def configuration_of_claim(place: str, entry: Document) -> list[str]:
         source, sources = entry.get("source") or "", ("FromClaim", "FromClass")
         problems = [] if source else [required(f"{place}.source")]
         if source and source not in sources:
             problems.append(unsupported(f"{place}.source", source, sources))
-        return problems + _of_requests(place, entry, names) + configuration(place, entry)
+        return problems + _request_references(place, entry, names) + configuration(place, entry)
 
     results, configs = devices.get("results") or (), devices.get("config") or ()
-    problems = each(f"{path}.devices.results", results, MOST_RESULTS, result)
-    problems += each(f"{path}.devices.config", configs, 2 * MOST_CONFIGS, config)
+    problems = each_item(f"{path}.devices.results", results, MOST_RESULTS, result)
+    problems += each_item(
+        f"{path}.devices.config", configs, 2 * MOST_CONFIGS, configuration_of_claim
+    )
     if allocation.get("nodeSelector") is not None:
         problems += node_selector(f"{path}.nodeSelector", allocation["nodeSelector"])
     return problems

@@ -57,7 +57,7 @@ Check = Callable[[str, Any], Iterable[str]]
 # ---------------------------------------------------------------------------------- what all share
 
 
-def each(path: str, items: Sequence[Any], most: int, check: Check) -> list[str]:
+def each_item(path: str, items: Sequence[Any], most: int, check: Check) -> list[str]:
     """Returns the problems of the items of a list; only one problem for a list of more than `most`
     items.
     """
@@ -66,7 +66,7 @@ def each(path: str, items: Sequence[Any], most: int, check: Check) -> list[str]:
     return [problem for i, item in enumerate(items) for problem in check(f"{path}[{i}]", item)]
 
 
-def unique(path: str, keys: Iterable[Any]) -> list[str]:
+def unique_keys(path: str, keys: Iterable[Any]) -> list[str]:
     """Returns a problem for each key that an earlier item of the list has too."""
     problems: list[str] = []
     seen: set[Any] = set()
@@ -79,10 +79,10 @@ def unique(path: str, keys: Iterable[Any]) -> list[str]:
 
 def set_of(path: str, items: Sequence[Any], most: int, check: Check, key: str = "") -> list[str]:
     """Returns the problems of a list of unique items; objects must differ in their `key`."""
-    problems = each(path, items, most, check)
+    problems = each_item(path, items, most, check)
     if len(items) > most:
         return problems
-    return problems + unique(path, ((item.get(key) or "") if key else item for item in items))
+    return problems + unique_keys(path, ((item.get(key) or "") if key else item for item in items))
 
 
 def label_name(path: str, name: str) -> list[str]:
@@ -133,7 +133,7 @@ def _identifier(path: str, name: str) -> list[str]:
 
 
 def selectors(path: str, items: Sequence[Document]) -> list[str]:
-    return each(path, items, MOST_SELECTORS, _selector)
+    return each_item(path, items, MOST_SELECTORS, _selector)
 
 
 def _selector(path: str, document: Document) -> list[str]:
@@ -207,7 +207,7 @@ def device_class(spec: Document, before: Document | None) -> Iterator[str]:
     same = before is not None and current == (before.get("selectors") or ())
     if not same:
         yield from selectors("spec.selectors", current)
-    yield from each("spec.config", spec.get("config") or (), MOST_CONFIGS, configuration)
+    yield from each_item("spec.config", spec.get("config") or (), MOST_CONFIGS, configuration)
     name = spec.get("extendedResourceName")
     if name is not None and (not is_extended(name) or qualified_name(f"requests.{name}")):
         yield invalid("spec.extendedResourceName", name, "must be a valid extended resource name")
@@ -312,10 +312,10 @@ def _device(path: str, device: Document, *, each_chosen: bool) -> list[str]:
     for name, amount in capacity.items():
         problems += attribute_name(f"{path}.capacity", name)
         problems += _capacity(f"{path}.capacity[{name}]", amount, shared=shared)
-    problems += each(f"{path}.taints", device.get("taints") or (), MOST_TAINTS, taint)
+    problems += each_item(f"{path}.taints", device.get("taints") or (), MOST_TAINTS, taint)
     consumed = device.get("consumesCounters") or ()
     problems += set_of(
-        f"{path}.consumesCounters", consumed, MOST_CONSUMPTIONS, _consumption, "counterSet"
+        f"{path}.consumesCounters", consumed, MOST_CONSUMPTIONS, _counter_consumption, "counterSet"
     )
     problems += _nodes_of_device(path, device, each_chosen=each_chosen)
     return problems + binding_conditions(path, device)
@@ -403,7 +403,7 @@ def taint_rule_status(after: Document, _before: Document) -> Iterator[str]:
         for field in ("type", "status", "lastTransitionTime", "reason"):
             if not condition.get(field):
                 yield required(f"{path}[{i}].{field}")
-    yield from unique(path, (condition.get("type") for condition in conditions))
+    yield from unique_keys(path, (condition.get("type") for condition in conditions))
     if len(conditions) > MOST_RULE_CONDITIONS:
         yield too_many(path, len(conditions), MOST_RULE_CONDITIONS)
 
@@ -414,7 +414,7 @@ def _counter_set(path: str, counter_set: Document) -> Iterator[str]:
     yield from _counters(f"{path}.counters", counter_set.get("counters") or {})
 
 
-def _consumption(path: str, consumption: Document) -> Iterator[str]:
+def _counter_consumption(path: str, consumption: Document) -> Iterator[str]:
     name = consumption.get("counterSet") or ""
     yield from label_name(f"{path}.counterSet", name) if name else [required(f"{path}.counterSet")]
     yield from _counters(f"{path}.counters", consumption.get("counters") or {})
@@ -462,13 +462,13 @@ def _valid_values(path: str, values: Sequence[Any], default: Any, most: Any) -> 
     ]
     limit = quantity.nano_value(most)
 
-    def larger(place: str, value: Any) -> list[str]:
+    def larger_amount(place: str, value: Any) -> list[str]:
         rule = f"option is larger than capacity value: {most}"
         return [invalid(place, str(value), rule)] if quantity.nano_value(value) > limit else []
 
-    problems += each(path, values, MOST_VALID_VALUES, larger)
+    problems += each_item(path, values, MOST_VALID_VALUES, larger_amount)
     if len(values) <= MOST_VALID_VALUES:
-        problems += unique(path, (str(quantity.value(value)) for value in values))
+        problems += unique_keys(path, (str(quantity.value(value)) for value in values))
     if quantity.nano_value(default) not in amounts:
         rule = "default value is not valid according to the requestPolicy"
         problems.append(invalid(path, str(default), rule))

@@ -45,7 +45,7 @@ SCRATCH = frozenset(f"{prefix}ephemeral-storage" for prefix in ("", "requests.",
 IN_QUOTAS = COUNTED | COMPUTE | SCRATCH | {"requests.storage"}
 
 
-def shown(value: Any) -> str:
+def printed_value(value: Any) -> str:
     """Returns a value in the form in which field.Error prints it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
@@ -55,7 +55,7 @@ def required(path: str, detail: str = "") -> str:
 
 
 def invalid(path: str, value: Any, detail: str) -> str:
-    return f"{path}: Invalid value: {shown(value)}: {detail}"
+    return f"{path}: Invalid value: {printed_value(value)}: {detail}"
 
 
 def forbidden(path: str, detail: str) -> str:
@@ -63,7 +63,7 @@ def forbidden(path: str, detail: str) -> str:
 
 
 def duplicate(path: str, value: Any, detail: str = "") -> str:
-    return f"{path}: Duplicate value: {shown(value)}" + (f": {detail}" if detail else "")
+    return f"{path}: Duplicate value: {printed_value(value)}" + (f": {detail}" if detail else "")
 
 
 def too_long(path: str, most: int) -> str:
@@ -75,8 +75,8 @@ def too_many(path: str, number: int, most: int) -> str:
 
 
 def unsupported(path: str, value: Any, supported: Iterable[str]) -> str:
-    listed = ", ".join(shown(choice) for choice in supported)
-    return f"{path}: Unsupported value: {shown(value)}: supported values: {listed}"
+    listed = ", ".join(printed_value(choice) for choice in supported)
+    return f"{path}: Unsupported value: {printed_value(value)}: supported values: {listed}"
 
 
 def one_of(path: str, value: Any, supported: Sequence[str]) -> list[str]:
@@ -106,7 +106,7 @@ def least(path: str, value: int, low: int) -> list[str]:
     ]
 
 
-def in_go(value: Document, names: Iterable[str]) -> Document:
+def go_struct(value: Document, names: Iterable[str]) -> Document:
     """Returns a value in the form of its Go type, with all its fields, as messages show it."""
     return {name: value.get(name[0].lower() + name[1:]) for name in names}
 

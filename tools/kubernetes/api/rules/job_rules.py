@@ -12,20 +12,20 @@ _MOST_OF_LARGE = 10_000
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 
 
-def indexes(path: str, spec: Document) -> Iterator[str]:
+def completion_mode_fields(path: str, spec: Document) -> Iterator[str]:
     """Checks the fields of a job that depend on its completion mode."""
     per_index, most = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
     if most is not None and per_index is None:
         yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if spec.get("completionMode") == "Indexed":
-        yield from list(_indexed(path, spec))
+        yield from list(_indexed_job(path, spec))
         return
     for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
         if spec.get(field) is not None:
             yield invalid(f"{path}.{field}", spec[field], "requires indexed completion mode")
 
 
-def _indexed(path: str, spec: Document) -> Iterator[str]:
+def _indexed_job(path: str, spec: Document) -> Iterator[str]:
     completions, parallelism = spec.get("completions"), spec.get("parallelism") or 0
     most, failed = spec.get("maxFailedIndexes"), f"{path}.maxFailedIndexes"
     if completions is None:
@@ -51,7 +51,7 @@ def _indexed(path: str, spec: Document) -> Iterator[str]:
         yield invalid(failed, most, detail)
 
 
-def endings(path: str, spec: Document) -> Iterator[str]:
+def end_policies(path: str, spec: Document) -> Iterator[str]:
     """Checks the success policy, the failure policy and the replacement policy."""
     failure, success = spec.get("podFailurePolicy"), spec.get("successPolicy")
     if failure is not None:
@@ -81,20 +81,24 @@ def _success(path: str, policy: Document, completions: int) -> Iterator[str]:
 
 
 def _success_rule(path: str, rule: Document, completions: int) -> Iterator[str]:
-    indexes, count, total = rule.get("succeededIndexes"), rule.get("succeededCount"), 0
-    if indexes is None and count is None:
+    completion_mode_fields, count, total = (
+        rule.get("succeededIndexes"),
+        rule.get("succeededCount"),
+        0,
+    )
+    if completion_mode_fields is None and count is None:
         yield required(path, "at least one of succeededCount or succeededIndexes must be specified")
-    if indexes is not None:
+    if completion_mode_fields is not None:
         try:
-            total = _number_of_indexes(indexes, completions)
+            total = _number_of_indexes(completion_mode_fields, completions)
         except ValueError as why:
             detail = f"error parsing succeededIndexes: {why}"
-            yield invalid(f"{path}.succeededIndexes", indexes, detail)
+            yield invalid(f"{path}.succeededIndexes", completion_mode_fields, detail)
     place, rule_of_count = f"{path}.succeededCount", "must be less than or equal to"
     if count is not None and count > completions:
         detail = f"{rule_of_count} {completions} (the number of specified completions)"
         yield invalid(place, count, detail)
-    if count is not None and indexes is not None and count > total:
+    if count is not None and completion_mode_fields is not None and count > total:
         what = "the number of indexes in the specified succeededIndexes field"
         yield invalid(place, count, f"{rule_of_count} {total} ({what})")
 

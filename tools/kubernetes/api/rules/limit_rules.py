@@ -54,7 +54,7 @@ def _limit(path: str, kind: str, limit: Document) -> Iterator[str]:
         yield required(f"{path}.limits", detail)
     for name in dict.fromkeys(name for values in amounts.values() for name in values):
         of_name = {field: values[name] for field, values in amounts.items() if name in values}
-        yield from _order(path, name, of_name)
+        yield from _contradictions(path, name, of_name)
 
 
 def _resource(path: str, name: str, kind: str) -> list[str]:
@@ -64,7 +64,7 @@ def _resource(path: str, name: str, kind: str) -> list[str]:
     return [invalid(path, name, message) for message in qualified_name(name)]
 
 
-def _order(path: str, name: str, amounts: dict[str, Any]) -> list[str]:
+def _contradictions(path: str, name: str, amounts: dict[str, Any]) -> list[str]:
     """Returns the problems of amounts of one resource that contradict each other, such as a minimum
     above the maximum.
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 from berth.actors.scheduling.kube.names import dns_subdomain
 
-from .device_rules import each, set_of
+from .device_rules import each_item, set_of
 from .fields import Document, forbidden, invalid, required, unchanged
 from .placement_rules import node_selector
 
@@ -57,7 +57,7 @@ def context(spec: Document) -> list[str]:
 
 def context_status(document: Document) -> list[str]:
     answers = (document.get("status") or {}).get("resourceClaims") or ()
-    return each(
+    return each_item(
         "status.resourceClaims",
         answers,
         MOST_NODES,

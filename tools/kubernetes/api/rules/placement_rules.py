@@ -11,7 +11,7 @@ from .fields import (
     Document,
     duplicate,
     forbidden,
-    in_go,
+    go_struct,
     invalid,
     one_of,
     required,
@@ -74,7 +74,7 @@ def taints(path: str, items: Sequence[Document]) -> list[str]:
             one_of(f"{place}.effect", effect, EFFECTS) if effect else [required(f"{place}.effect")]
         )
         if (key, effect) in seen:
-            shown = in_go({"value": "", **taint}, ("Key", "Value", "Effect", "TimeAdded"))
+            shown = go_struct({"value": "", **taint}, ("Key", "Value", "Effect", "TimeAdded"))
             problems.append(duplicate(place, shown, "taints must be unique by key and effect pair"))
         seen.add((key, effect))
     return problems
@@ -127,14 +127,14 @@ def pod_affinity_term(path: str, term: Document) -> Iterator[str]:
     """Checks namespaces, label keys and the topology key."""
     for name in term.get("namespaces") or ():
         yield from (invalid(f"{path}.namespace", name, message) for message in dns_label(name))
-    yield from _keys(path, term)
+    yield from _label_keys(path, term)
     key = term.get("topologyKey") or ""
     if not key:
         yield required(f"{path}.topologyKey", "can not be empty")
     yield from (invalid(f"{path}.topologyKey", key, message) for message in qualified_name(key))
 
 
-def _keys(path: str, owner: Document) -> Iterator[str]:
+def _label_keys(path: str, owner: Document) -> Iterator[str]:
     """Checks matchLabelKeys or mismatchLabelKeys, the label keys whose values come from the pod."""
     matched, mismatched = owner.get("matchLabelKeys") or (), owner.get("mismatchLabelKeys") or ()
     selector = owner.get("labelSelector")
@@ -169,4 +169,4 @@ def spread_constraint(path: str, constraint: Document) -> Iterator[str]:
     if domains is not None and unsatisfiable != "DoNotSchedule":
         detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {unsatisfiable}"
         yield invalid(f"{path}.minDomains", domains, detail)
-    yield from _keys(path, constraint)
+    yield from _label_keys(path, constraint)

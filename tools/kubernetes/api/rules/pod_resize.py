@@ -17,7 +17,7 @@ _LISTS = ("containers", "initContainers")
 _ONLY = "only cpu and memory resources are mutable"
 
 
-def resized(after: Document, before: Document) -> Document:
+def with_resized_resources(after: Document, before: Document) -> Document:
     """Returns a pod with the resources and the resize policies of `after`, and otherwise unchanged.
 
     If containers are added, removed or renamed, `after` is returned, so that its check fails.
@@ -66,11 +66,11 @@ def pod_resize(after: Document, before: Document, qos: str) -> list[str]:
     if not _is_supported(status):
         problems.append(forbidden("spec", "Pod running on node without support for resize"))
     problems += _of_pod_itself(new.get("resources"), old.get("resources"))
-    misplaced = _misplaced(new, old)
+    misplaced = _misplaced_requests(new, old)
     if misplaced:
         return problems + misplaced
     problems += _of_containers(new, old)
-    if not problems and _frozen(new) != _frozen(old):
+    if not problems and _immutable_spec(new) != _immutable_spec(old):
         problems.append(forbidden("spec", _ONLY))
     return problems
 
@@ -92,14 +92,14 @@ def _of_pod_itself(after: Document | None, before: Document | None) -> Iterator[
         yield forbidden("spec.resources", "pod-level resources cannot be removed")
         return
     for field in ("requests", "limits"):
-        if _removed(after, before, field):
+        if _removed_resources(after, before, field):
             detail = f"pod-level resource {field} cannot be removed"
             yield forbidden(f"spec.resources.{field}", detail)
-    if _fixed(after) != _fixed(before):
+    if _immutable_resources(after) != _immutable_resources(before):
         yield forbidden("spec", f"{_ONLY} at pod-level")
 
 
-def _misplaced(new: Document, old: Document) -> list[str]:
+def _misplaced_requests(new: Document, old: Document) -> list[str]:
     problems = []
     for field in _LISTS:
         after, before = _names(new, field), _names(old, field)
@@ -121,16 +121,16 @@ def _of_containers(new: Document, old: Document) -> Iterator[str]:
         pairs = zip(new.get(field) or (), old.get(field) or (), strict=True)
         for i, (after, before) in enumerate(pairs):
             for part in ("requests", "limits"):
-                if _removed(after.get("resources"), before.get("resources"), part):
+                if _removed_resources(after.get("resources"), before.get("resources"), part):
                     path = f"spec.{field}[{i}].resources.{part}"
                     yield forbidden(path, f"resource {part} cannot be removed")
     for after, before in zip(new["containers"], old["containers"], strict=True):
-        if _frozen_container(after) != _frozen_container(before):
+        if _immutable_container(after) != _immutable_container(before):
             yield forbidden("spec", _ONLY)
     pairs = zip(new.get("initContainers") or (), old.get("initContainers") or (), strict=True)
     for i, (after, before) in enumerate(pairs):
         path = f"spec.initContainers[{i}]"
-        if _frozen_container(after) != _frozen_container(before):
+        if _immutable_container(after) != _immutable_container(before):
             detail = "only cpu and memory resources for init or sidecar containers are mutable"
             yield forbidden(path, detail)
         if (
@@ -148,12 +148,12 @@ def _of_containers(new: Document, old: Document) -> Iterator[str]:
             yield forbidden(path, detail)
 
 
-def _removed(after: Document | None, before: Document | None, field: str) -> bool:
+def _removed_resources(after: Document | None, before: Document | None, field: str) -> bool:
     amounts: Mapping[str, object] = (before or {}).get(field) or {}
     return any(name not in ((after or {}).get(field) or {}) for name in amounts)
 
 
-def _fixed(resources: Document | None) -> Document:
+def _immutable_resources(resources: Document | None) -> Document:
     """Returns the parts of a container's resources that a resize must not change."""
     fixed: Document = canonical(TYPES["ResourceRequirements"], resources or {})
     for field in ("requests", "limits"):
@@ -163,8 +163,8 @@ def _fixed(resources: Document | None) -> Document:
     return fixed
 
 
-def _frozen_container(container: Document) -> Document:
-    return {**_canonical(container), "resources": _fixed(container.get("resources"))}
+def _immutable_container(container: Document) -> Document:
+    return {**_canonical(container), "resources": _immutable_resources(container.get("resources"))}
 
 
 def _canonical(container: Document) -> Document:
@@ -172,7 +172,7 @@ def _canonical(container: Document) -> Document:
     return form
 
 
-def _frozen(spec: Document) -> Document:
+def _immutable_spec(spec: Document) -> Document:
     """Returns the parts of a spec that a resize must not change."""
     form: Document = canonical(TYPES["PodSpec"], spec)
     form.pop("resources", None)

@@ -19,13 +19,13 @@ from .fields import (
     annotation_rules,
     duplicate,
     forbidden,
-    in_go,
+    go_struct,
     invalid,
     labels,
     required,
 )
 from .value_forms import relative_path
-from .volume_rules import mounts, unique_places
+from .volume_rules import unique_places, volume_mounts
 
 Placed = tuple[str, Document]  # a container with its path
 
@@ -62,7 +62,7 @@ def pod_spec(path: str, spec: Document) -> Iterator[str]:
     claims = [claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")]
     sources = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
     for place, container in containers:
-        yield from mounts(place, container, sources)
+        yield from volume_mounts(place, container, sources)
         yield from unique_places(place, container)
         yield from _file_keys(place, container, sources)
         yield from _propagation(place, container)
@@ -73,21 +73,21 @@ def pod_spec(path: str, spec: Document) -> Iterator[str]:
             container.get("resizePolicy") or (),
             spec.get("restartPolicy") or "",
         )
-        yield from _stopping(place, container.get("lifecycle") or {}, spec)
-    yield from _names(path, spec)
+        yield from _lifecycle_sleeps(place, container.get("lifecycle") or {}, spec)
+    yield from _repeated_names(path, spec)
     yield from _init_containers(path, spec)
     yield from _ephemeral(path, spec)
     yield from _host_ports(path, spec)
     if spec.get("resources"):
         yield from _own_resources(path, spec)
         yield from used_claims(f"{path}.resources.claims", spec["resources"], claims)
-    yield from security_rules.of_pod(path, spec, containers)
+    yield from security_rules.pod_security(path, spec, containers)
     yield from _dns(f"{path}.dnsConfig", spec)
-    yield from _gates(f"{path}.schedulingGates", spec.get("schedulingGates") or ())
-    yield from _spread(f"{path}.topologySpreadConstraints", spec)
+    yield from _scheduling_gates(f"{path}.schedulingGates", spec.get("schedulingGates") or ())
+    yield from _spread_constraints(f"{path}.topologySpreadConstraints", spec)
     if spec.get("overhead"):
         yield from resources(f"{path}.overhead", {"limits": spec["overhead"]})
-    yield from security_rules.of_system(path, spec, containers)
+    yield from security_rules.operating_system(path, spec, containers)
 
 
 def pod_template(path: str, template: Document) -> Iterator[str]:
@@ -138,7 +138,7 @@ def new_pod(spec: Document) -> Iterator[str]:
         )
 
 
-def only_of_pods(spec: Document) -> Iterator[str]:
+def pod_only_rules(spec: Document) -> Iterator[str]:
     """Checks the rules that apply to pods but not to templates, whose missing fields are set when a
     pod is made.
     """
@@ -191,7 +191,7 @@ def _propagation(path: str, container: Document) -> Iterator[str]:
             yield forbidden(f"{place}.recursiveReadOnly", detail)
 
 
-def _stopping(path: str, lifecycle: Document, spec: Document) -> Iterator[str]:
+def _lifecycle_sleeps(path: str, lifecycle: Document, spec: Document) -> Iterator[str]:
     """Yields the problems of sleeping lifecycle hooks, which the grace period limits."""
     grace = spec.get("terminationGracePeriodSeconds")
     grace = _DEFAULT_GRACE if grace is None else grace
@@ -202,7 +202,7 @@ def _stopping(path: str, lifecycle: Document, spec: Document) -> Iterator[str]:
             yield invalid(f"{path}.lifecycle.{hook}.sleep", seconds, detail)
 
 
-def _names(path: str, spec: Document) -> Iterator[str]:
+def _repeated_names(path: str, spec: Document) -> Iterator[str]:
     """Yields a problem for each init or ephemeral container whose name another container has."""
     seen = {container.get("name") for container in spec.get("containers") or ()}
     for field in _LISTS[1:]:
@@ -335,7 +335,7 @@ def _dns(path: str, spec: Document) -> Iterator[str]:
     )
 
 
-def _gates(path: str, gates: Sequence[Document]) -> Iterator[str]:
+def _scheduling_gates(path: str, gates: Sequence[Document]) -> Iterator[str]:
     seen: set[str] = set()
     for i, gate in enumerate(gates):
         name = gate.get("name") or ""
@@ -345,7 +345,7 @@ def _gates(path: str, gates: Sequence[Document]) -> Iterator[str]:
         seen.add(name)
 
 
-def _spread(path: str, spec: Document) -> list[str]:
+def _spread_constraints(path: str, spec: Document) -> list[str]:
     """Returns a problem for each spread constraint that a later one repeats."""
     constraints = spec.get("topologySpreadConstraints") or ()
     pairs = [
@@ -364,7 +364,7 @@ def claim(path: str, value: Document) -> list[str]:
     number = sum(value.get(field) is not None for field in names)
     if number == 1:
         return []
-    shown = in_go(value, ("Name", "ResourceClaimName", "ResourceClaimTemplateName"))
+    shown = go_struct(value, ("Name", "ResourceClaimName", "ResourceClaimTemplateName"))
     detail = (
         "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
         if number

@@ -120,8 +120,8 @@ def _stricter_placement(new: Document, old: Document) -> list[str]:
     if any(after.get(key) != value for key, value in before.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         problems.append(invalid("spec.nodeSelector", after, detail))
-    new_terms = _take_node_affinity(new).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
-    old_terms = _take_node_affinity(old).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
+    new_terms = _pop_node_affinity(new).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
+    old_terms = _pop_node_affinity(old).get(_REQUIRED, {}).get("nodeSelectorTerms", [])
     path = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
     if old_terms and len(new_terms) != len(old_terms):
         detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
@@ -137,7 +137,7 @@ def _stricter_placement(new: Document, old: Document) -> list[str]:
     return problems
 
 
-def _take_node_affinity(spec: Document) -> dict[str, Any]:
+def _pop_node_affinity(spec: Document) -> dict[str, Any]:
     affinity = spec.get("affinity", {})
     node_affinity: dict[str, Any] = affinity.pop("nodeAffinity", {})
     if not affinity:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from .fields import Document, forbidden, in_go, invalid, required, too_long, unsupported
+from .fields import Document, forbidden, go_struct, invalid, required, too_long, unsupported
 from .value_forms import relative_path
 
 _MOST_PROFILE_BYTES = 4095
@@ -70,13 +70,13 @@ _LINUX_OF_CONTAINER = (
 Placed = tuple[str, Document]  # a container with its path
 
 
-def context(path: str, value: Document) -> Iterator[str]:
+def security_context(path: str, value: Document) -> Iterator[str]:
     """Checks that a container which may not gain privileges is not privileged from the start."""
     if value.get("allowPrivilegeEscalation") is not False:
         return
-    shown = in_go(value, _CONTEXT_IN_GO)
+    shown = go_struct(value, _CONTEXT_IN_GO)
     if value.get("capabilities") is not None:
-        shown["Capabilities"] = in_go(value["capabilities"], ("Add", "Drop"))
+        shown["Capabilities"] = go_struct(value["capabilities"], ("Add", "Drop"))
     rule = "cannot set `allowPrivilegeEscalation` to false and"
     if value.get("privileged"):
         yield invalid(path, shown, f"{rule} `privileged` to true")
@@ -90,7 +90,7 @@ def seccomp_profile(path: str, value: Document) -> list[str]:
     problems = _profile_type(path, value, "seccompProfile")
     if value.get("type") != "Localhost":
         if profile is not None:
-            shown = in_go(value, ("Type", "LocalhostProfile"))
+            shown = go_struct(value, ("Type", "LocalhostProfile"))
             problems.append(invalid(place, shown, "can only be set when seccomp type is Localhost"))
         return problems
     if profile is None:
@@ -163,7 +163,7 @@ def _user_problems(name: str) -> Iterator[str]:
         yield """'s User cannot contain the following characters: "/\\:;|=,+*?<>@[]"""
 
 
-def of_pod(path: str, spec: Document, containers: Sequence[Placed]) -> Iterator[str]:
+def pod_security(path: str, spec: Document, containers: Sequence[Placed]) -> Iterator[str]:
     """Yields the problems of a pod's namespaces, sysctls, users and host name."""
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         place = f"{path}.securityContext.shareProcessNamespace"
@@ -242,7 +242,7 @@ def _runs_on_host(owner: Document) -> bool | None:
     return runs
 
 
-def of_system(path: str, spec: Document, containers: Sequence[Placed]) -> Iterable[str]:
+def operating_system(path: str, spec: Document, containers: Sequence[Placed]) -> Iterable[str]:
     """Returns the problems of fields that the pod's operating system does not have."""
     if spec.get("os") is None:
         return []

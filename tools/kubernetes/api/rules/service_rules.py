@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from berth.actors.scheduling.kube.names import dns_subdomain, qualified_name
 
-from .fields import Document, duplicate, forbidden, in_go, invalid, required, unsupported
+from .fields import Document, duplicate, forbidden, go_struct, invalid, required, unsupported
 from .value_forms import cidr, endpoint_ip, ip
 
 _LONGEST_AFFINITY = 86_400
@@ -24,14 +24,14 @@ def service(path: str, spec: Document) -> Iterator[str]:
     if headless and type_ in ("LoadBalancer", "NodePort"):
         detail = f"may not be set to 'None' for {type_} services"
         yield invalid(f"{path}.clusterIPs[0]", "None", detail)
-    yield from _alias(path, spec) if type_ == "ExternalName" else _addresses(path, spec)
+    yield from _external_name(path, spec) if type_ == "ExternalName" else _addresses(path, spec)
     yield from _ports(f"{path}.ports", spec.get("ports") or (), type_)
     yield from _affinity(f"{path}.sessionAffinityConfig", spec)
     for i, address in enumerate(spec.get("externalIPs") or ()):
         place = f"{path}.externalIPs[{i}]"
         yield from ip(place, address) or endpoint_ip(place, address)
-    yield from _balancer(path, spec, type_)
-    yield from list(_traffic(path, spec, type_))
+    yield from _load_balancer(path, spec, type_)
+    yield from list(_traffic_policies(path, spec, type_))
 
 
 def _is_headless(spec: Document) -> bool:
@@ -39,7 +39,7 @@ def _is_headless(spec: Document) -> bool:
     return addresses == ["None"]
 
 
-def _alias(path: str, spec: Document) -> Iterator[str]:
+def _external_name(path: str, spec: Document) -> Iterator[str]:
     """Yields the problems of an ExternalName, a service that stands for a host elsewhere."""
     for field in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
         given = spec.get(field) or (spec.get("clusterIP") if field == "clusterIPs" else None)
@@ -98,7 +98,7 @@ def _ports(path: str, ports: Sequence[Document], type_: str) -> Iterator[str]:
         used_of_nodes.add((protocol, of_nodes))
         if (protocol, number) in used:
             zero = {"name": "", "targetPort": 0, "nodePort": 0}
-            shown = in_go({**zero, "protocol": protocol, "port": number}, _PORT_IN_GO)
+            shown = go_struct({**zero, "protocol": protocol, "port": number}, _PORT_IN_GO)
             yield duplicate(place, shown)
         used.add((protocol, number))
 
@@ -118,7 +118,7 @@ def _affinity(path: str, spec: Document) -> list[str]:
     return [] if 0 < seconds <= _LONGEST_AFFINITY else [invalid(place, seconds, rule)]
 
 
-def _balancer(path: str, spec: Document, type_: str) -> Iterator[str]:
+def _load_balancer(path: str, spec: Document, type_: str) -> Iterator[str]:
     """Returns the problems of fields that only a LoadBalancer may have."""
     detail, balanced = "may only be used when `type` is 'LoadBalancer'", type_ == "LoadBalancer"
     ranges, place = spec.get("loadBalancerSourceRanges") or (), f"{path}.LoadBalancerSourceRanges"
@@ -135,7 +135,7 @@ def _balancer(path: str, spec: Document, type_: str) -> Iterator[str]:
         yield from (invalid(at, name, message) for message in qualified_name(name))
 
 
-def _traffic(path: str, spec: Document, type_: str) -> Iterator[str]:
+def _traffic_policies(path: str, spec: Document, type_: str) -> Iterator[str]:
     """Yields the problems of the policies for traffic from outside."""
     policy, check = spec.get("externalTrafficPolicy"), spec.get("healthCheckNodePort") or 0
     place, at = f"{path}.externalTrafficPolicy", f"{path}.healthCheckNodePort"
@@ -155,7 +155,7 @@ def _traffic(path: str, spec: Document, type_: str) -> Iterator[str]:
         yield invalid(at, check, "must be between 1 and 65535, inclusive")
 
 
-def as_checked(spec: Document, before: Document) -> Document:
+def as_validated(spec: Document, before: Document) -> Document:
     """Returns a service's spec without the addresses that it loses by becoming an ExternalName."""
     if spec.get("type") != "ExternalName" or before.get("type") == "ExternalName":
         return spec
@@ -183,12 +183,14 @@ def service_update(spec: Document, before: Document) -> Iterator[str]:
     classes = (spec.get("loadBalancerClass"), before.get("loadBalancerClass"))
     if types == ("LoadBalancer", "LoadBalancer") and classes[0] != classes[1]:
         yield invalid("spec.loadBalancerClass", classes[0], "may not change once set")
-    ports = [each.get("healthCheckNodePort") for each in (spec, before) if _is_local(each)]
+    ports = [
+        each.get("healthCheckNodePort") for each in (spec, before) if _needs_health_check_port(each)
+    ]
     if len(ports) > 1 and ports[0] != ports[1]:
         yield forbidden("spec.healthCheckNodePort", "field is immutable")
 
 
-def _is_local(spec: Document) -> bool:
+def _needs_health_check_port(spec: Document) -> bool:
     """True if a service needs a node port for health checks."""
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 

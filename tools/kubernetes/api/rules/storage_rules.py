@@ -103,15 +103,17 @@ def claim_update(document: Document, before: Document) -> Iterator[str]:
     if kept != had:
         yield forbidden("spec", _CLAIM_RULE)
     asked, asked_before = (
-        _storage((each.get("resources") or {}).get("requests")) for each in (spec, was)
+        _storage_amount((each.get("resources") or {}).get("requests")) for each in (spec, was)
     )
-    if asked < asked_before and asked <= _storage((before.get("status") or {}).get("capacity")):
+    if asked < asked_before and asked <= _storage_amount(
+        (before.get("status") or {}).get("capacity")
+    ):
         place = "spec.resources.requests.storage"
         yield forbidden(place, "field can not be less than status.capacity")
     yield from unchanged("volumeMode", spec.get("volumeMode"), was.get("volumeMode"))
 
 
-def _storage(amounts: Document | None) -> int:
+def _storage_amount(amounts: Document | None) -> int:
     return quantity.nano_value((amounts or {}).get("storage") or 0)
 
 

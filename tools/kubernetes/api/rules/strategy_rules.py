@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fields import Document, forbidden, in_go, invalid, required, unsupported
+from .fields import Document, forbidden, go_struct, invalid, required, unsupported
 from .percentages import int_or_percent, number_of
 
 _TYPES = {
@@ -28,7 +28,7 @@ def strategy(kind: str, spec: Document) -> list[str]:
     written = spec.get(place.removeprefix("spec.")) or {}
     type_, rolling = written.get("type") or "RollingUpdate", written.get("rollingUpdate")
     if type_ not in _TYPES[kind]:
-        shown = in_go(written, ("Type", "RollingUpdate"))
+        shown = go_struct(written, ("Type", "RollingUpdate"))
         if kind == "StatefulSet":
             return [invalid(place, shown, "must be 'RollingUpdate' or 'OnDelete'")]
         return [unsupported(place, shown, _TYPES[kind])]
@@ -36,7 +36,7 @@ def strategy(kind: str, spec: Document) -> list[str]:
         detail = "may not be specified when strategy `type` is 'Recreate'"
         return [forbidden(f"{place}.rollingUpdate", detail)]
     if kind == "StatefulSet" and type_ == "OnDelete" and rolling is not None:
-        shown = in_go(rolling, ("Partition", "MaxUnavailable"))
+        shown = go_struct(rolling, ("Partition", "MaxUnavailable"))
         detail = "only allowed for updateStrategy 'RollingUpdate'"
         return [invalid(f"{place}.rollingUpdate", shown, detail)]
     if kind == "StatefulSet" or type_ != "RollingUpdate" or rolling is None:

@@ -92,7 +92,7 @@ ACROSS: dict[str, Rule] = {
     "QuobyteVolumeSource": volume_rules.quobyte,
     "Scheduling": cluster_rules.scheduling,
     "SeccompProfile": security_rules.seccomp_profile,
-    "SecurityContext": security_rules.context,
+    "SecurityContext": security_rules.security_context,
     "ServiceSpec": service_rules.service,
     "StorageClass": storage_rules.storage_class,
     "Toleration": placement_rules.toleration,
@@ -111,21 +111,21 @@ def problems(kind: str, document: Document, before: Document | None = None) -> l
     if kind == "Pod":
         own += _pod_spec(document.get("spec") or {})
     else:
-        own += _MARKS.problems(kind, "", _as_checked(kind, document, before), before)
+        own += _MARKS.problems(kind, "", _as_validated(kind, document, before), before)
     if (rule := _OF_KINDS.get(kind)) is not None:
         own += rule(document, before)
     return own
 
 
-def _as_checked(kind: str, document: Document, before: Document | None) -> Document:
+def _as_validated(kind: str, document: Document, before: Document | None) -> Document:
     """Returns an object in the form that Kubernetes validates: some fields that it sets by itself
     are added or left out.
     """
     spec, was = document.get("spec"), (before or {}).get("spec")
     if kind == "StatefulSet" and spec:
-        return {**document, "spec": workload_rules.as_checked(spec)}
+        return {**document, "spec": workload_rules.as_validated(spec)}
     if kind == "Service" and spec and was:
-        return {**document, "spec": service_rules.as_checked(spec, was)}
+        return {**document, "spec": service_rules.as_validated(spec, was)}
     return document
 
 
@@ -146,7 +146,7 @@ def status_problems(kind: str, document: Document, before: Document) -> list[str
 
 @recalled
 def _pod_spec(spec: Document) -> list[str]:
-    return [*_MARKS.problems("PodSpec", "spec", spec), *pod_rules.only_of_pods(spec)]
+    return [*_MARKS.problems("PodSpec", "spec", spec), *pod_rules.pod_only_rules(spec)]
 
 
 def _pod(document: Document, before: Document | None) -> Iterator[str]:
@@ -160,7 +160,7 @@ def _pod(document: Document, before: Document | None) -> Iterator[str]:
 
 
 def _workload(kind: str) -> KindRule:
-    return _of_spec(lambda spec, _: workload_rules.workload(kind, spec))
+    return _rule_of_spec(lambda spec, _: workload_rules.workload(kind, spec))
 
 
 def _stateful_set(spec: Document, was: Document | None) -> Iterator[str]:
@@ -181,16 +181,16 @@ def _events_event(document: Document, before: Document | None) -> Iterator[str]:
     yield from cluster_rules.strict_event(document, before)
 
 
-def _of_spec(rule: Callable[[Document, Document | None], Iterable[str]]) -> KindRule:
+def _rule_of_spec(rule: Callable[[Document, Document | None], Iterable[str]]) -> KindRule:
     """Returns the rule for an object that applies this rule to its spec and its earlier spec."""
     return lambda document, before: rule(
         document.get("spec") or {}, None if before is None else before.get("spec") or {}
     )
 
 
-def _on_update(rule: Callable[[Document, Document], Iterable[str]]) -> KindRule:
+def _rule_of_update(rule: Callable[[Document, Document], Iterable[str]]) -> KindRule:
     """Returns the rule for an object that applies this rule to its spec at an update."""
-    return _of_spec(lambda spec, was: [] if was is None else rule(spec, was))
+    return _rule_of_spec(lambda spec, was: [] if was is None else rule(spec, was))
 
 
 # The rules of an object as a whole, and of its updates, beyond those of its types.
@@ -200,23 +200,23 @@ _OF_KINDS: dict[str, KindRule] = {
         kind: _workload(kind)
         for kind in ("Deployment", "ReplicaSet", "DaemonSet", "ReplicationController")
     },
-    "StatefulSet": _of_spec(_stateful_set),
+    "StatefulSet": _rule_of_spec(_stateful_set),
     "Job": _job,
     "CronJob": workload_rules.cron_job,
     "ControllerRevision": workload_rules.revision,
     "PersistentVolumeClaim": lambda document, before: (
         [] if before is None else storage_rules.claim_update(document, before)
     ),
-    "PersistentVolume": _on_update(storage_rules.volume_update),
-    "CSINode": _on_update(storage_rules.csi_node_update),
-    "ResourceClaim": _of_spec(device_claim_rules.claim),
-    "ResourceClaimTemplate": _of_spec(device_claim_rules.template),
-    "ResourceSlice": _of_spec(device_rules.resource_slice),
-    "DeviceClass": _of_spec(device_rules.device_class),
-    "DeviceTaintRule": _of_spec(device_rules.taint_rule),
-    "v1alpha2.ResourceClaim": _of_spec(negotiation_rules.claim),
-    "v1alpha2.PodSchedulingContext": _of_spec(lambda spec, _: negotiation_rules.context(spec)),
-    "Service": _on_update(service_rules.service_update),
+    "PersistentVolume": _rule_of_update(storage_rules.volume_update),
+    "CSINode": _rule_of_update(storage_rules.csi_node_update),
+    "ResourceClaim": _rule_of_spec(device_claim_rules.claim),
+    "ResourceClaimTemplate": _rule_of_spec(device_claim_rules.template),
+    "ResourceSlice": _rule_of_spec(device_rules.resource_slice),
+    "DeviceClass": _rule_of_spec(device_rules.device_class),
+    "DeviceTaintRule": _rule_of_spec(device_rules.taint_rule),
+    "v1alpha2.ResourceClaim": _rule_of_spec(negotiation_rules.claim),
+    "v1alpha2.PodSchedulingContext": _rule_of_spec(lambda spec, _: negotiation_rules.context(spec)),
+    "Service": _rule_of_update(service_rules.service_update),
     "Node": cluster_rules.node,
     "PriorityClass": cluster_rules.priority_class,
     "Event": lambda document, _: cluster_rules.event(document, "reportingComponent"),
@@ -225,9 +225,9 @@ _OF_KINDS: dict[str, KindRule] = {
     "Secret": data_rules.secret,
     **dict.fromkeys(
         ("v2.HorizontalPodAutoscaler", "autoscaling.HorizontalPodAutoscaler"),
-        _of_spec(autoscaler_rules.autoscaler),
+        _rule_of_spec(autoscaler_rules.autoscaler),
     ),
-    "LimitRange": _of_spec(lambda spec, _: limit_rules.limit_range(spec)),
+    "LimitRange": _rule_of_spec(lambda spec, _: limit_rules.limit_range(spec)),
     "ResourceQuota": quota_rules.quota,
     "Role": lambda document, _: role_rules.role("Role", document),
     "ClusterRole": lambda document, _: role_rules.role("ClusterRole", document),
@@ -235,7 +235,7 @@ _OF_KINDS: dict[str, KindRule] = {
     "ValidatingAdmissionPolicy": lambda document, _: policy_rules.policy(
         document["metadata"].get("name") or "", document.get("spec") or {}
     ),
-    "ValidatingAdmissionPolicyBinding": _of_spec(lambda spec, _: policy_rules.binding(spec)),
+    "ValidatingAdmissionPolicyBinding": _rule_of_spec(lambda spec, _: policy_rules.binding(spec)),
 }
 _OF_STATUSES: dict[str, Callable[[Document, Document], Iterable[str]]] = {
     "ResourceClaim": device_claim_rules.status,

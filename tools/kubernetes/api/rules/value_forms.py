@@ -55,7 +55,7 @@ _CIDR_RULE = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _LEADING_ZEROS = re.compile(r"\d+(\.\d+){3}")
 
 
-def _messages(check: Callable[[str], Iterable[str]]) -> Form:
+def _form_of_check(check: Callable[[str], Iterable[str]]) -> Form:
     """Returns a form whose problems are the messages of this check of a text."""
     return lambda path, value: [invalid(path, value, message) for message in check(value)]
 
@@ -222,7 +222,7 @@ def weight(path: str, value: int) -> list[str]:
 def namespace(path: str, value: str) -> Iterable[str]:
     """Checks the namespace of an endpoint's target, which may not be empty."""
     rule = "if the endpointnamespace is set, it must be a valid namespace name"
-    return _messages(dns_label)(path, value) if value else [invalid(path, value, rule)]
+    return _form_of_check(dns_label)(path, value) if value else [invalid(path, value, rule)]
 
 
 def class_name(path: str, value: str) -> list[str]:
@@ -274,7 +274,7 @@ def positive(path: str, value: int) -> list[str]:
     return [] if value > 0 else [invalid(path, value, "must be greater than 0")]
 
 
-def _with(*fields: str) -> Form:
+def _reference_with(*fields: str) -> Form:
     """Returns the form of a reference that must have these fields."""
     return lambda path, value: [
         required(f"{path}.{field}") for field in fields if not value.get(field)
@@ -286,19 +286,19 @@ def secret(path: str, reference: Document) -> Iterator[str]:
     name, namespace = reference.get("name"), reference.get("namespace")
     yield from class_name(f"{path}.name", name) if name else [required(f"{path}.name")]
     place = f"{path}.namespace"
-    yield from _messages(dns_label)(place, namespace) if namespace else [required(place)]
+    yield from _form_of_check(dns_label)(place, namespace) if namespace else [required(place)]
 
 
-_PORT_NAME = _messages(port_name_messages)
+_PORT_NAME = _form_of_check(port_name_messages)
 FORMS: dict[str, Form] = {
     "absolute-path": absolute_path,
     "class-name": class_name,
-    "config-key": _messages(config_key_messages),
+    "config-key": _form_of_check(config_key_messages),
     "count": partial(int_or_percent, most=None),
     "count-or-share": int_or_percent,
-    "dns-label": _messages(dns_label),
+    "dns-label": _form_of_check(dns_label),
     "dns-search": dns_search,
-    "dns-subdomain": _messages(dns_subdomain),
+    "dns-subdomain": _form_of_check(dns_subdomain),
     "domain-path": domain_path,
     "driver-name": driver_name,
     "endpoint-ip": endpoint_ip,
@@ -308,8 +308,8 @@ FORMS: dict[str, Form] = {
     "iscsi-name": iscsi_name,
     "labels": labels,
     "local-path": local_path,
-    "named": _with("name"),
-    "named-in-full": _with("name", "namespace"),
+    "named": _reference_with("name"),
+    "named-in-full": _reference_with("name", "namespace"),
     "namespace": namespace,
     "no-backsteps": no_backsteps,
     "non-empty": non_empty,
@@ -319,7 +319,7 @@ FORMS: dict[str, Form] = {
     "port-name": _PORT_NAME,
     "positive": positive,
     "provisioner": provisioner,
-    "qualified-name": _messages(qualified_name),
+    "qualified-name": _form_of_check(qualified_name),
     "quantity": positive_or_zero,
     "relative-path": relative_path,
     "secret": secret,

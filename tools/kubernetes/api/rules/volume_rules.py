@@ -189,7 +189,7 @@ def projected(path: str, value: Document) -> Iterator[str]:
     """Checks that no two sources of a volume are written to the same path."""
     paths: set[str] = set()
     for i, source in enumerate(value.get("sources") or ()):
-        for shown, written in _written(source):
+        for shown, written in _written_paths(source):
             if written in paths:
                 yield invalid(path, shown, "conflicting duplicate paths")
             paths.add(written)
@@ -203,7 +203,7 @@ def projected(path: str, value: Document) -> Iterator[str]:
             yield forbidden(f"{path}.sources[{i}]", rule)
 
 
-def _written(source: Document) -> Iterator[tuple[str, str]]:
+def _written_paths(source: Document) -> Iterator[tuple[str, str]]:
     """Yields the paths that a source writes, each with the words for it in a message."""
     for field in ("secret", "configMap"):
         part = source.get(field) or {}
@@ -215,7 +215,7 @@ def _written(source: Document) -> Iterator[tuple[str, str]]:
             yield item["path"], item["path"]
 
 
-def mounts(path: str, container: Document, sources: dict[Any, Document]) -> Iterator[str]:
+def volume_mounts(path: str, container: Document, sources: dict[Any, Document]) -> Iterator[str]:
     """Checks that the volumes which a container mounts, or uses as devices, are declared in the
     pod.
     """

@@ -13,7 +13,7 @@ from .fields import (
     IMMUTABLE,
     Document,
     forbidden,
-    in_go,
+    go_struct,
     invalid,
     label_selector,
     required,
@@ -21,7 +21,7 @@ from .fields import (
     unchanged,
     unsupported,
 )
-from .job_rules import endings, indexes
+from .job_rules import completion_mode_fields, end_policies
 from .strategy_rules import strategy
 
 _CRON_JOB_NAME = 52  # characters; those of its jobs are 11 longer
@@ -91,7 +91,7 @@ def stateful_set(spec: Document, before: Document | None) -> Iterator[str]:
         yield forbidden("spec", _STATEFUL_RULE)
 
 
-def as_checked(spec: Document) -> Document:
+def as_validated(spec: Document) -> Document:
     """Returns a StatefulSet's spec as its pods have it: with volumes for its claims, and without
     host names, which it overwrites.
     """
@@ -117,8 +117,8 @@ def job(path: str, spec: Document) -> Iterator[str]:
     elif restart != "Never" and spec.get("podFailurePolicy") is not None:
         detail = 'only "Never" is supported when podFailurePolicy is specified'
         yield invalid(place, restart, detail)
-    yield from indexes(path, spec)
-    yield from endings(path, spec)
+    yield from completion_mode_fields(path, spec)
+    yield from end_policies(path, spec)
 
 
 def own_selector(document: Document, *, new: bool) -> Iterator[str]:
@@ -178,11 +178,11 @@ def job_update(spec: Document, before: Document) -> Iterator[str]:
     if not before.get("suspend"):
         if not same("JobSpec", template, had, "template"):
             yield invalid("spec.template", template, IMMUTABLE)
-    elif _fixed(template) != _fixed(had):
+    elif _immutable_template(template) != _immutable_template(had):
         yield invalid("spec.template.spec", template.get("spec"), IMMUTABLE)
 
 
-def _fixed(template: Document) -> Document:
+def _immutable_template(template: Document) -> Document:
     """Returns the parts of the template that a suspended job must keep: all but node placement and
     resources.
     """
@@ -255,4 +255,4 @@ def disruption_budget(path: str, spec: Document) -> list[str]:
         return []
     fields = ("MinAvailable", "Selector", "MaxUnavailable", "UnhealthyPodEvictionPolicy")
     detail = "minAvailable and maxUnavailable cannot be both set"
-    return [invalid(path, in_go(spec, fields), detail)]
+    return [invalid(path, go_struct(spec, fields), detail)]

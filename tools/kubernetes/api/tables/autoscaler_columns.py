@@ -9,7 +9,19 @@ from berth.actors.scheduling.kube.quantity import nano_value
 from ..rules.autoscaler_rules import SOURCES
 from ..types.amounts import Sum
 from ..types.api_documents import Document
-from .column import AGE, NAME, UNKNOWN, UNSET, Column, at, entries, field, integer, mapping, text
+from .column import (
+    AGE,
+    NAME,
+    UNKNOWN,
+    UNSET,
+    Column,
+    entries,
+    field,
+    integer,
+    mapping,
+    text,
+    value_at,
+)
 
 MOST_TARGETS = 2
 
@@ -44,7 +56,7 @@ def _target(metric: Document, status: Document) -> str:
         return f"{name}{now}/{text(target, 'averageValue')}{average}"
     if not of_resource:
         return f"{text(current, 'value', default=UNKNOWN)}/{text(target, 'value')}"
-    now, desired = (at(each, "averageUtilization") for each in (current, target))
+    now, desired = (value_at(each, "averageUtilization") for each in (current, target))
     share = UNKNOWN if now is None else f"{now}%"
     return f"{name}{share}/{'<auto>' if desired is None else f'{desired}%'}"
 

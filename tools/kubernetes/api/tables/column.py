@@ -44,7 +44,7 @@ class Column(msgspec.Struct, frozen=True):
         }
 
 
-def at(document: Document, *path: str) -> Any:
+def value_at(document: Document, *path: str) -> Any:
     """Returns the value at a path of keys, or None."""
     value: Any = document
     for step in path:
@@ -56,36 +56,36 @@ def text(document: Document, *path: str, default: str = "") -> str:
     """Returns a non-empty string, or the digits of a number, as an int-or-string or a quantity may
     be.
     """
-    value = at(document, *path)
+    value = value_at(document, *path)
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return default
     return str(value) or default
 
 
 def number(document: Document, *path: str, default: int = 0) -> int:
-    value = at(document, *path)
+    value = value_at(document, *path)
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
 def flag(document: Document, *path: str, default: bool = False) -> bool:
-    value = at(document, *path)
+    value = value_at(document, *path)
     return value if isinstance(value, bool) else default
 
 
 def mapping(document: Document, *path: str) -> Document:
-    value = at(document, *path)
+    value = value_at(document, *path)
     return value if isinstance(value, dict) else {}
 
 
 def entries(document: Document, *path: str) -> list[Document]:
     """Returns the objects of a list."""
-    value = at(document, *path)
+    value = value_at(document, *path)
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def strings(document: Document, *path: str) -> list[str]:
     """Returns the strings of a list."""
-    value = at(document, *path)
+    value = value_at(document, *path)
     return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
 
 
@@ -133,7 +133,7 @@ def size(*paths: tuple[str, ...]) -> Read:
     """Returns a reader that counts the entries of the lists and objects at these paths."""
 
     def read(document: Document, _: datetime) -> int:
-        values = [at(document, *path) for path in paths]
+        values = [value_at(document, *path) for path in paths]
         return sum(len(value) for value in values if isinstance(value, dict | list))
 
     return read

@@ -19,7 +19,6 @@ from .column import (
     NONE,
     WIDE,
     Column,
-    at,
     condition,
     entries,
     field,
@@ -27,6 +26,7 @@ from .column import (
     mapping,
     number,
     text,
+    value_at,
 )
 from .duration import human, moment
 
@@ -55,14 +55,14 @@ def _progress(pod: Document) -> InitProgress:
         sidecar = text(status, "name") in restartable
         if sidecar:
             sidecars.append(status)
-        terminated = at(status, "state", "terminated")
+        terminated = value_at(status, "state", "terminated")
         waiting = text(status, "state", "waiting", "reason")
         if terminated is not None and number(terminated, "exitCode") == 0:
             continue
         if sidecar and flag(status, "started"):
             continue
         if terminated is not None:
-            holdup = f"Init:{_ended(terminated)}"
+            holdup = f"Init:{_termination_reason(terminated)}"
         elif waiting not in ("", "PodInitializing"):
             holdup = f"Init:{waiting}"
         else:
@@ -73,7 +73,7 @@ def _progress(pod: Document) -> InitProgress:
     )
 
 
-def _ended(terminated: Document) -> str:
+def _termination_reason(terminated: Document) -> str:
     """Returns the reason why a container terminated."""
     if signal := number(terminated, "signal"):
         unexplained = f"Signal:{signal}"
@@ -82,7 +82,7 @@ def _ended(terminated: Document) -> str:
     return text(terminated, "reason", default=unexplained)
 
 
-def _runs(status: Document) -> bool:
+def _is_running_and_ready(status: Document) -> bool:
     """True if a container is running and ready."""
     state = mapping(status, "state")
     waits = text(state, "waiting", "reason")
@@ -99,11 +99,11 @@ def _ready(pod: Document, _: datetime) -> str:
     ready = sum(
         flag(status, "started")
         and flag(status, "ready")
-        and at(status, "state", "terminated") is None
+        and value_at(status, "state", "terminated") is None
         for status in progress.sidecars
     )
     if progress.main:
-        ready += sum(map(_runs, entries(pod, "status", "containerStatuses")))
+        ready += sum(map(_is_running_and_ready, entries(pod, "status", "containerStatuses")))
     specs = entries(pod, "spec", "initContainers")
     total = len(entries(pod, "spec", "containers")) + sum(
         spec.get("restartPolicy") == "Always" for spec in specs
@@ -133,16 +133,16 @@ def _container_status(pod: Document, shown: str) -> str:
     """
     statuses, failure = entries(pod, "status", "containerStatuses"), ""
     for status in reversed(statuses):
-        terminated = at(status, "state", "terminated")
+        terminated = value_at(status, "state", "terminated")
         if waiting := text(status, "state", "waiting", "reason"):
             shown = waiting
         elif terminated is not None:
-            shown = _ended(terminated)
+            shown = _termination_reason(terminated)
             if number(terminated, "exitCode"):
                 failure = shown
     if shown != "Completed":
         return shown
-    running = any(map(_runs, statuses))
+    running = any(map(_is_running_and_ready, statuses))
     if running and condition(pod, "Ready") == "True":
         return "Running"
     return failure or ("NotReady" if running else shown)

@@ -14,7 +14,6 @@ from .column import (
     UNSET,
     WIDE,
     Column,
-    at,
     boolean,
     entries,
     field,
@@ -22,6 +21,7 @@ from .column import (
     size,
     strings,
     text,
+    value_at,
 )
 
 ACCESS_MODES = {
@@ -77,7 +77,7 @@ def _class_name(document: Document, _: datetime) -> str:
 
 
 def _token_requests(driver: Document, _: datetime) -> str:
-    if at(driver, "spec", "tokenRequests") is None:
+    if value_at(driver, "spec", "tokenRequests") is None:
         return UNSET
     return ",".join(
         text(request, "audience") for request in entries(driver, "spec", "tokenRequests")
@@ -85,7 +85,7 @@ def _token_requests(driver: Document, _: datetime) -> str:
 
 
 def _lifecycle_modes(driver: Document, _: datetime) -> str:
-    if at(driver, "spec", "volumeLifecycleModes") is None:
+    if value_at(driver, "spec", "volumeLifecycleModes") is None:
         return "Persistent"
     return ",".join(strings(driver, "spec", "volumeLifecycleModes")) or NONE
 

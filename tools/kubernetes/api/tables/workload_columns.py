@@ -12,7 +12,6 @@ from .column import (
     WIDE,
     Column,
     Read,
-    at,
     boolean,
     condition,
     entries,
@@ -26,6 +25,7 @@ from .column import (
     selector_text,
     since,
     text,
+    value_at,
 )
 from .duration import human, moment
 
@@ -78,7 +78,7 @@ def _completions(job: Document, _: datetime) -> str:
         number(job, "status", "succeeded"),
         number(job, "spec", "parallelism", default=1),
     )
-    if at(job, "spec", "completions") is not None:
+    if value_at(job, "spec", "completions") is not None:
         return f"{succeeded}/{number(job, 'spec', 'completions')}"
     return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 
@@ -94,10 +94,10 @@ def _job_duration(job: Document, now: datetime) -> str:
 
 def _claim_state(claim: Document, _: datetime) -> str:
     deleted = ["deleted"] if claim["metadata"].get("deletionTimestamp") else []
-    if at(claim, "status", "allocation") is None:
+    if value_at(claim, "status", "allocation") is None:
         return ",".join(deleted or ["pending"])
     used = ["reserved"] if entries(claim, "status", "reservedFor") else []
-    if not used and at(claim, "status", "deallocationRequested"):
+    if not used and value_at(claim, "status", "deallocationRequested"):
         used = ["deallocating"]
     return ",".join([*deleted, "allocated", *used])
 
@@ -205,7 +205,7 @@ def _job_template_reader(key: str) -> Read:
 
 
 def _suspended(document: Document, _: datetime) -> str:
-    return str(at(document, "spec", "suspend") is True)
+    return str(value_at(document, "spec", "suspend") is True)
 
 
 def _active_jobs(document: Document, _: datetime) -> int:

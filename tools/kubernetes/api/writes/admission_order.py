@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from ..rules.pod_resize import resized
+from ..rules.pod_resize import with_resized_resources
 from ..rules.quota_rules import quota_warnings
 from ..rules.validation import problems, resize_problems
 from ..store import Store
@@ -34,10 +34,10 @@ from .admission import (
 from .caller import Caller
 from .evictions import PODS
 from .limit_ranges import check_limits, with_default_limits
-from .refusals import refuse
-from .resource_quotas import QUOTAS, check_quotas, limited
-from .service_addresses import SERVICES, allocated
-from .template_generation import DAEMON_SETS, numbered
+from .refusals import refuse_invalid
+from .resource_quotas import QUOTAS, check_quotas, with_status_limits
+from .service_addresses import SERVICES, with_addresses
+from .template_generation import DAEMON_SETS, with_template_generation
 
 CREATE, UPDATE = "CREATE", "UPDATE"
 TAINT_RULES = BY_KIND["resource.k8s.io/v1", "DeviceTaintRule"]
@@ -73,7 +73,7 @@ def _readmit_pod(write: AdmissionAttributes) -> Document:
         message = f'Pod "{name}" is invalid: spec.nodeName: Forbidden: {why}'
         raise RefusedError(422, "Invalid", message)
     after = readmitted_pod(after, before)
-    return resized(after, before) if write.subresource == "resize" else after
+    return with_resized_resources(after, before) if write.subresource == "resize" else after
 
 
 def _keep_spec(write: AdmissionAttributes) -> Document | None:
@@ -107,15 +107,15 @@ def _count_generation(write: AdmissionAttributes) -> None:
 
 def _check_admin_access(write: AdmissionAttributes) -> None:
     why = admin_access_problems(write.store, write.kind, write.after, None)
-    refuse(write.kind, write.after, why)
+    refuse_invalid(write.kind, write.after, why)
 
 
 def _validate(write: AdmissionAttributes) -> None:
     kind, after, before = write.kind, write.after, write.before
     if write.subresource == "resize" and before:
-        refuse(kind, after, resize_problems(after, before, qos_class(after["spec"])))
+        refuse_invalid(kind, after, resize_problems(after, before, qos_class(after["spec"])))
     else:
-        refuse(kind, after, problems(kind.type_name, after, before))
+        refuse_invalid(kind, after, problems(kind.type_name, after, before))
 
 
 def _check_new_limits(write: AdmissionAttributes) -> None:
@@ -129,7 +129,7 @@ def _state_quota(write: AdmissionAttributes) -> Document | None:
         write.warnings += quota_warnings(write.after)
     elif write.after.get("spec") == write.before.get("spec"):
         return None
-    return limited(write.after)
+    return with_status_limits(write.after)
 
 
 def _ask_policies(write: AdmissionAttributes) -> None:
@@ -153,8 +153,8 @@ ORDER: tuple[tuple[str, Collection[Kind], Step], ...] = (
     (UPDATE, [PODS], _readmit_pod),
     ("", [CLAIMS], lambda write: with_both_sources(write.after, write.before)),
     (CREATE, [CLAIMS], lambda write: admitted_claim(write.store, write.after)),
-    ("", [DAEMON_SETS], lambda write: numbered(write.after, write.before)),
-    ("", [SERVICES], lambda write: allocated(write.store, write.after, write.before)),
+    ("", [DAEMON_SETS], lambda write: with_template_generation(write.after, write.before)),
+    ("", [SERVICES], lambda write: with_addresses(write.store, write.after, write.before)),
     (UPDATE, [NAMESPACES], _keep_spec),
     (UPDATE, (), _keep_status),
     (UPDATE, [TAINT_RULES], _date_taint),

@@ -47,7 +47,7 @@ def take_permission(store: Store, pod: Document) -> str:
     429 if the budget forbids it, 403 if its status is out of bounds, 500 if several budgets cover
     the pod.
     """
-    if _goes_anyway(pod):
+    if _needs_no_permission(pod):
         return f"no budget protects a pod that is {_state(pod)}"
     budgets = _budgets_of(store, pod)
     if not budgets:
@@ -63,14 +63,14 @@ def take_permission(store: Store, pod: Document) -> str:
     healthy, desired = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     if not _ready(pod) and lets_unhealthy_go(budget, healthy, desired):
         return (
-            f"the budget {_counts(budget)}, and its policy {policy or 'IfHealthyBudget'} "
+            f"the budget {_budget_numbers(budget)}, and its policy {policy or 'IfHealthyBudget'} "
             "let a pod that was not ready go without a permission"
         )
     _check_status(budget)
     status = _after_eviction(budget["status"], pod, store.outside.now())
     store.update(BUDGETS, {**budget, "status": status})
     left = status["disruptionsAllowed"]
-    return f"the budget {_counts(budget)}; its allowed disruptions fell from {left + 1} to {left}"
+    return f"the budget {_budget_numbers(budget)}; its allowed disruptions fell from {left + 1} to {left}"
 
 
 def stays_in_drain(pod: Document) -> bool:
@@ -94,7 +94,7 @@ def mark_disrupted(store: Store, pod: Document, message: str) -> None:
     store.update(PODS, {**pod, "metadata": metadata, "status": status})
 
 
-def _counts(budget: Document) -> str:
+def _budget_numbers(budget: Document) -> str:
     """Returns the name of a budget, with the numbers of healthy and of required pods."""
     status = budget.get("status") or {}
     has, needs = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
@@ -106,7 +106,7 @@ def _state(pod: Document) -> str:
     return "being deleted" if ending else str(pod["status"].get("phase")).lower()
 
 
-def _goes_anyway(pod: Document) -> bool:
+def _needs_no_permission(pod: Document) -> bool:
     """True if the pod does not run, so that no budget counts it."""
     unprotected = pod["status"].get("phase") in ("Pending", "Succeeded", "Failed")
     return unprotected or "deletionTimestamp" in pod["metadata"]
@@ -142,10 +142,10 @@ def _check_status(budget: Document) -> None:
         why = "too many evictions not confirmed by PDB controller"
         raise _forbidden(name, f"DisruptedPods map too big - {why}")
     if allowed == 0:
-        raise _too_many(_why_none(name, status))
+        raise _too_many(_no_disruption_reason(name, status))
 
 
-def _why_none(name: str, status: Document) -> str:
+def _no_disruption_reason(name: str, status: Document) -> str:
     """Returns in words why a budget allows no disruption."""
     conditions = status.get("conditions") or ()
     refuses = [c for c in conditions if c["type"] == ALLOWED and c["status"] == "False"]

@@ -23,7 +23,7 @@ def with_label_keys(spec: Document, labels: Mapping[str, str]) -> Document:
     """Returns the spec of a new pod with these labels; unchanged parts are not copied."""
     filled = spec
     if spec.get(_SPREAD):
-        filled = {**filled, _SPREAD: [_selecting(item, labels) for item in spec[_SPREAD]]}
+        filled = {**filled, _SPREAD: [_with_values_of_keys(item, labels) for item in spec[_SPREAD]]}
     affinity = spec.get("affinity") or {}
     of_pods = {
         kind: _affinity(affinity[kind], labels)
@@ -36,19 +36,21 @@ def with_label_keys(spec: Document, labels: Mapping[str, str]) -> Document:
 def _affinity(affinity: Document, labels: Mapping[str, str]) -> Document:
     filled = dict(affinity)
     if affinity.get(_REQUIRED):
-        filled[_REQUIRED] = [_selecting(term, labels) for term in affinity[_REQUIRED]]
+        filled[_REQUIRED] = [_with_values_of_keys(term, labels) for term in affinity[_REQUIRED]]
     if affinity.get(_PREFERRED):
         filled[_PREFERRED] = [
             {
                 **weighted,
-                "podAffinityTerm": _selecting(weighted.get("podAffinityTerm") or {}, labels),
+                "podAffinityTerm": _with_values_of_keys(
+                    weighted.get("podAffinityTerm") or {}, labels
+                ),
             }
             for weighted in affinity[_PREFERRED]
         ]
     return filled
 
 
-def _selecting(term: Document, labels: Mapping[str, str]) -> Document:
+def _with_values_of_keys(term: Document, labels: Mapping[str, str]) -> Document:
     """Returns a term or constraint whose selector includes the labels that it names by key."""
     selector = term.get("labelSelector")
     if selector is None:

@@ -66,7 +66,8 @@ def _with_defaults(pod: Document, limit_range: Document) -> Document:
     for field, title in (("containers", "container"), ("initContainers", "init container")):
         if spec.get(field):
             spec[field] = [
-                _container(container, requests, limits, title, notes) for container in spec[field]
+                _with_container_defaults(container, requests, limits, title, notes)
+                for container in spec[field]
             ]
     if not notes:
         return pod
@@ -76,7 +77,7 @@ def _with_defaults(pod: Document, limit_range: Document) -> Document:
     return {**pod, "spec": spec, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _container(
+def _with_container_defaults(
     container: Document, requests: Amounts, limits: Amounts, title: str, notes: list[str]
 ) -> Document:
     """Returns a container with the defaults that it lacks, and adds these to `notes`."""
@@ -108,13 +109,13 @@ def _pod_problems(limit_range: Document, pod: Document) -> Iterator[str]:
 def _claim_problems(limit_range: Document, claim: Document) -> Iterator[str]:
     requests = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}
     for limit in _limits(limit_range, "PersistentVolumeClaim"):
-        yield from _each(limit, "min", _below, requests, {})
+        yield from _each(limit, "min", _below_minimum, requests, {})
         yield from _each(limit, "max", _request_above, requests, {})
 
 
 def _out_of_bounds(limit: Document, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    yield from _each(limit, "min", _below, requests, limits)
-    yield from _each(limit, "max", _above, requests, limits)
+    yield from _each(limit, "min", _below_minimum, requests, limits)
+    yield from _each(limit, "max", _above_maximum, requests, limits)
     yield from _each(limit, "maxLimitRequestRatio", _ratio_above, requests, limits)
 
 
@@ -127,22 +128,22 @@ def _each(
             yield problem
 
 
-def _below(kind: str, name: str, least: Any, requests: Amounts, limits: Amounts) -> str:
+def _below_minimum(kind: str, name: str, least: Any, requests: Amounts, limits: Amounts) -> str:
     rule = f"minimum {name} usage per {kind} is {least}"
-    return _beyond(rule, name, lt, least, ("request", requests), ("limit", limits))
+    return _bound_problem(rule, name, lt, least, ("request", requests), ("limit", limits))
 
 
-def _above(kind: str, name: str, most: Any, requests: Amounts, limits: Amounts) -> str:
+def _above_maximum(kind: str, name: str, most: Any, requests: Amounts, limits: Amounts) -> str:
     rule = f"maximum {name} usage per {kind} is {most}"
-    return _beyond(rule, name, gt, most, ("limit", limits), ("request", requests))
+    return _bound_problem(rule, name, gt, most, ("limit", limits), ("request", requests))
 
 
 def _request_above(kind: str, name: str, most: Any, requests: Amounts, _: Amounts) -> str:
     rule = f"maximum {name} usage per {kind} is {most}"
-    return _beyond(rule, name, gt, most, ("request", requests))
+    return _bound_problem(rule, name, gt, most, ("request", requests))
 
 
-def _beyond(
+def _bound_problem(
     rule: str,
     name: str,
     is_beyond: Callable[[int, int], bool],

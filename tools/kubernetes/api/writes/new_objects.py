@@ -17,18 +17,18 @@ UID_LABEL = "batch.kubernetes.io/controller-uid"
 FINALIZER = "kubernetes"  # of a namespace: it waits for what is in it
 
 
-def prepared(kind: Kind, document: Document, *, protects: bool) -> Document:
+def prepared_object(kind: Kind, document: Document, *, protects: bool) -> Document:
     """Returns a new object as Kubernetes' strategy for its kind prepares it. Claims and volumes get
     a protecting finalizer only if `protects`.
     """
     finalizer = _FINALIZERS.get(kind, "") if protects else ""
     if finalizer:
-        return _protected(document, finalizer)
+        return _with_protection(document, finalizer)
     prepare = _PREPARATIONS.get(kind)
     return document if prepare is None else prepare(document)
 
 
-def _selecting(job: Document) -> Document:
+def _with_selector(job: Document) -> Document:
     """Returns a new job that selects pods by its uid, unless its selector is manual.
 
     Labels that the job has already stay as they are; if they differ, validation refuses the job.
@@ -48,14 +48,14 @@ def _selecting(job: Document) -> Document:
     return {**job, "spec": {**spec, "selector": selector, "template": template}}
 
 
-def _waiting(namespace: Document) -> Document:
+def _with_namespace_finalizer(namespace: Document) -> Document:
     """Returns a new namespace with the finalizer that keeps it until it is empty."""
     spec = namespace.get("spec") or {}
     have = spec.get("finalizers") or ()
     return {**namespace, "spec": {**spec, "finalizers": [*{**dict.fromkeys(have), FINALIZER: 0}]}}
 
 
-def _protected(document: Document, finalizer: str) -> Document:
+def _with_protection(document: Document, finalizer: str) -> Document:
     """Returns a new object with the finalizer that keeps it while it is in use."""
     metadata = document["metadata"]
     finalizers = {**dict.fromkeys(metadata.get("finalizers") or ()), finalizer: None}
@@ -63,8 +63,8 @@ def _protected(document: Document, finalizer: str) -> Document:
 
 
 _PREPARATIONS: dict[Kind, Callable[[Document], Document]] = {
-    JOBS: _selecting,
-    NAMESPACES: _waiting,
+    JOBS: _with_selector,
+    NAMESPACES: _with_namespace_finalizer,
 }
 _FINALIZERS = {
     CLAIMS: "kubernetes.io/pvc-protection",

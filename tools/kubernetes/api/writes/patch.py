@@ -26,7 +26,7 @@ DELETE_FROM = "$deleteFromPrimitiveList/"
 ORDER = "$setElementOrder/"
 
 
-def patched(kind: Kind, document: Document, patch: Any, content_type: str) -> Document:
+def patched_document(kind: Kind, document: Document, patch: Any, content_type: str) -> Document:
     """Returns the document with the patch applied.
 
     Raises RefusedError: 415 for an unknown media type, 422 if the patch does not fit the document.
@@ -111,7 +111,7 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
         if key[:1] == "$":
             if key.startswith(DELETE_FROM):
                 name = key.removeprefix(DELETE_FROM)
-                unwanted = set(map(_identity, _listed(key, value)))
+                unwanted = set(map(_identity, _list_items(key, value)))
                 result[name] = [
                     item for item in result.get(name) or () if _identity(item) not in unwanted
                 ]
@@ -133,11 +133,13 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
         if (name := key.removeprefix(ORDER)) in fields and name in result:
             old_list = (old if isinstance(old, dict) else {}).get(name) or []
             merge_key = fields[name].merge_key or BY_VALUE
-            result[name] = _ordered(result[name], old_list, _listed(key, patch[key]), merge_key)
+            result[name] = _in_named_order(
+                result[name], old_list, _list_items(key, patch[key]), merge_key
+            )
     return result
 
 
-def _listed(directive: str, value: Any) -> list[Any]:
+def _list_items(directive: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise RefusedError(422, "Invalid", f"the patch does not fit: {directive}: expected a list")
     return value
@@ -151,7 +153,7 @@ def _identity(item: Any, key: str = BY_VALUE) -> Any:
     return msgspec.json.encode(value)
 
 
-def _places(items: list[Any], key: str) -> dict[Any, list[int]]:
+def _indices_by_identity(items: list[Any], key: str) -> dict[Any, list[int]]:
     """Returns, for each identity, the indices of the items that have it."""
     places: dict[Any, list[int]] = {}
     for i, item in enumerate(items):
@@ -163,12 +165,12 @@ def _places(items: list[Any], key: str) -> dict[Any, list[int]]:
     return places
 
 
-def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: str) -> list[Any]:
+def _in_named_order(merged: list[Any], old: list[Any], order: list[Any], key: str) -> list[Any]:
     """Sorts the items that the order names into that order.
 
     The other items stay before the items that they preceded in the old list.
     """
-    ordered, was = _places(order, key), _places(old, key)
+    ordered, was = _indices_by_identity(order, key), _indices_by_identity(old, key)
     pairs = [(_identity(item, key), item) for item in merged]
     named = deque(
         sorted((pair for pair in pairs if pair[0] in ordered), key=lambda pair: ordered[pair[0]][0])
@@ -201,7 +203,7 @@ def _merge_list(shape: Shape | None, old: list[Any], patch: list[Any], key: str)
         )
     replaces = any(item.get("$patch") == "replace" for item in patch)
     result: list[Any] = [] if replaces else list(old)
-    places = _places(result, key)
+    places = _indices_by_identity(result, key)
     gone: set[int] = set()
     for item in patch:
         directive = item.get("$patch")

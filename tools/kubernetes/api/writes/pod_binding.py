@@ -8,7 +8,7 @@ from .pod_conditions import with_condition
 from .refusals import other_uid
 
 
-def bound(pod: Document, binding: Document, now: str) -> Document:
+def bound_pod(pod: Document, binding: Document, now: str) -> Document:
     """Returns a pod after its binding.
 
     Raises RefusedError: 422 if the binding names no node, 409 if the pod is bound, deleting or

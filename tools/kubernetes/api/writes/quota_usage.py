@@ -47,7 +47,7 @@ def count_name(kind: Kind) -> str:
     return f"count/{kind.resource}"
 
 
-def counts(kind: Kind, name: str) -> bool:
+def counts_kind(kind: Kind, name: str) -> bool:
     """True if a quota's limit of this name applies to objects of this kind."""
     if name == count_name(kind):
         return True
@@ -63,7 +63,7 @@ def counts(kind: Kind, name: str) -> bool:
     return name == _ALIASES.get(kind)
 
 
-def usage(kind: Kind, document: Document, now: datetime) -> Sums:
+def object_usage(kind: Kind, document: Document, now: datetime) -> Sums:
     """Returns the amounts that an object uses. The extended resources of a device claim are added
     elsewhere.
     """
@@ -86,7 +86,7 @@ def pod_usage(pod: Document, now: datetime) -> Sums:
     amounts = {count_name(PODS): ONE}
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or _is_overdue(pod, now):
         return amounts
-    return amounts | {"pods": ONE} | _named(_requests(pod), _limits(pod))
+    return amounts | {"pods": ONE} | _quota_names(_requests(pod), _limits(pod))
 
 
 def unspecified(pod: Document, names: frozenset[str]) -> str:
@@ -101,7 +101,7 @@ def unspecified(pod: Document, names: frozenset[str]) -> str:
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         resources = container.get("resources") or {}
         requests, limits = (resources.get(field) or {} for field in ("requests", "limits"))
-        for name in names & COMPUTE - _named(sums_of(requests), sums_of(limits)).keys():
+        for name in names & COMPUTE - _quota_names(sums_of(requests), sums_of(limits)).keys():
             missing.setdefault(name, set()).add(container["name"])
     return "; ".join(f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing))
 
@@ -116,8 +116,8 @@ def is_in_scope(kind: Kind, document: Document, scope: Document) -> bool:
     classes = _attributes_classes(document)
     if scope.get("operator") == "Exists":
         return bool(classes)
-    return any(_selected(scope, {name: each}) for each in classes) or (
-        not classes and _selected(scope, {})
+    return any(_matches_selector(scope, {name: each}) for each in classes) or (
+        not classes and _matches_selector(scope, {})
     )
 
 
@@ -172,7 +172,7 @@ def _is_overdue(pod: Document, now: datetime) -> bool:
     return now > datetime.fromisoformat(deleted) + timedelta(seconds=grace)
 
 
-def _named(requests: Sums, limits: Sums) -> dict[str, Sum]:
+def _quota_names(requests: Sums, limits: Sums) -> dict[str, Sum]:
     """Returns the requests and limits by the names that quotas use for them."""
     amounts: dict[str, Sum] = {}
     for name, request in requests.items():
@@ -184,7 +184,7 @@ def _named(requests: Sums, limits: Sums) -> dict[str, Sum]:
 
 
 def _requests(pod: Document) -> dict[str, Sum]:
-    sums = pod_sums(pod["spec"], lambda container: _effective(pod, container, "requests"))
+    sums = pod_sums(pod["spec"], lambda container: _effective_amounts(pod, container, "requests"))
     sums |= _pod_level_sums(pod, "requests")
     for name, amount in sums_of(pod["spec"].get("overhead") or {}).items():
         sums[name] = sums[name].plus(amount) if name in sums else amount
@@ -192,7 +192,7 @@ def _requests(pod: Document) -> dict[str, Sum]:
 
 
 def _limits(pod: Document) -> dict[str, Sum]:
-    sums = pod_sums(pod["spec"], lambda container: _effective(pod, container, "limits"))
+    sums = pod_sums(pod["spec"], lambda container: _effective_amounts(pod, container, "limits"))
     sums |= _pod_level_sums(pod, "limits")
     for name, amount in sums_of(pod["spec"].get("overhead") or {}).items():
         if name in sums and sums[name].nano:
@@ -205,7 +205,7 @@ def _pod_level_sums(pod: Document, field: str) -> dict[str, Sum]:
     return sums_of({name: amount for name, amount in own.items() if _is_of_whole_pod(name)})
 
 
-def _effective(pod: Document, container: Document, field: str) -> Sums:
+def _effective_amounts(pod: Document, container: Document, field: str) -> Sums:
     """Returns the amounts of a container. During a resize, the larger of those it should have and
     has.
     """
@@ -283,7 +283,7 @@ def _pod_in_scope(pod: Document, name: str, scope: Document) -> bool:
             return bool((quality == "BestEffort") is (name == "BestEffort"))
         case "PriorityClass":
             priority_class = spec.get("priorityClassName")
-            return _selected(scope, {name: priority_class} if priority_class else {})
+            return _matches_selector(scope, {name: priority_class} if priority_class else {})
         case "CrossNamespacePodAffinity":
             return any(
                 term.get("namespaces") or term.get("namespaceSelector") is not None
@@ -315,7 +315,7 @@ def _attributes_classes(claim: Document) -> set[str]:
     return {name for name in names if name}
 
 
-def _selected(scope: Document, values: Mapping[str, str]) -> bool:
+def _matches_selector(scope: Document, values: Mapping[str, str]) -> bool:
     requirement = {
         "key": scope.get("scopeName", ""),
         "operator": scope.get("operator"),

@@ -41,7 +41,7 @@ def check_place(kind: Kind, sent: Document, before: Document) -> None:
         raise conflict(kind, metadata["name"], other_uid(sent["uid"], before))
 
 
-def refuse(kind: Kind, document: Document, problems: list[str]) -> None:
+def refuse_invalid(kind: Kind, document: Document, problems: list[str]) -> None:
     """Raises RefusedError with 422 and the first MOST_PROBLEMS problems, if there are any."""
     if problems:
         problems = problems[:MOST_PROBLEMS]

@@ -33,12 +33,12 @@ from .caller import Caller
 from .deletion import check_deletion, finalizers_for, grace_seconds
 from .evictions import PODS, mark_disrupted, read_eviction, take_permission
 from .first_objects import FIRST_NAMESPACES, FIRST_OBJECTS
-from .new_objects import FINALIZER, prepared
-from .patch import STRATEGIC, patched
-from .pod_binding import bound
-from .refusals import check_place, expected_version, refuse
-from .replica_scale import rescaled, scale_of
-from .resource_quotas import open_ledgers, settle
+from .new_objects import FINALIZER, prepared_object
+from .patch import STRATEGIC, patched_document
+from .pod_binding import bound_pod
+from .refusals import check_place, expected_version, refuse_invalid
+from .replica_scale import scale_of, with_replicas
+from .resource_quotas import open_ledgers, settle_quotas
 
 NODES = BY_KIND["v1", "Node"]
 MOST_NAMES = 8  # that are generated for an object, as long as they exist already
@@ -150,10 +150,10 @@ class Api:
             metadata["generation"] = 1
         if kind.status and kind != NODES:
             created.pop("status", None)
-        created = prepared(kind, created, protects=self.store.protects)
+        created = prepared_object(kind, created, protects=self.store.protects)
         created = self._defaulted(kind, stored_form(kind, created))
         attempt = AdmissionAttributes(self.store, self._caller, self.warnings, kind, created, None)
-        return settle(self.store, kind, self.store.create(kind, admitted(attempt)))
+        return settle_quotas(self.store, kind, self.store.create(kind, admitted(attempt)))
 
     def update(
         self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
@@ -206,7 +206,7 @@ class Api:
         if kind is DEVICE_CLAIMS[0]:
             after = self._checked_status(kind, after, before)
         else:
-            refuse(kind, after, status_problems(kind.type_name, after, before))
+            refuse_invalid(kind, after, status_problems(kind.type_name, after, before))
         after = defaulted(kind, after) if kind == NODES else after
         namespace, name = names_of(after)
         self.admit("UPDATE", kind, namespace, name, after, before, "status")
@@ -219,7 +219,7 @@ class Api:
         problems = admin_access_problems(self.store, kind, after, before)
         if self._caller is not None:
             problems += self._caller.claim_problems(self.store, after, before)
-        refuse(kind, after, problems + status_problems(kind.type_name, after, before))
+        refuse_invalid(kind, after, problems + status_problems(kind.type_name, after, before))
         return after
 
     def patch(
@@ -234,9 +234,11 @@ class Api:
                 kind,
                 namespace,
                 name,
-                patched(kind, self.scale_of(kind, namespace, name), patch, how),
+                patched_document(kind, self.scale_of(kind, namespace, name), patch, how),
             )
-        after = patched(kind, served_form(kind, self.store.get(kind, namespace, name)), patch, how)
+        after = patched_document(
+            kind, served_form(kind, self.store.get(kind, namespace, name)), patch, how
+        )
         return self.update(kind, namespace, name, after, subresource)
 
     def apply(
@@ -296,7 +298,7 @@ class Api:
 
     def bind(self, namespace: str, name: str, binding: Document) -> None:
         """Binds the pod to a node."""
-        after = bound(self.store.get(PODS, namespace, name), binding, self.store.outside.now())
+        after = bound_pod(self.store.get(PODS, namespace, name), binding, self.store.outside.now())
         self.admit("CREATE", PODS, namespace, name, binding, None, "binding")
         self.store.update(PODS, after)
 
@@ -324,7 +326,7 @@ class Api:
     def rescale(self, kind: Kind, namespace: str, name: str, scale: Document) -> StoredObject:
         """Sets a workload's replicas from its Scale."""
         before = self.store.get(kind, namespace, name)
-        after, scale_before = rescaled(before, scale), scale_of(kind, before)
+        after, scale_before = with_replicas(before, scale), scale_of(kind, before)
         scale_after = {**scale_before, "spec": {"replicas": after["spec"]["replicas"]}}
         self.admit("UPDATE", kind, namespace, name, scale_after, scale_before, "scale")
         return Api(self.store).update(kind, namespace, name, after, "")
@@ -366,11 +368,11 @@ class Api:
         return timed(kind, defaulted(kind, document), self.store.outside.now)
 
     def _replace(self, kind: Kind, document: Document) -> StoredObject:
-        return settle(self.store, kind, self.store.update(kind, document))
+        return settle_quotas(self.store, kind, self.store.update(kind, document))
 
     def _remove(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         gone = self.store.delete(kind, namespace, name)
-        settle(self.store, kind, gone, gone=True)
+        settle_quotas(self.store, kind, gone, gone=True)
         if namespace:
             self._end_if_empty(namespace)
         return gone

@@ -27,7 +27,7 @@ def scale_of(kind: Kind, workload: Document) -> Document:
     }
 
 
-def rescaled(workload: Document, scale: Document) -> Document:
+def with_replicas(workload: Document, scale: Document) -> Document:
     """Returns a workload with the replicas of a Scale, and the resourceVersion that it expects.
 
     Raises RefusedError: 400 if the Scale cannot be read, 422 for a negative number.

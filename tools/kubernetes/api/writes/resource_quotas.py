@@ -18,14 +18,14 @@ from .evictions import PODS
 from .quota_usage import (
     DEVICES,
     SERVICES,
-    counts,
+    counts_kind,
     device_classes,
     extended_requests,
     is_in_scope,
     is_terminating,
+    object_usage,
     pod_usage,
     unspecified,
-    usage,
 )
 
 QUOTAS = BY_KIND["v1", "ResourceQuota"]
@@ -41,7 +41,7 @@ def open_ledgers(store: Store) -> None:
         store.ledgers.setdefault(stored.document["metadata"]["namespace"], None)
 
 
-def limited(quota: Document) -> Document:
+def with_status_limits(quota: Document) -> Document:
     """Returns a quota with the limits of its spec in its status."""
     hard = (quota.get("spec") or {}).get("hard") or {}
     return {**quota, "status": {**(quota.get("status") or {}), "hard": hard}}
@@ -67,7 +67,9 @@ def check_quotas(
         raise RefusedError(403, "Forbidden", message)
 
 
-def settle(store: Store, kind: Kind, written: StoredObject, *, gone: bool = False) -> StoredObject:
+def settle_quotas(
+    store: Store, kind: Kind, written: StoredObject, *, gone: bool = False
+) -> StoredObject:
     """Charges an object to the quotas of its namespace after a write, or gives back the charge if
     it is `gone`.
 
@@ -84,7 +86,7 @@ def settle(store: Store, kind: Kind, written: StoredObject, *, gone: bool = Fals
         return written if gone else store.stored(kind, namespace, document["metadata"]["name"])
     ledger = _ledger(store, kind, namespace)
     if ledger is not None:
-        _publish(store, namespace, _enter(store, ledger, kind, document, gone=gone))
+        _write_status(store, namespace, _enter(store, ledger, kind, document, gone=gone))
         if kind is PODS:
             _recharge_claim(store, ledger, document)
     return written
@@ -111,7 +113,7 @@ def _enter(
 def _settle_ending(store: Store, ledger: Ledger, namespace: str) -> None:
     """Gives back the charges of pods that still exist after their grace periods."""
     for name in sorted(ledger.ending):
-        settle(store, PODS, store.stored(PODS, namespace, name))
+        settle_quotas(store, PODS, store.stored(PODS, namespace, name))
 
 
 def _ledger(store: Store, kind: Kind, namespace: str) -> Ledger | None:
@@ -132,7 +134,7 @@ def _ledger(store: Store, kind: Kind, namespace: str) -> Ledger | None:
         for stored in store.list(counted, namespace):
             _enter(store, ledger, counted, stored.document)
     store.ledgers[namespace] = ledger
-    _publish(store, namespace, list(ledger.accounts.values()))
+    _write_status(store, namespace, list(ledger.accounts.values()))
     return ledger
 
 
@@ -140,7 +142,7 @@ def _account(quota: Document) -> Account:
     spec, hard = quota.get("spec") or {}, sums_of((quota.get("status") or {}).get("hard") or {})
     scopes = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
     scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-    counted = {kind: {name for name in hard if counts(kind, name)} for kind in _COUNTED}
+    counted = {kind: {name for name in hard if counts_kind(kind, name)} for kind in _COUNTED}
     kinds = frozenset(kind for kind, names in counted.items() if names)
     used = dict.fromkeys(set().union(*counted.values()), NOTHING)
     return Account(quota["metadata"]["name"], kinds, scopes, hard, used)
@@ -155,7 +157,7 @@ def _charge(store: Store, ledger: Ledger, kind: Kind, document: Document) -> Cha
     )
     if not quotas:
         return FREE
-    amounts = usage(kind, document, store.outside.wall())
+    amounts = object_usage(kind, document, store.outside.wall())
     if kind is DEVICES:
         classes = device_classes(amounts)
         of_pod = _charged_to_pod(store, ledger, document)
@@ -180,7 +182,7 @@ def _unspecified(ledger: Ledger, pod: Document, charge: Charge) -> str:
     return ""
 
 
-def _publish(store: Store, namespace: str, accounts: list[Account]) -> None:
+def _write_status(store: Store, namespace: str, accounts: list[Account]) -> None:
     """Writes the sums of these accounts into the status of their quotas."""
     for account in accounts:
         quota = store.get(QUOTAS, namespace, account.name)
@@ -221,4 +223,4 @@ def _recharge_claim(store: Store, ledger: Ledger, pod: Document) -> None:
     status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
     name = status.get("resourceClaimName") or ledger.claims.get(uid)
     if name and store.find(DEVICES, namespace, name) is not None:
-        settle(store, DEVICES, store.stored(DEVICES, namespace, name))
+        settle_quotas(store, DEVICES, store.stored(DEVICES, namespace, name))

@@ -14,7 +14,7 @@ from zlib import crc32
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND
-from .refusals import refuse
+from .refusals import refuse_invalid
 
 SERVICES = BY_KIND["v1", "Service"]
 NETWORK = int(IPv4Address("10.96.0.0"))
@@ -25,7 +25,7 @@ _OUTSIDE = ("NodePort", "LoadBalancer")
 _IP_FIELDS = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 
 
-def allocated(store: Store, service: Document, before: Document | None) -> Document:
+def with_addresses(store: Store, service: Document, before: Document | None) -> Document:
     """Returns a service with its allocated addresses and ports. An update keeps those of the stored
     service.
 
@@ -34,8 +34,8 @@ def allocated(store: Store, service: Document, before: Document | None) -> Docum
     spec = dict(service["spec"])
     was: Document = {} if before is None else before["spec"]
     if was:
-        _leave(spec, was)
-        _keep(spec, was)
+        _drop_obsolete(spec, was)
+        _keep_allocated(spec, was)
     if spec["type"] != "ExternalName":
         _give_families(service, spec, was)
         _give_address(store, service, spec, was)
@@ -45,7 +45,7 @@ def allocated(store: Store, service: Document, before: Document | None) -> Docum
     return {**service, "spec": spec}
 
 
-def _leave(spec: Document, was: Document) -> None:
+def _drop_obsolete(spec: Document, was: Document) -> None:
     """Drops addresses and ports that the new type does not have, unless the update changes them."""
     gone: list[str] = []
     if spec["type"] == "ExternalName" != was["type"]:
@@ -64,7 +64,7 @@ def _leave(spec: Document, was: Document) -> None:
             spec.pop(field, None)
 
 
-def _keep(spec: Document, was: Document) -> None:
+def _keep_allocated(spec: Document, was: Document) -> None:
     """Copies addresses and ports that the update leaves out from the stored service."""
     if "ExternalName" not in (spec["type"], was["type"]):
         for field in _IP_FIELDS:
@@ -96,7 +96,7 @@ def _give_families(service: Document, spec: Document, was: Document) -> None:
     wanted = versions or families
     known = set(families) <= {"IPv4", "IPv6"} and len(set(families)) == len(families)
     if not headless and known and wanted == families[: len(wanted)]:  # else validation refuses it
-        refuse(SERVICES, service, _family_problems(spec["ipFamilyPolicy"], families))
+        refuse_invalid(SERVICES, service, _family_problems(spec["ipFamilyPolicy"], families))
 
 
 def _family_problems(policy: str, families: list[str]) -> list[str]:
@@ -130,11 +130,15 @@ def _give_address(store: Store, service: Document, spec: Document, was: Document
         spec["clusterIP"], spec["clusterIPs"] = wanted, list(plural or (wanted,))
         return
     if wanted != HEADLESS:
-        taken = {ip for other in _others(store, service) for ip in other.get("clusterIPs") or ()}
+        taken = {
+            ip for other in _other_services(store, service) for ip in other.get("clusterIPs") or ()
+        }
         if wanted in taken:
             detail = f"failed to allocate IP {wanted}: provided IP is already allocated"
             shown = f'["{wanted}"]'
-            refuse(SERVICES, service, [f"spec.clusterIPs: Invalid value: {shown}: {detail}"])
+            refuse_invalid(
+                SERVICES, service, [f"spec.clusterIPs: Invalid value: {shown}: {detail}"]
+            )
         first = crc32(service["metadata"]["uid"].encode())
         wanted = wanted or next(ip for ip in _addresses(first) if ip not in taken)
     spec["clusterIP"] = wanted
@@ -161,7 +165,7 @@ def _give_ports(store: Store, service: Document, spec: Document, was: Document) 
     missing = gives and any(not port.get("nodePort") for port in spec.get("ports") or ())
     if not new and not missing and (not local or spec.get("healthCheckNodePort")):
         return
-    taken = {port for other in _others(store, service) for port in _all_ports(other)}
+    taken = {port for other in _other_services(store, service) for port in _all_ports(other)}
     _check_ports(service, spec, new, taken)
     taken |= _node_ports(spec)
     first = crc32(service["metadata"]["uid"].encode())
@@ -191,7 +195,9 @@ def _check_ports(service: Document, spec: Document, new: set[int], taken: set[in
         elif number in new and number in taken:
             why = "provided port is already allocated"
         if why:
-            refuse(SERVICES, service, [f"spec.ports[{i}].nodePort: Invalid value: {number}: {why}"])
+            refuse_invalid(
+                SERVICES, service, [f"spec.ports[{i}].nodePort: Invalid value: {number}: {why}"]
+            )
 
 
 def _ports(first: int) -> Iterator[int]:
@@ -200,7 +206,7 @@ def _ports(first: int) -> Iterator[int]:
     raise RefusedError(500, "InternalError", "failed to allocate a nodePort: range is full")
 
 
-def _others(store: Store, service: Document) -> Iterator[Document]:
+def _other_services(store: Store, service: Document) -> Iterator[Document]:
     """Yields the specs of the other services."""
     uid = service["metadata"]["uid"]
     for stored in store.list(SERVICES):

@@ -15,7 +15,7 @@ DAEMON_SETS = BY_KIND["apps/v1", "DaemonSet"]
 ANNOTATION = "deprecated.daemonset.template.generation"
 
 
-def numbered(daemon_set: Document, before: Document | None) -> Document:
+def with_template_generation(daemon_set: Document, before: Document | None) -> Document:
     """Returns the daemon set with the number of its template's version. Only a new daemon set may
     set it.
     """

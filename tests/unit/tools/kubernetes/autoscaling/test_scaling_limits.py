@@ -8,7 +8,7 @@ import pytest
 
 from berth.tools.kubernetes.api.types.defaults import defaulted
 from berth.tools.kubernetes.api.types.resources import BY_KIND
-from berth.tools.kubernetes.autoscaling.scaling_limits import History, Past, limit
+from berth.tools.kubernetes.autoscaling.scaling_limits import History, PastScale, limit
 from berth.tools.kubernetes.objects.autoscalers import (
     HorizontalPodAutoscaler,
     HorizontalPodAutoscalerSpec,
@@ -41,10 +41,10 @@ def rules(pods: int, pods_period: int, percent: int, percent_period: int) -> dic
     return {"policies": policies, "stabilizationWindowSeconds": 0}
 
 
-def past(changes: list[int], seconds: int) -> list[Past]:
+def past(changes: list[int], seconds: int) -> list[PastScale]:
     """Returns changes at equal intervals of a period that ends now."""
     interval = seconds / (len(changes) + 1)
-    return [Past(change, NOW - i * interval) for i, change in enumerate(changes, 1)]
+    return [PastScale(change, NOW - i * interval) for i, change in enumerate(changes, 1)]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_windows_of_a_behavior() -> None:
         "scaleDown": {"stabilizationWindowSeconds": 120},
     }
     history = History()
-    history.recommendations = [Past(4, NOW - 90), Past(6, NOW - 30)]
+    history.recommendations = [PastScale(4, NOW - 90), PastScale(6, NOW - 30)]
     up = limit(history, spec(windows), 5, 9, NOW)
     assert (up.replicas, up.able.reason) == (6, "ScaleUpStabilized")
     down = limit(history, spec(windows), 7, 3, NOW)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.tools.kubernetes.api.access.impersonation import acting
+from berth.tools.kubernetes.api.access.impersonation import acting_user
 from berth.tools.kubernetes.api.access.rights import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from berth.tools.kubernetes.api.access.users import ADMINISTRATOR, Requester
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
@@ -18,7 +18,7 @@ IN_LAB = ("system:serviceaccounts", "system:serviceaccounts:lab", "system:authen
 
 
 def test_without_the_headers_a_user_acts_for_itself() -> None:
-    assert acting(fresh_store(), ADMINISTRATOR, {"accept": "*/*"}) is ADMINISTRATOR
+    assert acting_user(fresh_store(), ADMINISTRATOR, {"accept": "*/*"}) is ADMINISTRATOR
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_without_the_headers_a_user_acts_for_itself() -> None:
 )
 def test_the_headers_name_a_user(headers: dict[str, str], user: Requester) -> None:
     sent = {f"impersonate-{name}": value for name, value in headers.items()}
-    assert acting(fresh_store(), ADMINISTRATOR, sent) == user
+    assert acting_user(fresh_store(), ADMINISTRATOR, sent) == user
 
 
 @pytest.mark.parametrize("header", ["group", "uid", "extra-a"])
 def test_the_headers_need_a_user(header: str) -> None:
     with pytest.raises(RefusedError, match="need an Impersonate-User") as refused:
-        acting(fresh_store(), ADMINISTRATOR, {f"impersonate-{header}": "x"})
+        acting_user(fresh_store(), ADMINISTRATOR, {f"impersonate-{header}": "x"})
     assert refused.value.code == 400
 
 
@@ -96,8 +96,8 @@ def test_others_need_the_right_to_act_for_each_part(headers: dict[str, str], pro
     }
     api.create(CLUSTER_ROLE_BINDINGS, "", binding)
     bo = Requester("bo")
-    assert acting(store, bo, {"impersonate-user": "cy"}).name == "cy"
+    assert acting_user(store, bo, {"impersonate-user": "cy"}).name == "cy"
     with pytest.raises(RefusedError) as refused:
-        acting(store, bo, {f"impersonate-{name}": value for name, value in headers.items()})
+        acting_user(store, bo, {f"impersonate-{name}": value for name, value in headers.items()})
     assert refused.value.code == 403
     assert str(refused.value) == problem

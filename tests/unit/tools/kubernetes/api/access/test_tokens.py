@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from berth.tools.kubernetes.api.access.reviews import review
-from berth.tools.kubernetes.api.access.tokens import ACCOUNTS, NODES, PODS, bearer, issued_token
+from berth.tools.kubernetes.api.access.tokens import (
+    ACCOUNTS,
+    NODES,
+    PODS,
+    bearer_user,
+    issued_token,
+)
 from berth.tools.kubernetes.api.access.users import ADMINISTRATOR, Requester
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
@@ -51,9 +57,9 @@ def robot(store: Store, **extra: list[str]) -> Requester:
 
 def test_a_token_stands_for_its_account_and_others_for_the_administrator(store: Store) -> None:
     ours = issued(store)["status"]["token"]
-    assert bearer(store, ours) == robot(store)
+    assert bearer_user(store, ours) == robot(store)
     for odd in ("x", f"{ours}x", "a.b.", "a.bnVsbA.", "é.é."):
-        assert bearer(store, odd) == ADMINISTRATOR
+        assert bearer_user(store, odd) == ADMINISTRATOR
     spec = {"token": ours, "audiences": ["api"]}
     answer = review(store, ADMINISTRATOR, "TokenReview", "", {"spec": spec})["status"]
     user = robot(store).info()
@@ -67,7 +73,7 @@ def test_an_expired_token_and_one_of_a_deleted_account_stand_for_nobody(store: S
     Api(store).create(ACCOUNTS, "default", {"metadata": {"name": "robot"}})
     for token in (late, orphan):
         with pytest.raises(RefusedError, match="Unauthorized") as refused:
-            bearer(store, token)
+            bearer_user(store, token)
         assert refused.value.code == 401
         answer = review(store, ADMINISTRATOR, "TokenReview", "", {"spec": {"token": token}})
         assert answer["status"]["authenticated"] is False
@@ -89,7 +95,7 @@ def test_a_token_that_is_bound_to_a_pod_says_where_the_pod_is(store: Store) -> N
     spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
     pod = api.create(PODS, "default", {"metadata": {"name": "p"}, "spec": spec}).document
     reference = {"kind": "Pod", "apiVersion": "v1", "name": "p"}
-    user = bearer(store, issued(store, boundObjectRef=reference)["status"]["token"])
+    user = bearer_user(store, issued(store, boundObjectRef=reference)["status"]["token"])
     assert user.extra == {
         f"{PART}/pod-name": ["p"],
         f"{PART}/pod-uid": [pod["metadata"]["uid"]],

@@ -9,7 +9,7 @@ import pytest
 
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
-from berth.tools.kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC, patched
+from berth.tools.kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC, patched_document
 
 POD = BY_KIND["v1", "Pod"]
 A, B = {"name": "a", "image": "i"}, {"name": "b", "image": "i"}
@@ -51,7 +51,7 @@ def containers(*items: Any, **beside: Any) -> dict[str, Any]:
 def test_a_strategic_patch_merges_lists_by_their_key(patch: Any, expected: Any) -> None:
     before = pod()
     frozen = copy.deepcopy(before)
-    assert patched(POD, before, patch, STRATEGIC)["spec"].get("containers") == expected
+    assert patched_document(POD, before, patch, STRATEGIC)["spec"].get("containers") == expected
     assert before == frozen, "the original document was changed"
 
 
@@ -67,28 +67,30 @@ def test_a_strategic_patch_follows_directives_in_other_places() -> None:
             "labels": {"l": None},
         }
     }
-    metadata = patched(POD, document, patch, STRATEGIC)["metadata"]
+    metadata = patched_document(POD, document, patch, STRATEGIC)["metadata"]
     assert metadata == {"name": "p", "labels": {"m": "2"}, "finalizers": ["g", "h"]}
-    replaced = patched(
+    replaced = patched_document(
         POD, document, {"metadata": {"labels": {"$patch": "replace", "n": "3"}}}, STRATEGIC
     )
     assert replaced["metadata"]["labels"] == {"n": "3"}
-    gone = patched(POD, document, {"metadata": {"labels": {"$patch": "delete"}}}, STRATEGIC)
+    gone = patched_document(
+        POD, document, {"metadata": {"labels": {"$patch": "delete"}}}, STRATEGIC
+    )
     assert "labels" not in gone["metadata"]
     volumes = [{"name": "v", "emptyDir": {}}]
     retained = {
         "volumes": [{"name": "v", "hostPath": {"path": "/"}, "$retainKeys": ["name", "hostPath"]}]
     }
-    after = patched(POD, pod(volumes=volumes), {"spec": retained}, STRATEGIC)
+    after = patched_document(POD, pod(volumes=volumes), {"spec": retained}, STRATEGIC)
     assert after["spec"]["volumes"] == [{"name": "v", "hostPath": {"path": "/"}}]
-    atomic = patched(
+    atomic = patched_document(
         POD, pod(tolerations=[{"key": "a"}]), {"spec": {"tolerations": [{"key": "b"}]}}, STRATEGIC
     )
     assert atomic["spec"]["tolerations"] == [{"key": "b"}]
 
 
 def test_a_merge_patch_replaces_lists_and_removes_nulls() -> None:
-    after = patched(
+    after = patched_document(
         POD,
         pod(),
         {"metadata": {"labels": {"l": None, "m": "2"}}, "spec": {"containers": [B]}},
@@ -99,7 +101,7 @@ def test_a_merge_patch_replaces_lists_and_removes_nulls() -> None:
 
 def test_a_merge_patch_leaves_no_null_in_objects() -> None:
     config = [None, {"a": None, "b": [{"c": None, "d": 1}]}]
-    after = patched(POD, pod(), {"status": {"config": config}, "spec": None}, MERGE)
+    after = patched_document(POD, pod(), {"status": {"config": config}, "spec": None}, MERGE)
     assert after["status"] == {"config": [None, {"b": [{"d": 1}]}]}
 
 
@@ -110,7 +112,7 @@ def test_a_json_patch_applies_its_operations_in_order() -> None:
         {"op": "remove", "path": "/spec/containers/0"},
     ]
     before = pod()
-    after = patched(POD, before, operations, JSON_PATCH)
+    after = patched_document(POD, before, operations, JSON_PATCH)
     assert (after["metadata"]["labels"], after["spec"]["containers"]) == (
         {"l": "1", "a/b": "2"},
         [B],
@@ -139,7 +141,7 @@ def test_a_json_patch_applies_its_operations_in_order() -> None:
 )
 def test_a_patch_that_does_not_fit_is_refused(patch: Any, how: str, code: int) -> None:
     with pytest.raises(RefusedError) as refused:
-        patched(POD, pod(), patch, how)
+        patched_document(POD, pod(), patch, how)
     assert refused.value.code == code
 
 
@@ -161,15 +163,15 @@ def test_a_directive_that_does_not_fit_is_refused(patch: dict[str, Any]) -> None
     document = finalizers("a", "b")
     document["metadata"]["generation"] = 1
     with pytest.raises(RefusedError, match="the patch does not fit") as refused:
-        patched(POD, document, patch, STRATEGIC)
+        patched_document(POD, document, patch, STRATEGIC)
     assert refused.value.code == 422
 
 
 def test_a_list_may_have_items_that_cannot_be_hashed() -> None:
     odd = {"metadata": {"finalizers": [["a"], {"b": 1}, "c"]}}
-    after = patched(POD, finalizers("c"), odd, STRATEGIC)
+    after = patched_document(POD, finalizers("c"), odd, STRATEGIC)
     assert after["metadata"]["finalizers"] == ["c", ["a"], {"b": 1}]
-    after = patched(
+    after = patched_document(
         POD, after, {"metadata": {"$deleteFromPrimitiveList/finalizers": [["a"]]}}, STRATEGIC
     )
     assert after["metadata"]["finalizers"] == ["c", {"b": 1}]
@@ -181,16 +183,16 @@ def test_long_lists_are_merged_in_one_pass() -> None:
     count = 20_000
     old = finalizers(*(f"a/{i}" for i in range(count)))
     new = [f"b/{i}" for i in range(count)]
-    after = patched(POD, old, {"metadata": {"finalizers": new}}, STRATEGIC)
+    after = patched_document(POD, old, {"metadata": {"finalizers": new}}, STRATEGIC)
     assert len(after["metadata"]["finalizers"]) == 2 * count
     order = {"metadata": {"finalizers": new, "$setElementOrder/finalizers": new[::-1]}}
-    assert patched(POD, old, order, STRATEGIC)["metadata"]["finalizers"][-1] == "b/0"
+    assert patched_document(POD, old, order, STRATEGIC)["metadata"]["finalizers"][-1] == "b/0"
     unwanted = {"metadata": {"$deleteFromPrimitiveList/finalizers": new}}
-    assert patched(POD, after, unwanted, STRATEGIC) == old
+    assert patched_document(POD, after, unwanted, STRATEGIC) == old
     named = [{"name": f"c{i}", "image": "i"} for i in range(count)]
-    many = patched(POD, pod(), containers(*named), STRATEGIC)
-    assert patched(POD, many, containers(*reversed(named)), STRATEGIC) == many
-    fewer = patched(
+    many = patched_document(POD, pod(), containers(*named), STRATEGIC)
+    assert patched_document(POD, many, containers(*reversed(named)), STRATEGIC) == many
+    fewer = patched_document(
         POD, many, containers(*({**item, "$patch": "delete"} for item in named)), STRATEGIC
     )
     assert fewer["spec"]["containers"] == [A, B]
@@ -205,7 +207,7 @@ def test_all_items_of_a_key_are_deleted_together() -> None:
     ]
     document = {"metadata": {}, "spec": {"containers": [{"name": "a", "ports": ports}]}}
     gone = containers({"name": "a", "ports": [{"containerPort": 53, "$patch": "delete"}]})
-    after = patched(POD, document, gone, STRATEGIC)
+    after = patched_document(POD, document, gone, STRATEGIC)
     assert after["spec"]["containers"][0]["ports"] == [{"containerPort": 80}]
 
 
@@ -214,12 +216,12 @@ def test_a_json_patch_does_not_grow_out_of_proportion() -> None:
     copies: list[dict[str, Any]] = [{"op": "add", "path": "/metadata/x", "value": {}}]
     copies += [{"op": "copy", "from": "/metadata", "path": f"/metadata/x/{i}"} for i in range(60)]
     with pytest.raises(RefusedError, match="it copies more than 3145728 bytes") as refused:
-        patched(POD, pod(), copies, JSON_PATCH)
+        patched_document(POD, pod(), copies, JSON_PATCH)
     assert refused.value.code == 413
     with pytest.raises(
         RefusedError, match="maximum operations in a JSON patch is 10000, got 10001"
     ) as refused:
-        patched(POD, pod(), copies[:1] * 10_001, JSON_PATCH)
+        patched_document(POD, pod(), copies[:1] * 10_001, JSON_PATCH)
     assert refused.value.code == 413
-    few = patched(POD, pod(), copies[:3], JSON_PATCH)
+    few = patched_document(POD, pod(), copies[:3], JSON_PATCH)
     assert few["metadata"]["x"]["1"]["x"]["0"] == {**pod()["metadata"], "x": {}}

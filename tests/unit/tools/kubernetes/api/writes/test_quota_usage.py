@@ -11,13 +11,13 @@ from berth.tools.kubernetes.api.rules.fields import COMPUTE
 from berth.tools.kubernetes.api.types.amounts import Sums
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes.quota_usage import (
-    counts,
+    counts_kind,
     extended_requests,
     is_in_scope,
     unspecified,
 )
 from berth.tools.kubernetes.api.writes.quota_usage import (
-    usage as usage_at,
+    object_usage as usage_at,
 )
 from tests.kit.cases import documents
 from tests.kit.documents import Document
@@ -26,7 +26,7 @@ PODS, CLAIMS = BY_KIND["v1", "Pod"], BY_KIND["v1", "PersistentVolumeClaim"]
 DEVICES = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 
 
-def usage(kind: Kind, document: Document) -> Sums:
+def object_usage(kind: Kind, document: Document) -> Sums:
     return usage_at(kind, document, datetime.now(UTC))
 
 
@@ -53,7 +53,9 @@ def test_a_pod_uses_its_requests_and_limits_with_overhead() -> None:
     )
     second = container("d", requests={"cpu": "700m", "ephemeral-storage": "1M", "odd": "1"})
     init = container("i", requests={"cpu": "1", "memory": "3Gi"})
-    used = texts(usage(PODS, pod(first, second, initContainers=[init], overhead={"cpu": "100m"})))
+    used = texts(
+        object_usage(PODS, pod(first, second, initContainers=[init], overhead={"cpu": "100m"}))
+    )
     assert used == {
         "count/pods": "1",
         "pods": "1",
@@ -73,7 +75,7 @@ def test_a_pod_uses_its_requests_and_limits_with_overhead() -> None:
 
 def test_the_requests_of_the_whole_pod_replace_those_of_its_containers() -> None:
     own = {"requests": {"cpu": "3"}, "limits": {"memory": "2Gi"}}
-    used = texts(usage(PODS, pod(container(requests={"cpu": "1"}), resources=own)))
+    used = texts(object_usage(PODS, pod(container(requests={"cpu": "1"}), resources=own)))
     assert (used["requests.cpu"], used["limits.memory"]) == ("3", "2Gi")
 
 
@@ -91,7 +93,7 @@ containerStatuses: [{name: c, resources: {requests: {cpu: 500m}}}] => 1
 """),
 )
 def test_a_pod_uses_what_it_has_and_what_it_should_have(status: Document, amount: str) -> None:
-    used = texts(usage(PODS, pod(container(requests={"cpu": "1"}), status=status)))
+    used = texts(object_usage(PODS, pod(container(requests={"cpu": "1"}), status=status)))
     assert used.get("requests.cpu", "none") == amount
     assert used["count/pods"] == "1"
 
@@ -103,7 +105,7 @@ def test_a_pod_that_should_be_gone_is_not_charged(grace: int, is_charged: bool) 
         "deletionTimestamp": "2020-01-01T00:00:00Z",
         "deletionGracePeriodSeconds": grace,
     }
-    assert ("pods" in usage(PODS, document)) is is_charged
+    assert ("pods" in object_usage(PODS, document)) is is_charged
 
 
 def test_each_container_must_specify_what_is_limited() -> None:
@@ -126,14 +128,14 @@ type: ClusterIP => 1 0 0
 """),
 )
 def test_a_service_uses_ports_of_nodes_and_balancers(spec: Document, expected: str) -> None:
-    used = usage(BY_KIND["v1", "Service"], {"metadata": {}, "spec": spec})
+    used = object_usage(BY_KIND["v1", "Service"], {"metadata": {}, "spec": spec})
     names = ("services", "services.nodeports", "services.loadbalancers")
     assert " ".join(used[name].text() for name in names) == expected
 
 
 def test_a_claim_uses_storage_of_its_class() -> None:
     spec = {"storageClassName": "gold", "resources": {"requests": {"storage": "1.5"}}}
-    used = texts(usage(CLAIMS, {"metadata": {}, "spec": spec}))
+    used = texts(object_usage(CLAIMS, {"metadata": {}, "spec": spec}))
     assert used == {
         "count/persistentvolumeclaims": "1",
         "persistentvolumeclaims": "1",
@@ -142,7 +144,7 @@ def test_a_claim_uses_storage_of_its_class() -> None:
         "gold.storageclass.storage.k8s.io/requests.storage": "2",
     }
     larger = {"metadata": {}, "spec": spec, "status": {"allocatedResources": {"storage": "1Gi"}}}
-    assert usage(CLAIMS, larger)["requests.storage"].text() == "1Gi"
+    assert object_usage(CLAIMS, larger)["requests.storage"].text() == "1Gi"
 
 
 def test_a_device_claim_uses_the_most_devices_of_each_class() -> None:
@@ -156,7 +158,7 @@ def test_a_device_claim_uses_the_most_devices_of_each_class() -> None:
         {"name": "s", "firstAvailable": alternatives},
     ]
     claim = {"metadata": {}, "spec": {"devices": {"requests": requests}}}
-    assert texts(usage(DEVICES, claim)) == {
+    assert texts(object_usage(DEVICES, claim)) == {
         "count/resourceclaims.resource.k8s.io": "1",
         "gpu.deviceclass.resource.k8s.io/devices": "7",
         "nic.deviceclass.resource.k8s.io/devices": "32",
@@ -164,7 +166,7 @@ def test_a_device_claim_uses_the_most_devices_of_each_class() -> None:
 
 
 def test_devices_are_extended_resources_without_what_the_pod_is_charged() -> None:
-    devices = usage(
+    devices = object_usage(
         DEVICES,
         {
             "metadata": {},
@@ -176,7 +178,7 @@ def test_devices_are_extended_resources_without_what_the_pod_is_charged() -> Non
         },
     )
     classes = {"c": devices["c.deviceclass.resource.k8s.io/devices"]}
-    of_pod = usage(PODS, pod(container(requests={"example.com/gpu": "2"})))
+    of_pod = object_usage(PODS, pod(container(requests={"example.com/gpu": "2"})))
     implicit = "requests.deviceclass.resource.kubernetes.io/c"
     assert texts(extended_requests(classes, lambda _: "", {})) == {implicit: "3"}
     assert texts(extended_requests(classes, lambda _: "example.com/gpu", of_pod)) == {
@@ -200,7 +202,7 @@ def test_devices_are_extended_resources_without_what_the_pod_is_charged() -> Non
     ],
 )
 def test_amounts_of_pods(name: str, is_counted: bool) -> None:
-    assert counts(PODS, name) is is_counted
+    assert counts_kind(PODS, name) is is_counted
 
 
 @pytest.mark.parametrize(

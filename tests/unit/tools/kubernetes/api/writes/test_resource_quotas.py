@@ -16,7 +16,7 @@ from berth.tools.kubernetes.api.types.amounts import Sums
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes import resource_quotas
-from berth.tools.kubernetes.api.writes.quota_usage import usage
+from berth.tools.kubernetes.api.writes.quota_usage import object_usage
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.api.writes.resource_quotas import DEVICE_CLASSES, EXTENDED_CLAIM, QUOTAS
 from tests.kit.documents import Document
@@ -221,7 +221,7 @@ def test_a_write_does_not_count_the_other_objects_again(
 
     def count(kind: Kind, document: Document, now: datetime) -> Sums:
         counted.append(document["metadata"]["name"])
-        return usage(kind, document, now)
+        return object_usage(kind, document, now)
 
     monkeypatch.setattr(resource_quotas, "usage", count)
     api.create(PODS, NS, pod("new"))
