@@ -111,7 +111,7 @@ class Attempts:
                 feasibleNodes=placement.feasible,
                 **_end(SCHEDULED, queued, seconds),
             )
-        self._recorder.tell(pod_events.scheduled(info.pod, node))
+        self._recorder.tell(pod_events.scheduled_event(info.pod, node))
 
     def failed(
         self,

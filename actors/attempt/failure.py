@@ -15,7 +15,7 @@ from ..messages.recorder import RecordEvent, SetUnschedulable
 from ..scheduling.decision.outcome import Unfit
 from ..scheduling.framework.status import Code, Status
 from ..scheduling.kube.core import Pod
-from .pod_events import failed_scheduling
+from .pod_events import failed_scheduling_event
 
 MOST_CHARACTERS = 32_768  # of a message, as of any condition of the API that has a limit
 CUT = " ..."
@@ -32,7 +32,7 @@ class Stage(enum.Enum):
     AFTER_DONE = "PreBind, Bind"
 
 
-def no_node(unfit: Unfit, hold: int = 0, problem: str = "") -> Failure:
+def fits_nowhere(unfit: Unfit, hold: int = 0, problem: str = "") -> Failure:
     """Returns the consequences of an attempt for which no node fits. Only PostFilter can keep a
     nomination, or make one.
 
@@ -47,23 +47,25 @@ def no_node(unfit: Unfit, hold: int = 0, problem: str = "") -> Failure:
         found = "" if outcome is None else outcome.status.message
         node, message = None, f"{message.removesuffix(found).rstrip()} preemption: {problem}"
     rejecting = unfit.rejected_by - unfit.pending
-    return Failure("Unschedulable", _writable(message), rejecting, unfit.pending, node, hold)
+    return Failure("Unschedulable", _encodable_text(message), rejecting, unfit.pending, node, hold)
 
 
-def failed(stage: Stage, status: Status) -> Failure:
+def failed_at_stage(stage: Stage, status: Status) -> Failure:
     """Returns the consequences of an attempt that a plugin or an extender failed or rejected at
     this stage.
     """
     reason = "Unschedulable" if status.rejected else "SchedulerError"
-    message = _writable(status.message)
+    message = _encodable_text(status.message)
     match stage:
         case Stage.GATE if status.rejected:
-            message = _writable(f"Scheduling is blocked by the plugin {status.plugin}: {message}")
+            message = _encodable_text(
+                f"Scheduling is blocked by the plugin {status.plugin}: {message}"
+            )
             return Failure("SchedulingGated", message, nominated_node=None)
         case Stage.GATE:
             return Failure(reason, message, nominated_node=None)
         case Stage.BEFORE_DONE if status.rejected:
-            message = _writable(status.on_chosen_node().message)
+            message = _encodable_text(status.on_chosen_node().message)
             plugins = frozenset((status.plugin,)) - {""}
             if status.code is Code.PENDING:
                 return Failure(reason, message, pending=plugins, had_node=True)
@@ -74,7 +76,7 @@ def failed(stage: Stage, status: Status) -> Failure:
             return Failure(reason, message)
 
 
-def _writable(text: str) -> str:
+def _encodable_text(text: str) -> str:
     """Returns the text of a plugin in a form that the API server accepts.
 
     Half of a surrogate pair, which Python makes of a file name that is not UTF-8, cannot be
@@ -88,4 +90,4 @@ def _writable(text: str) -> str:
 def condition_and_event(pod: Pod, failure: Failure) -> tuple[SetUnschedulable, RecordEvent]:
     """Returns the orders for the recorder. The nomination is written with the condition."""
     condition = SetUnschedulable(pod, failure.reason, failure.message, failure.nominated_node)
-    return condition, failed_scheduling(pod, failure.message)
+    return condition, failed_scheduling_event(pod, failure.message)

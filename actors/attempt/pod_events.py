@@ -11,7 +11,7 @@ from ..scheduling.kube.core import Pod, reference_to
 _NORMAL, _WARNING = EventType.NORMAL, EventType.WARNING  # to look a member up in its class is slow
 
 
-def scheduled(pod: Pod, node: str) -> RecordEvent:
+def scheduled_event(pod: Pod, node: str) -> RecordEvent:
     """Returns the event of a pod that is bound to the node."""
     metadata = pod.metadata
     note = f"Successfully assigned {metadata.namespace}/{metadata.name} to {node}"
@@ -19,7 +19,7 @@ def scheduled(pod: Pod, node: str) -> RecordEvent:
     return RecordEvent(reference_to(pod), _NORMAL, "Scheduled", "Binding", note, sender)
 
 
-def failed_scheduling(pod: Pod, message: str) -> RecordEvent:
+def failed_scheduling_event(pod: Pod, message: str) -> RecordEvent:
     """Returns the event of a pod that is not placed; the message says why."""
     sender = pod.spec.scheduler_name
     return RecordEvent(
@@ -27,7 +27,7 @@ def failed_scheduling(pod: Pod, message: str) -> RecordEvent:
     )
 
 
-def activated_in_vain(pod: Pod, by: str, times: int) -> RecordEvent:
+def activated_in_vain_event(pod: Pod, by: str, times: int) -> RecordEvent:
     """Returns the event of a pod that plugins keep activating without progress."""
     note = (
         f"Activated {times} times in a row by {by}, and no attempt placed it: "
@@ -37,7 +37,7 @@ def activated_in_vain(pod: Pod, by: str, times: int) -> RecordEvent:
     return RecordEvent(reference_to(pod), _WARNING, "ActivatedInVain", "Scheduling", note, sender)
 
 
-def preempted(victim: Pod, preemptor: Pod, node: str, *, in_memory: bool) -> RecordEvent:
+def preempted_event(victim: Pod, preemptor: Pod, node: str, *, in_memory: bool) -> RecordEvent:
     """Returns the event of a victim; `in_memory` if it was not bound yet."""
     note = f"Preempted by pod {preemptor.metadata.uid} on node {node}"
     if in_memory:

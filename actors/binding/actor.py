@@ -20,7 +20,7 @@ import msgspec
 from anyio.abc import TaskStatus
 
 from ..attempt.ending import Attempts
-from ..attempt.failure import Stage, failed
+from ..attempt.failure import Stage, failed_at_stage
 from ..client.extender.calls import Extenders
 from ..mailboxes import Mailboxes
 from ..messages.binding import BindingMessage, BindPlaced, Placement, RejectWaiting, StopBinding
@@ -136,19 +136,21 @@ class BindingActor(Actor[BindingMessage]):
                 else SUCCESS
             )
             announced = self._announces(placement, flight)
-            failure = await self._readied(profile, placement, flight, announced=announced)
+            failure = await self._run_until_bindable(
+                profile, placement, flight, announced=announced
+            )
             if failure is not None:
-                where = await self._where_bound(info)
+                where = await self._node_in_cache(info)
             else:
                 if self._attempts.tells_steps:
                     self._step(placement, "Attempting to bind pod to node")
-                status = await self._written(profile, placement)
+                status = await self._bind_to_node(profile, placement)
                 if not status.ok:
-                    where = await self._where_bound(info)
+                    where = await self._node_in_cache(info)
                     if not where and flight.ok:
-                        where = await self._where_written(info)
+                        where = await self._node_at_server(info)
                     # The binding may be written though its answer is lost.
-                    failure = None if where == node else failed(Stage.AFTER_DONE, status)
+                    failure = None if where == node else failed_at_stage(Stage.AFTER_DONE, status)
             ended = True
         finally:
             self._pods.forget(info.uid)
@@ -161,9 +163,9 @@ class BindingActor(Actor[BindingMessage]):
                 self._recorder.tell(PodBound(info.uid))
             self._finish(profile, placement)
         else:
-            await self._undo(profile, placement, failure, where)
+            await self._undo_placement(profile, placement, failure, where)
 
-    async def _readied(
+    async def _run_until_bindable(
         self, profile: Profile, placement: Placement, flight: Status, *, announced: bool
     ) -> Failure | None:
         """Waits on Permit and runs PreBind. Returns the failure, if there is one. `flight` is the
@@ -171,15 +173,15 @@ class BindingActor(Actor[BindingMessage]):
         """
         info, node = placement.pod.info, placement.node
         if not flight.ok and flight.code is not Code.SKIP:
-            return failed(Stage.BEFORE_DONE, flight)
+            return failed_at_stage(Stage.BEFORE_DONE, flight)
         if announced:
             self._recorder.tell(SetNominatedNode(info.pod, node))
         if placement.waits:
             self._step(placement, "Pod waiting on permit", plugins=[*placement.waits])
-            status = await self._permitted(info.uid)
+            status = await self._wait_on_permit(info.uid)
             if not status.ok:
                 self._step(placement, "Pod rejected while waiting on permit", status=status.message)
-                return failed(Stage.BEFORE_DONE, status)
+                return failed_at_stage(Stage.BEFORE_DONE, status)
             self._step(placement, "Pod allowed by permit")
         self._queue.tell(Done(info.uid))
         record = placement.cycle.record
@@ -187,10 +189,10 @@ class BindingActor(Actor[BindingMessage]):
             record.idle(PRE_BIND)
             return None
         began = record.now()
-        status = await self._prepared(profile, placement)
+        status = await self._run_pre_bind(profile, placement)
         record.took(PRE_BIND, began, status.code)
         if not status.ok:
-            return failed(Stage.AFTER_DONE, status)
+            return failed_at_stage(Stage.AFTER_DONE, status)
         return None
 
     def _announces(self, placement: Placement, flight: Status) -> bool:
@@ -204,7 +206,7 @@ class BindingActor(Actor[BindingMessage]):
     def _step(self, placement: Placement, event: str, **fields: object) -> None:
         self._attempts.step(placement.pod, event, node=placement.node, **fields)
 
-    async def _written(self, profile: Profile, placement: Placement) -> Status:
+    async def _bind_to_node(self, profile: Profile, placement: Placement) -> Status:
         """Binds the pod, by an extender or by plugins, and returns the status."""
         info, node = placement.pod.info, placement.node
         namespace = info.pod.metadata.namespace
@@ -224,7 +226,7 @@ class BindingActor(Actor[BindingMessage]):
                 self._stopped.set(None)
                 self._stopped = None
 
-    async def _permitted(self, uid: str) -> Status:
+    async def _wait_on_permit(self, uid: str) -> Status:
         """Waits until every Permit plugin has allowed the pod, one has rejected it, or its time has
         run out.
         """
@@ -241,7 +243,7 @@ class BindingActor(Actor[BindingMessage]):
         self._instruments.waited(status.code, began)
         return status
 
-    async def _prepared(self, profile: Profile, placement: Placement) -> Status:
+    async def _run_pre_bind(self, profile: Profile, placement: Placement) -> Status:
         """Runs PreBind and returns the status. A failure or a preemption cancels the plugins that
         run at the same time.
         """
@@ -277,7 +279,7 @@ class BindingActor(Actor[BindingMessage]):
         if not where:
             self._cache.tell(Forget(info, node))
 
-    async def _undo(
+    async def _undo_placement(
         self, profile: Profile, placement: Placement, failure: Failure, where: str | None
     ) -> None:
         """Releases the reservations and the room of the pod, and returns it to the queue. `where`
@@ -287,7 +289,7 @@ class BindingActor(Actor[BindingMessage]):
         self._release(profile, placement, where)
         if where is not None:
             await profile.roll_back(placement.cycle, info, node, _is_cancelled)
-            where = where or await self._where_bound(info)
+            where = where or await self._node_in_cache(info)
         self._attempts.failed(
             placement.pod,
             failure,
@@ -301,11 +303,11 @@ class BindingActor(Actor[BindingMessage]):
         pod = msgspec.structs.replace(info.pod, spec=spec)
         self._queue.tell(ClusterChanged(ASSIGNED_POD_DELETE, pod, None, except_uid=info.uid))
 
-    async def _where_bound(self, info: PodInfo) -> str:
+    async def _node_in_cache(self, info: PodInfo) -> str:
         where: str = await ask(self._cache, lambda reply: WhereBound(reply, info.key, info.uid))
         return where
 
-    async def _where_written(self, info: PodInfo) -> str | None:
+    async def _node_at_server(self, info: PodInfo) -> str | None:
         """Returns the node of a pod at the API server, "" for none, None if there is no answer.
 
         The binding may be written though its answer is lost. Then the pod needs what PreBind wrote.

@@ -59,11 +59,13 @@ class PodsInBinding:
     # ------------------------------------------------------------------------------- for plugins
 
     def each(self) -> tuple[WaitingPod, ...]:
-        return tuple(_shown(pod) for pod in self._waiting.values() if pod.verdict is None)
+        return tuple(
+            _seconds_by_plugin(pod) for pod in self._waiting.values() if pod.verdict is None
+        )
 
     def get(self, uid: str) -> WaitingPod | None:
         pod = self._undecided_pod(uid)
-        return None if pod is None else _shown(pod)
+        return None if pod is None else _seconds_by_plugin(pod)
 
     def allow(self, uid: str, plugin: str) -> bool:
         """Records that a plugin allows the pod to proceed. True if no other plugin makes it
@@ -187,5 +189,5 @@ class PodsInBinding:
             assert uid not in self._pre_binding, f"{uid} waits and is in PreBind"
 
 
-def _shown(pod: _WaitingPod) -> WaitingPod:
+def _seconds_by_plugin(pod: _WaitingPod) -> WaitingPod:
     return WaitingPod(pod.info, pod.node, tuple(pod.deadlines))

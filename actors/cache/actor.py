@@ -53,7 +53,7 @@ class CacheActor(Actor[CacheMessage]):
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
             self._group = group
-            group.start_soon(self._let_go)
+            group.start_soon(self._update_while_idle)
             await super().run(task_status=task_status)
 
     def handle(self, message: CacheMessage) -> None:
@@ -85,7 +85,7 @@ class CacheActor(Actor[CacheMessage]):
             return False
         return True
 
-    async def _let_go(self) -> None:
+    async def _update_while_idle(self) -> None:
         """Updates the snapshot in slices while it is not lent, so that it holds no deleted pods."""
         while True:
             await anyio.sleep(SECONDS)

@@ -39,7 +39,7 @@ def node_differences(
                 yield Difference("redundant", "Node", name)
         elif cached is None:
             yield Difference("missed", "Node", name)
-        elif cached is not node and _changed(cached, node):
+        elif cached is not node and _differing(cached, node):
             yield Difference("stale", "Node", name)
 
 
@@ -49,7 +49,7 @@ def pod_differences(
     """Yields the differences of the counted pods from the `expected` ones; a pod that is None is
     gone.
     """
-    for name, pod in _not_the_same(expected, counted):
+    for name, pod in _uncached(expected, counted):
         cached = counted.get(name)
         if pod is None or not takes_room(pod):
             if cached is not None and not (name in assumed and _may_be_assumed(cached, pod)):
@@ -57,12 +57,14 @@ def pod_differences(
         elif cached is None:
             yield Difference("missed", "Pod", name)
         elif (
-            name in assumed or cached.spec.node_name != pod.spec.node_name or _changed(cached, pod)
+            name in assumed
+            or cached.spec.node_name != pod.spec.node_name
+            or _differing(cached, pod)
         ):
             yield Difference("stale", "Pod", name)
 
 
-def _not_the_same(
+def _uncached(
     expected: Mapping[str, T | None], cached: Mapping[str, T]
 ) -> Iterator[tuple[str, T | None]]:
     """Yields the expected objects that are not the cached objects themselves, which nearly all
@@ -78,6 +80,6 @@ def _may_be_assumed(cached: Pod, expected: Pod | None) -> bool:
     return expected.metadata.uid == cached.metadata.uid
 
 
-def _changed(cached: Node | Pod, expected: Node | Pod) -> bool:
+def _differing(cached: Node | Pod, expected: Node | Pod) -> bool:
     before, after = cached.metadata, expected.metadata
     return (before.uid, before.resource_version) != (after.uid, after.resource_version)

@@ -11,7 +11,7 @@ class TooLongError(Exception):
     """The answer is longer than the limit."""
 
 
-async def read_whole(response: aiohttp.ClientResponse, most: int) -> bytes:
+async def read_body(response: aiohttp.ClientResponse, most: int) -> bytes:
     """Returns a body. Raises TooLongError if it has more than `most` bytes."""
     body = await read_up_to(response, most + 1)
     if len(body) > most:

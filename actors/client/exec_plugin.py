@@ -98,11 +98,11 @@ class ExecPlugin:
             status.client_key_data,
         )
         if bool(certificate) != bool(key):
-            raise self._unusable(
+            raise self._error_about(
                 "expected clientCertificateData and clientKeyData together, got one of them"
             )
         if not token and not certificate:
-            raise self._unusable(
+            raise self._error_about(
                 "expected status.token or status.clientCertificateData, got neither"
             )
         if (
@@ -115,7 +115,7 @@ class ExecPlugin:
             try:
                 show_certificate(context, certificate.encode(), key.encode())
             except ValueError as problem:
-                raise self._unusable(f"clientCertificateData: {problem}") from None
+                raise self._error_about(f"clientCertificateData: {problem}") from None
             # The context is kept while the certificate is the same, so that open connections stay
             # in use.
             self._certificate, self._tls = (certificate, key), context
@@ -134,27 +134,27 @@ class ExecPlugin:
                     self._argv, stdin=subprocess.DEVNULL, check=False, env=self._environment
                 )
         except TimeoutError:
-            raise self._unusable(f"expected it to end within {TIMEOUT_SECONDS:.0f} s") from None
+            raise self._error_about(f"expected it to end within {TIMEOUT_SECONDS:.0f} s") from None
         except (OSError, ValueError) as problem:
-            raise self._unusable(f"cannot be run: {reason(problem)}") from None
+            raise self._error_about(f"cannot be run: {reason(problem)}") from None
         if done.returncode:
             lines = done.stderr.decode(errors="replace").strip().splitlines()
             why = f": {lines[-1].strip()[:200]}" if lines else ""
-            raise self._unusable(f"ended with status {done.returncode}{why}")
+            raise self._error_about(f"ended with status {done.returncode}{why}")
         return done.stdout
 
     def _read(self, printed: bytes) -> _Status:
         try:
             answer = msgspec.json.decode(printed, type=_ExecCredential)
         except (ValueError, RecursionError) as problem:
-            raise self._unusable(
+            raise self._error_about(
                 f"expected an ExecCredential in JSON on standard output: {reason(problem)}"
             ) from None
         if (answer.kind, answer.api_version) != ("ExecCredential", self._api_version):
-            raise self._unusable(
+            raise self._error_about(
                 f"expected an ExecCredential of {self._api_version}, got another kind or version"
             )
         return answer.status
 
-    def _unusable(self, why: str) -> KubeconfigError:
+    def _error_about(self, why: str) -> KubeconfigError:
         return KubeconfigError(f"{self._where}: {self._argv[0]}: {why}")

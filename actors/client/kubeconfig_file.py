@@ -214,7 +214,7 @@ def _read(file: Path) -> _Config:
         AttributeError,
         RecursionError,
     ) as problem:
-        raise KubeconfigError(f"{file}: expected YAML: {_where_only(problem)}") from None
+        raise KubeconfigError(f"{file}: expected YAML: {_problem_without_text(problem)}") from None
     if not isinstance(document, dict):
         raise KubeconfigError(
             f"{file}: expected a kubeconfig (kind: Config), got {type(document).__name__}"
@@ -234,7 +234,7 @@ def _read(file: Path) -> _Config:
     return config
 
 
-def _where_only(problem: Exception) -> str:
+def _problem_without_text(problem: Exception) -> str:
     """Returns a problem and its place, without a quotation of the line, which may hold a secret."""
     if isinstance(problem, yaml.MarkedYAMLError) and problem.problem_mark is not None:
         return f"{problem.problem} at line {problem.problem_mark.line + 1}"

@@ -21,7 +21,7 @@ from ..runtime.clock import Clock, SystemClock
 from ..scheduling.kube.meta import Status as ApiStatus
 from ..scheduling.kube.reading import UNREADABLE, Reader
 from ..telemetry.measures import Registry
-from .bodies import TooLongError, read_up_to, read_whole
+from .bodies import TooLongError, read_body, read_up_to
 from .credentials import ANONYMOUS, Credentials, KubeconfigError, Proof
 from .measures import ClientMeasures, HostMeasures, Note
 from .rate_limit import RateLimit, counted_for
@@ -335,7 +335,7 @@ class Client:
             refused = response.status >= 400
             try:
                 body = await (
-                    refusal_body(response) if refused else read_whole(response, MAX_ANSWER)
+                    refusal_body(response) if refused else read_body(response, MAX_ANSWER)
                 )
             except TooLongError as endless:
                 raise TooLongAnswerError(f"{self._connection.server}: {endless}") from None

@@ -250,12 +250,12 @@ def in_words(rights: Iterable[Right]) -> list[str]:
         where = () if "" in namespaces else tuple(namespaces)
         verbs.setdefault((right.full_resource, *where), set()).add(right.verb)
     return [
-        f"{','.join(sorted(words))} {resource}{_within(where)}"
+        f"{','.join(sorted(words))} {resource}{_with_deadline(where)}"
         for (resource, *where), words in verbs.items()
     ]
 
 
-def _within(namespaces: Sequence[str]) -> str:
+def _with_deadline(namespaces: Sequence[str]) -> str:
     if not namespaces:
         return ""
     more = len(namespaces) - MOST_NAMESPACES
@@ -298,16 +298,16 @@ class _NotedCalls:
         content_type: str = "application/json",
     ) -> T:
         request = self._calls.call(method, path, answer, body, content_type)
-        return await self._noted(method, path, request)
+        return await self._call_and_note(method, path, request)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
-        await self._noted("POST", path, self._calls.bind(namespace, name, uid, node))
+        await self._call_and_note("POST", path, self._calls.bind(namespace, name, uid, node))
 
     async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
-        return await self._noted("PATCH", path, self._calls.patch(path, body, answer, kind))
+        return await self._call_and_note("PATCH", path, self._calls.patch(path, body, answer, kind))
 
-    async def _noted(self, method: str, path: str, request: Awaitable[T]) -> T:
+    async def _call_and_note(self, method: str, path: str, request: Awaitable[T]) -> T:
         """Sends a request, and records whether it is refused."""
         try:
             answered = await request

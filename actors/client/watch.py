@@ -184,7 +184,7 @@ class Reflector(Generic[T]):
                     async for lines in watch:
                         for line in lines:
                             if self._streamed is not None:
-                                if await self._take(line, self._streamed, held or {}):
+                                if await self._add_listed_line(line, self._streamed, held or {}):
                                     listed, self._streamed = self._streamed.listed(), None
                                     yield listed
                                 continue
@@ -199,19 +199,19 @@ class Reflector(Generic[T]):
                         lines.clear()
                 step = self._ended(RequestEnd.QUIETLY)
             except _InterruptedError as interruption:
-                step = self._after(interruption)
+                step = self._next_request_after(interruption)
                 if interruption.unlisted is not None:
                     yield interruption.unlisted
             relist = step.relist
             await self._clock.sleep(step.delay)
 
-    def _ended(self, how: RequestEnd, retry_after: float | None = None) -> Next:
+    def _note_end(self, how: RequestEnd, retry_after: float | None = None) -> Next:
         streams = self._streamed is not None
         return self._state.ended(how, self._clock.now(), retry_after, while_streaming=streams)
 
-    def _after(self, interruption: _InterruptedError) -> Next:
+    def _next_request_after(self, interruption: _InterruptedError) -> Next:
         worked = self._streaming.works
-        step = self._ended(interruption.how, interruption.retry_after)
+        step = self._note_end(interruption.how, interruption.retry_after)
         if self._streamed is not None and interruption.how not in STREAMED_AGAIN:
             # One warning, although all kinds are listed at the same time.
             stalled = interruption.how is RequestEnd.STALLED and worked
@@ -238,7 +238,7 @@ class Reflector(Generic[T]):
         self._interrupted = True
         return step
 
-    def _answered(self) -> None:
+    def _check_answer(self) -> None:
         self._unlisted = None
         if self._interrupted:
             self._interrupted = False
@@ -272,7 +272,7 @@ class Reflector(Generic[T]):
                         case None:
                             pass
             if not page.metadata.continue_:
-                self._answered()
+                self._check_answer()
                 self._state.resource_version = self._version = page.metadata.resource_version
                 return ObjectsListed(items, unreadable)
 
@@ -305,7 +305,9 @@ class Reflector(Generic[T]):
         except (ApiError, ConnectionFailedError) as failure:
             pages.append(failure)
 
-    async def _take(self, line: bytes, streamed: StreamedList[T], held: Mapping[str, T]) -> bool:
+    async def _add_listed_line(
+        self, line: bytes, streamed: StreamedList[T], held: Mapping[str, T]
+    ) -> bool:
         """Adds a line to a streamed list. True if the line ends the list. Raises
         _InterruptedError.
         """
@@ -318,10 +320,10 @@ class Reflector(Generic[T]):
             streamed.take(change, self._clock.now())
             return False
         if change.ends_list:
-            self._answered()
+            self._check_answer()
             self._state.resource_version = self._version
         elif self._clock.now() - streamed.active_at > STALLED_SECONDS:
-            raise _stalled()
+            raise _is_stalled()
         return change.ends_list
 
     async def _watch(self) -> AsyncGenerator[list[bytes]]:
@@ -344,7 +346,7 @@ class Reflector(Generic[T]):
                     failure = refusal(response.status, body, response.headers.get("Retry-After"))
                     raise _interruption(failure)
                 if not lists:
-                    self._answered()
+                    self._check_answer()
                 with SilenceGuard(self._clock, self._longest_silence, response.close) as guard:
                     async for lines in read_lines(response, MAX_LINE):
                         guard.note_activity()
@@ -356,7 +358,7 @@ class Reflector(Generic[T]):
             raise _InterruptedError(RequestEnd.BROKEN, str(failure)) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as failure:
             if guard is not None and guard.closed:
-                raise self._silent() from None
+                raise self._is_silent() from None
             how = RequestEnd.BUSY if is_refused(failure) else RequestEnd.BROKEN
             why = f"{self._client.server}: {in_words(failure)}"
             raise _InterruptedError(how, why) from None
@@ -373,9 +375,9 @@ class Reflector(Generic[T]):
             return STALLED_SECONDS
         return SILENCE_SECONDS if self._has_bookmarks else None
 
-    def _silent(self) -> _InterruptedError:
+    def _is_silent(self) -> _InterruptedError:
         if self._streamed is not None:
-            return _stalled()
+            return _is_stalled()
         why = f"nothing arrived for {SILENCE_SECONDS:g} s, not even a bookmark"
         return _InterruptedError(RequestEnd.BROKEN, why)
 
@@ -390,24 +392,24 @@ class Reflector(Generic[T]):
         if not line:
             return None
         if self._keeps_whole is not None:
-            return self._read_slowly(line)
+            return self._read_exceptional_line(line)
         try:
             event = self._event.decode(line)
             _, version = _identity(event.object)
             match event.type:
                 case "ADDED" | "MODIFIED" if version:
-                    accepted = self._accepted(event.object)
+                    accepted = self._checked_and_shared(event.object)
                     self._version = version
                     return ObjectChanged(accepted)
                 case "DELETED" if version and _is_named(event.object):
                     self._version = version
                     return ObjectDeleted(event.object)
                 case _:
-                    return self._read_slowly(line)
+                    return self._read_exceptional_line(line)
         except UNREADABLE:
-            return self._read_slowly(line)
+            return self._read_exceptional_line(line)
 
-    def _read_slowly(
+    def _read_exceptional_line(
         self, line: bytes
     ) -> ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | Bookmark | None:
         """Reads a line with a bookmark, an object with nulls or without a version, an object that
@@ -464,7 +466,7 @@ class Reflector(Generic[T]):
     def _read(self, raw: msgspec.Raw) -> ObjectChanged[T] | Unreadable[T] | None:
         """Returns the object or its readable part, or None if nothing of it is readable."""
         try:
-            item = self._accepted(self._reader.decode(raw))
+            item = self._checked_and_shared(self._reader.decode(raw))
             keeps = self._keeps_whole is not None and self._keeps_whole(item)
             return ObjectChanged(with_json(item, raw) if keeps else item)
         except UNREADABLE as problem:
@@ -474,7 +476,7 @@ class Reflector(Generic[T]):
                 return None
             return Unreadable(part, str(problem))
 
-    def _accepted(self, item: T) -> T:
+    def _checked_and_shared(self, item: T) -> T:
         """Checks an object and returns it with its parts shared. Raises UnreadableError."""
         if isinstance(item, dict):
             return item
@@ -524,7 +526,7 @@ class StreamedList(Generic[T]):
         return ObjectsListed(items, unreadable)
 
 
-def _stalled() -> _InterruptedError:
+def _is_stalled() -> _InterruptedError:
     why = f"no object came for {STALLED_SECONDS:g} s, and no end of the list"
     return _InterruptedError(RequestEnd.STALLED, why)
 

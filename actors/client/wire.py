@@ -80,7 +80,7 @@ class _Wire(asyncio.Protocol):
             if reply is not None:
                 self._answer.set_result(reply)
             else:
-                self._answer.set_exception(exc or _closed())
+                self._answer.set_exception(exc or _log_closed())
 
     def usable(self, now: float) -> bool:
         assert self._transport is not None
@@ -99,7 +99,7 @@ class _Wire(asyncio.Protocol):
         assert self._transport is not None
         assert self._lowest is not None
         if self.closed.done():
-            raise _closed()
+            raise _log_closed()
         answer: asyncio.Future[Reply] = self._loop.create_future()
         self._answer = answer
         timer = self._loop.call_later(seconds, _expire, answer, seconds)
@@ -122,7 +122,7 @@ class _Wire(asyncio.Protocol):
             self._transport, self, tls, server_hostname=name
         )
         if self._transport is None:
-            raise _closed()
+            raise _log_closed()
 
     async def tunnel(self, request: bytes, seconds: float) -> None:
         """Makes a proxy connect to the server, with this CONNECT request."""
@@ -211,13 +211,13 @@ class Wires:
         target = self._prefix + path
         if _SAFE_TARGET.fullmatch(target) is None:
             target = quote(target, safe=_IN_PATH)
-        fields = f"{self._fixed(headers)}Content-Length: {len(data)}\r\n"
+        fields = f"{self._fixed_headers(headers)}Content-Length: {len(data)}\r\n"
         head = f"{method} {target} HTTP/1.1\r\n{fields}\r\n"
         await self._free.acquire()
-        wire, keep = self._unused(tls), False
+        wire, keep = self._idle_connection(tls), False
         try:
             if wire is None:
-                wire = await self._connected(tls)
+                wire = await self._open_connection(tls)
             reply = await wire.ask(head.encode("latin-1") + data, self._seconds, self._permits)
             keep = reply.keep
         finally:
@@ -236,7 +236,7 @@ class Wires:
         if idle:
             await asyncio.wait([wire.closed for wire in idle])
 
-    def _fixed(self, headers: Headers) -> str:
+    def _fixed_headers(self, headers: Headers) -> str:
         """Returns the header lines. They are cached, because most requests have the same
         headers.
         """
@@ -247,7 +247,7 @@ class Wires:
             lines = self._heads[headers] = _lines((*self._always, *headers))
         return lines
 
-    def _unused(self, tls: ssl.SSLContext | None) -> _Wire | None:
+    def _idle_connection(self, tls: ssl.SSLContext | None) -> _Wire | None:
         now = self._loop.time()
         while self._idle:
             wire = self._idle.pop()
@@ -256,7 +256,7 @@ class Wires:
             wire.abort()
         return None
 
-    async def _connected(self, tls: ssl.SSLContext | None) -> _Wire:
+    async def _open_connection(self, tls: ssl.SSLContext | None) -> _Wire:
         """Resolves the name, connects, and does all handshakes, within the time limit."""
         wire, at = _Wire(tls), self._proxy or self._server
         try:
@@ -313,5 +313,5 @@ def _expire(answer: asyncio.Future[Reply], seconds: float) -> None:
         answer.set_exception(TimeoutError(f"no answer within {seconds:g} s"))
 
 
-def _closed() -> ConnectionAbortedError:
+def _log_closed() -> ConnectionAbortedError:
     return ConnectionAbortedError("the server closed the connection")

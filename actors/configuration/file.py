@@ -132,11 +132,13 @@ def _document(raw: bytes, path: str) -> Mapping[str, Any]:
     if not isinstance(first, Mapping):
         raise ConfigError(f"expected a {KIND}, got {sort_of(first)}", file=path)
     if first.get("kind") == "ConfigMap":
-        raise ConfigError(f"expected a {KIND}, got a ConfigMap{_within(first)}", file=path)
+        raise ConfigError(
+            f"expected a {KIND}, got a ConfigMap{_path_in_config_map(first)}", file=path
+        )
     return first
 
 
-def _within(config_map: Mapping[str, Any]) -> str:
+def _path_in_config_map(config_map: Mapping[str, Any]) -> str:
     """Returns the path in a ConfigMap at which the configuration stands, if it does."""
     data = config_map.get("data")
     texts = data.items() if isinstance(data, Mapping) else ()

@@ -17,7 +17,7 @@ from pathlib import Path
 from berth.plugin import Plugin
 
 from ..process.packages import entries_of, installed_since
-from ..scheduling.decision.failures import CRASHES, let_pass, text_of
+from ..scheduling.decision.failures import CRASHES, raise_if_not_plugins, text_of
 from ..scheduling.decision.registry import OnDemand, RegistryError
 from ..scheduling.framework.logger import get_logger
 from ..scheduling.plugins.in_tree import IN_TREE
@@ -84,7 +84,7 @@ def _load(name: str, entries: Sequence[EntryPoint]) -> type[Plugin]:
     try:
         plugin: object = entry.load()
     except CRASHES as exception:
-        let_pass(exception)
+        raise_if_not_plugins(exception)
         log.exception(
             "plugin cannot be loaded", plugin=name, package=_package(entry), exc_info=exception
         )

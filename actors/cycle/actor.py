@@ -19,7 +19,7 @@ from anyio.abc import TaskStatus
 
 from ..attempt import pod_events
 from ..attempt.ending import Attempts
-from ..attempt.failure import Stage, failed, no_node
+from ..attempt.failure import Stage, failed_at_stage, fits_nowhere
 from ..client.extender.calls import Extenders
 from ..mailboxes import Mailboxes
 from ..messages.binding import BindPlaced, Placement
@@ -75,7 +75,9 @@ class CycleActor:
         if info.pod.metadata.deletion_timestamp is not None:
             self._queue.tell(Done(info.uid))
             self._recorder.tell(
-                pod_events.failed_scheduling(info.pod, f"skip schedule deleting pod: {info.key}")
+                pod_events.failed_scheduling_event(
+                    info.pod, f"skip schedule deleting pod: {info.key}"
+                )
             )
             return
         started = self._clock.now()
@@ -107,11 +109,11 @@ class CycleActor:
                 if status.ok:
                     status = await self._place(profile, queued, outcome, started)
                 if not status.ok:
-                    failure = failed(Stage.BEFORE_DONE, status)
+                    failure = failed_at_stage(Stage.BEFORE_DONE, status)
             case Unfit():
                 failure, orders = await self._make_room(queued, outcome)
             case DecisionFailure(status):
-                failure = failed(Stage.DECISION, status)
+                failure = failed_at_stage(Stage.DECISION, status)
             case _:
                 assert_never(outcome)
         if failure is not None:
@@ -171,4 +173,4 @@ class CycleActor:
                 problem = await ask(self._preemption, lambda reply: PreemptNow(reply, order))
         if answer is not None and answer.patches:
             orders.append(SendPatches(info, answer.patches))
-        return no_node(unfit, hold, problem), orders
+        return fits_nowhere(unfit, hold, problem), orders

@@ -40,7 +40,7 @@ def _ignore_change(_: object) -> None:
     """Does nothing, as nobody listens for changes."""
 
 
-def _as_it_came(item: T) -> T:
+def _unchanged_object(item: T) -> T:
     return item
 
 
@@ -65,7 +65,7 @@ class InformerActor(Generic[T]):
         stand_in: StandIn[T] = last_or_part,
         looked_up: type[T] | None = None,
         changed: Callable[[T], None] = _ignore_change,
-        read: Callable[[T], T] = _as_it_came,
+        read: Callable[[T], T] = _unchanged_object,
     ) -> None:
         self._source = source
         self._route = route

@@ -58,31 +58,31 @@ def route_pod(change: Change[Pod], schedulers: Set[str]) -> Routed:
         if new is None:
             return [], []
         if not new.spec.node_name:
-            return [], _added(new, schedulers)
+            return [], _route_added(new, schedulers)
         return [AssignedPodAdded(new)], [ClusterChanged(_ASSIGNED_POD_ADD, None, new)]
     if not old.spec.node_name:
         if new is None:
             gone = _nomination_gone(old, None, schedulers)
             return [AssumedPodDeleted(old)], [PodNoLongerPending(old), *gone]
         if not new.spec.node_name:
-            return _pending_updated(old, new, schedulers)
+            return _route_pending_update(old, new, schedulers)
         event = ClusterChanged(_ASSIGNED_POD_ADD, None, new)
         return [AssignedPodAdded(new)], [PodNoLongerPending(old), event]
     if new is None:
         return [AssignedPodDeleted(old)], [ClusterChanged(_ASSIGNED_POD_DELETE, old, None)]
     if not new.spec.node_name:
         event = ClusterChanged(_ASSIGNED_POD_DELETE, old, None)
-        return [AssignedPodDeleted(old)], [*_added(new, schedulers), event]
+        return [AssignedPodDeleted(old)], [*_route_added(new, schedulers), event]
     return [AssignedPodUpdated(old, new)], [
         ClusterChanged(_ASSIGNED_POD_CHANGED[action], old, new) for action in pod_changes(old, new)
     ]
 
 
-def _added(new: Pod, schedulers: Set[str]) -> list[QueueMessage]:
+def _route_added(new: Pod, schedulers: Set[str]) -> list[QueueMessage]:
     return [PendingPodAdded(new)] if new.spec.scheduler_name in schedulers else []
 
 
-def _pending_updated(old: Pod, new: Pod, schedulers: Set[str]) -> Routed:
+def _route_pending_update(old: Pod, new: Pod, schedulers: Set[str]) -> Routed:
     ours = new.spec.scheduler_name in schedulers
     queue: list[QueueMessage] = [PendingPodUpdated(old, new)] if ours else []
     never_bound = new.metadata.deletion_timestamp is not None

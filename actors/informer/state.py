@@ -85,7 +85,7 @@ class InformerState(Generic[T]):
         for item in [item for name, item in self._objects.items() if name not in names]:
             yield self.deleted(item)
         for name in [name for name in self._unreadable if name not in names]:
-            yield self._end_of_unreadable(name)
+            yield self._remove_unreadable(name)
 
     def changed(self, new: T) -> list[Effect[T]]:
         """Stores a new state of an object. If a stored object has the same name and another uid,
@@ -95,10 +95,10 @@ class InformerState(Generic[T]):
         old = self._objects.get(name)
         self._objects[name] = new
         self.version += 1
-        effects: list[Effect[T]] = self._end_of_unreadable(name) if self._unreadable else []
+        effects: list[Effect[T]] = self._remove_unreadable(name) if self._unreadable else []
         if old is None:
             if self._unreadable:
-                effects += self._end_of_nameless(new.metadata.uid, name)
+                effects += self._remove_nameless(new.metadata.uid, name)
             return [*effects, Change(None, new)]
         if old.metadata.uid != new.metadata.uid:
             return [*effects, Change(old, None), Change(None, new)]
@@ -121,7 +121,7 @@ class InformerState(Generic[T]):
         unreadable = UnreadableItem(type(part).__name__, name, uid or current_uid, problem, last)
         self._unreadable[name] = unreadable
         if before is None:
-            effects += self._end_of_nameless(uid, name)
+            effects += self._remove_nameless(uid, name)
             effects.append(BecameUnreadable(unreadable))
         if not part.metadata.name and last is None:
             return effects
@@ -133,7 +133,7 @@ class InformerState(Generic[T]):
     def deleted(self, last: T) -> list[Effect[T]]:
         """Removes a deleted object, which may be readable only in part."""
         name = self._name_of(last)
-        effects: list[Effect[T]] = self._end_of_unreadable(name) if self._unreadable else []
+        effects: list[Effect[T]] = self._remove_unreadable(name) if self._unreadable else []
         old = self._objects.pop(name, None)
         self.version += 1
         return effects if old is None else [*effects, Change(old, None)]
@@ -156,11 +156,11 @@ class InformerState(Generic[T]):
             self._objects[name] = instead
         return [Change(current, instead)]
 
-    def _end_of_unreadable(self, name: str) -> list[Effect[T]]:
+    def _remove_unreadable(self, name: str) -> list[Effect[T]]:
         item = self._unreadable.pop(name, None)
         return [] if item is None else [NotUnreadable(item)]
 
-    def _end_of_nameless(self, uid: str, name: str) -> list[Effect[T]]:
+    def _remove_nameless(self, uid: str, name: str) -> list[Effect[T]]:
         """Removes an object that was stored without a readable name, and that this one turns out to
         be: the unreadable object with the same uid and another key.
         """
@@ -168,7 +168,7 @@ class InformerState(Generic[T]):
         for item in [
             item for item in self._unreadable.values() if item.uid == uid != "" and item.key != name
         ]:
-            effects += self._end_of_unreadable(item.key)
+            effects += self._remove_unreadable(item.key)
             effects += self._put(item.key, self._objects.get(item.key), None)
         return effects
 

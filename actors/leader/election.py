@@ -61,7 +61,7 @@ class Election:
         self._free_at = float("inf")
         self._failing = self._hung = False
         self._holder = ""  # the other candidate that holds the lease
-        self._advice = _advice(terms)
+        self._advice_about_holder = _advice_about_holder(terms)
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases"
         # A request that hangs leaves time for another one, as in kube-scheduler.
         self._request_seconds = max(1.0, terms.renew_deadline / 2)
@@ -163,8 +163,8 @@ class Election:
     def _log_holder(self, holder: str) -> None:
         """Logs who holds the lease, and what to do if that is a scheduler for other pods."""
         event, lock = "waiting for the lease", self._terms.lock
-        if self._advice:
-            log.warning(event, holder=holder, lock=lock, advice=self._advice)
+        if self._advice_about_holder:
+            log.warning(event, holder=holder, lock=lock, advice=self._advice_about_holder)
         else:
             log.info(event, holder=holder, lock=lock)
 
@@ -214,7 +214,7 @@ class Election:
             log.warning("lease not released", error=str(failure))
 
 
-def _advice(terms: Terms) -> str:
+def _advice_about_holder(terms: Terms) -> str:
     """Returns what to do if the holder of the lease schedules other pods than this candidate does;
     "" if it does not. It probably does if the candidate has no default profile.
     """

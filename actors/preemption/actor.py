@@ -216,7 +216,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
             victim=victim.key,
             node=order.node,
         )
-        event = pod_events.preempted(victim.pod, preemptor, order.node, in_memory=in_memory)
+        event = pod_events.preempted_event(victim.pod, preemptor, order.node, in_memory=in_memory)
         self._recorder.tell(event)
 
     async def _stop_binding(self, victim: PodInfo) -> bool:

@@ -45,7 +45,7 @@ IDLE_SHARE = 0.2  # of a processor: a process that uses less has little to do
 PATIENCE = 6  # A process that always has much to do may put it off this many times as long.
 
 
-def _is_much() -> bool:
+def _visits_too_many() -> bool:
     """True if full collections visit more than MOST objects."""
     return len(gc.get_objects(generation=2)) > MOST
 
@@ -57,19 +57,19 @@ def _trim() -> None:
         trim(0)
 
 
-class _SetAside:
+class _SetAsideCallback:
     """A callback after each full collection; `times` counts how often it set objects aside."""
 
     def __init__(self) -> None:
         self.times = 0
 
     def __call__(self, phase: Literal["start", "stop"], info: dict[str, int]) -> None:
-        if phase == "stop" and info["generation"] == 2 and _is_much():
+        if phase == "stop" and info["generation"] == 2 and _visits_too_many():
             gc.freeze()
             self.times += 1
 
 
-_set_aside = _SetAside()
+_set_aside = _SetAsideCallback()
 
 
 def tune_collector() -> None:
@@ -110,7 +110,7 @@ class Rounds:
                 self._collect_all()
         else:
             gc.collect(1)
-            if self._ticks % FULL_EVERY == 0 or _is_much():
+            if self._ticks % FULL_EVERY == 0 or _visits_too_many():
                 gc.collect()
             if self._ticks % FULL_EVERY == 0 and idle:
                 _trim()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from ..attempt.pod_events import activated_in_vain
+from ..attempt.pod_events import activated_in_vain_event
 from ..messages.recorder import RecordEvent
 from .effects import PodRestless
 from .entry import Entry
@@ -67,7 +67,7 @@ class Activations:
             if entries.get(key) is entry:
                 by = _by(entry)
                 yield PodRestless(key, by, entry.activations, entry.attempts)
-                yield activated_in_vain(entry.info.pod, by, entry.activations)
+                yield activated_in_vain_event(entry.info.pod, by, entry.activations)
 
 
 def _by(entry: Entry) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..attempt.failure import Stage, condition_and_event, failed
+from ..attempt.failure import Stage, condition_and_event, failed_at_stage
 from ..messages.recorder import RecordEvent, SetUnschedulable
 from ..scheduling.framework.status import Code, Status
 from .entry import Entry
@@ -54,7 +54,9 @@ class GateReports:
         unreported, self.unreported = self.unreported, {}
         for key, entry in unreported.items():
             if _concerns_users(entry.gate) and entries.get(key) is entry:
-                yield from condition_and_event(entry.info.pod, failed(Stage.GATE, entry.gate))
+                yield from condition_and_event(
+                    entry.info.pod, failed_at_stage(Stage.GATE, entry.gate)
+                )
 
 
 def _concerns_users(status: Status) -> bool:

@@ -38,10 +38,10 @@ def dump(queues: Queues, keys: Iterable[str], now: float) -> tuple[QueuedPodDump
     """Returns the pods of these keys that are in the queue or in flight."""
     flying = queues.in_flight_by_key()
     entries = (queues.entries.get(key) or flying.get(key) for key in keys)
-    return tuple(_dumped(queues, entry, now) for entry in entries if entry is not None)
+    return tuple(_dump_of(queues, entry, now) for entry in entries if entry is not None)
 
 
-def _dumped(queues: Queues, entry: Entry, now: float) -> QueuedPodDump:
+def _dump_of(queues: Queues, entry: Entry, now: float) -> QueuedPodDump:
     return QueuedPodDump(
         entry.key,
         entry.info.uid,
@@ -76,10 +76,10 @@ def statistics(queues: Queues, healed: int, forgotten: int) -> QueueStatistics:
 def measures(queues: Queues, counted: QueueStatistics) -> QueueMeasures:
     """Returns the counts for the metrics, as they are now."""
     incoming, events = queues.stories.incoming(), queues.in_flight.events()
-    return QueueMeasures(counted, dict(incoming), events, _rejected(queues))
+    return QueueMeasures(counted, dict(incoming), events, _rejected_by_plugin(queues))
 
 
-def _rejected(queues: Queues) -> Mapping[tuple[str, str], int]:
+def _rejected_by_plugin(queues: Queues) -> Mapping[tuple[str, str], int]:
     """Returns how many pods each plugin rejected, by plugin and scheduler name. The index counts
     the parked pods; the other pods have few rejectors.
     """

@@ -91,7 +91,7 @@ class ParkedPods:
             return list(self)
         groups = [self._waiting[rejector] for rejector in sorted(self._unknown)]
         groups += [
-            self._looked_up(rejector, change)
+            self._waiting_and_concerned(rejector, change)
             for rejector in self._hints.concerned(event)
             if rejector in self._waiting
         ]
@@ -99,7 +99,9 @@ class ParkedPods:
             return list(groups[0].values())
         return list({key: entry for group in groups for key, entry in group.items()}.values())
 
-    def _looked_up(self, rejector: Rejector, change: ClusterChanged) -> dict[str, Entry]:
+    def _waiting_and_concerned(
+        self, rejector: Rejector, change: ClusterChanged
+    ) -> dict[str, Entry]:
         """Returns the pods that wait for a plugin and that a change concerns."""
         keys = self._hints.keys_of_change(rejector, change)
         if keys is None:

@@ -132,13 +132,13 @@ class Waking:
                         )
                 continue
             _note_activation(entry, order)
-            if entry.place is ACTIVE or self._skips(entry, now):
-                effects += self._force(entry, ACTIVATED, now)
+            if entry.place is ACTIVE or self._skips_backoff(entry, now):
+                effects += self._move_to_active(entry, ACTIVATED, now)
             elif entry.place is not BACKOFF:
                 effects += self._queues.requeue(entry, ACTIVATED, ACTIVATED_IN_VAIN, now)
         return effects
 
-    def _skips(self, entry: Entry, now: float) -> bool:
+    def _skips_backoff(self, entry: Entry, now: float) -> bool:
         """True if an activation of the pod may skip the rest of its backoff."""
         return not self._queues.backoff.holds(entry, now) or self._queues.activations.skips(
             entry, now
@@ -153,12 +153,12 @@ class Waking:
             return ()
         entry.hold = 0
         if ended.failed:
-            return self._force(entry, PREEMPTION_ENDED, now)
+            return self._move_to_active(entry, PREEMPTION_ENDED, now)
         if _awaits_room(entry):
             return self._queues.requeue(entry, PREEMPTION_ENDED, AFTER_PREEMPTION, now)
         return ()
 
-    def _force(self, entry: Entry, trigger: Trigger, now: float) -> Sequence[Effect]:
+    def _move_to_active(self, entry: Entry, trigger: Trigger, now: float) -> Sequence[Effect]:
         """Moves a pod to active, whatever remains of its backoff."""
         if entry.place is BACKOFF:
             return self._queues.leave_backoff(entry, trigger, FORCED, now)

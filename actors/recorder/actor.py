@@ -83,7 +83,7 @@ class RecorderActor(Actor[RecorderMessage]):
     async def _keep_writers(self) -> None:
         with self._writing:
             async with anyio.create_task_group() as group:
-                self._writers = Workers(group, self._state, self._do, most=WRITERS)
+                self._writers = Workers(group, self._state, self._write_work, most=WRITERS)
                 self._writers.wake()
                 await anyio.sleep_forever()
         self._writers = None
@@ -95,7 +95,7 @@ class RecorderActor(Actor[RecorderMessage]):
                 await self._writers.finish()
         self._writing.cancel()
 
-    async def _do(self, work: Work) -> None:
+    async def _write_work(self, work: Work) -> None:
         """Writes an event, a condition or a nomination; puts it back if there is no answer."""
         try:
             await (self._write_event(work) if isinstance(work, Event) else self._write_status(work))
@@ -108,7 +108,7 @@ class RecorderActor(Actor[RecorderMessage]):
             if self._stopping:
                 self._give_up_after_a_while()
             else:
-                await self._clock.sleep(self._unreachable(failure))
+                await self._clock.sleep(self._log_outage(failure))
             return
         except ApiError as refused:
             log.warning("not recorded", error=str(refused))
@@ -123,7 +123,7 @@ class RecorderActor(Actor[RecorderMessage]):
         if self._lost == WRITERS:
             self._writing.cancel()
 
-    def _unreachable(self, failure: ConnectionFailedError) -> float:
+    def _log_outage(self, failure: ConnectionFailedError) -> float:
         """Returns the seconds until the next request. Logs each outage once."""
         now = self._clock.now()
         if now >= self._silent_until:
@@ -142,7 +142,7 @@ class RecorderActor(Actor[RecorderMessage]):
             newer = self._served and bool(event.action)
             path = f"{API if newer else CORE_API}/namespaces/{event.metadata.namespace}/events"
             try:
-                if counts and await self._counted(path, event):
+                if counts and await self._series_written(path, event):
                     return
                 await self._client.call("POST", path, object, event if newer else in_core(event))
             except ApiError as refused:
@@ -160,7 +160,7 @@ class RecorderActor(Actor[RecorderMessage]):
             error="it keeps being created and deleted",
         )
 
-    async def _counted(self, path: str, event: Event) -> bool:
+    async def _series_written(self, path: str, event: Event) -> bool:
         """Writes the series of an event. False if there is no such event."""
         try:
             await self._client.patch(

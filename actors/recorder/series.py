@@ -77,7 +77,7 @@ class SeriesTracker:
         tally.at = now
         tally.count += 1
         tally.last = self._micro_time(wall)
-        return _counted(tally) if tally.count == 2 else None
+        return _with_count(tally) if tally.count == 2 else None
 
     def finish(self, now: float) -> list[Event]:
         """Forgets facts that did not occur for six minutes. Returns the last counts to write."""
@@ -88,14 +88,14 @@ class SeriesTracker:
                 break
             del self._facts[fact]
             if tally.written != tally.count:
-                last_counts.append(_counted(tally))
+                last_counts.append(_with_count(tally))
         return last_counts
 
     def refresh(self) -> list[Event]:
         """Returns every series, to be written again, because an event that is not written
         expires.
         """
-        return [_counted(tally) for tally in self._facts.values() if tally.count > 1]
+        return [_with_count(tally) for tally in self._facts.values() if tally.count > 1]
 
     def _micro_time(self, wall: datetime) -> str:
         """Returns the time with six decimals, which the API server requires."""
@@ -118,7 +118,7 @@ class SeriesTracker:
             name = name[:LONGEST_NAME].rstrip("-.")
         instance = self._instances.get(sender)
         if instance is None:
-            instance = self._instances[sender] = cut(
+            instance = self._instances[sender] = shortened_note(
                 f"{sender}-{self._hostname}", INSTANCE_BYTES, ""
             )
         return Event(
@@ -129,7 +129,7 @@ class SeriesTracker:
             event.action,
             event.reason,
             regarding,
-            cut(event.note),
+            shortened_note(event.note),
             event.type,
             msgspec.UNSET if event.related is None else event.related,
         )
@@ -145,13 +145,13 @@ class SeriesTracker:
         assert all((tally.count > 1) == bool(tally.last) for tally in self._facts.values())
 
 
-def _counted(tally: _Tally) -> Event:
+def _with_count(tally: _Tally) -> Event:
     """Returns the Event with its present count."""
     tally.written = tally.count
     return msgspec.structs.replace(tally.event, series=EventSeries(tally.count, tally.last))
 
 
-def cut(note: str, most: int = NOTE_BYTES, end: str = NOTE_END) -> str:
+def shortened_note(note: str, most: int = NOTE_BYTES, end: str = NOTE_END) -> str:
     """Returns the note in at most `most` bytes of UTF-8.
 
     If it is cut, it ends in `end`, and never in half a character.

@@ -79,7 +79,7 @@ class RecorderState:
             case SetUnschedulable() | SetNominatedNode():
                 self._put_status(message)
             case PodBound(uid):
-                self._take_out(_place_of_pod(uid))
+                self._pop_waiting(_place_of_pod(uid))
             case FinishSeries():
                 for write in self._series.finish(now):
                     self._put_event(write)
@@ -116,7 +116,7 @@ class RecorderState:
         place = _place(work)
         match work:
             case SetUnschedulable() | SetNominatedNode():
-                newer = self._take_out(place)
+                newer = self._pop_waiting(place)
                 self._put_status(work)
                 if newer is not None:
                     self._put_status(newer)
@@ -149,7 +149,7 @@ class RecorderState:
         if len(self._written) > MOST_WRITTEN:
             self._written.popitem(last=False)
 
-    def _take_out(self, place: str) -> StatusOrder | None:
+    def _pop_waiting(self, place: str) -> StatusOrder | None:
         """Removes and returns the waiting write to a pod's status."""
         return self._nominations.pop(place, None) or self._conditions.pop(place, None)
 
@@ -158,28 +158,28 @@ class RecorderState:
         it takes over if it has none itself.
         """
         place = _place(order)
-        earlier = self._take_out(place)
+        earlier = self._pop_waiting(place)
         if isinstance(order, SetNominatedNode):
             if isinstance(earlier, SetUnschedulable):
                 order = msgspec.structs.replace(earlier, nominated_node=order.nominated_node)
         elif earlier is not None and order.nominated_node is None:
             order = msgspec.structs.replace(order, nominated_node=earlier.nominated_node)
-        if self._renominates(place, order):
+        if self._may_change_nomination(place, order):
             self._nominations[place] = order
             return
         self._conditions[place] = order
         if len(self._conditions) > self._most_conditions:
             self._conditions.popitem(last=False)
 
-    def _renominates(self, place: str, order: StatusOrder) -> bool:
+    def _may_change_nomination(self, place: str, order: StatusOrder) -> bool:
         """True if the order may change the nomination. While a write is in progress, every order
         may.
         """
         if order.nominated_node is None:
             return False
-        return place in self._under_way or _nominated(order.pod, self._written.get(place)) != {
-            order.nominated_node
-        }
+        return place in self._under_way or _possible_nominations(
+            order.pod, self._written.get(place)
+        ) != {order.nominated_node}
 
     def _put_event(self, write: Event, *, oldest: bool = False) -> None:
         self._events[write.metadata.name] = write
@@ -221,7 +221,7 @@ class LastWrite(msgspec.Struct, frozen=True):
     nominated_node: str | None
 
 
-def _nominated(pod: Pod, written: LastWrite | None) -> set[str]:
+def _possible_nominations(pod: Pod, written: LastWrite | None) -> set[str]:
     """Returns the nodes to which the pod may be nominated at the API server; "" stands for none."""
     last = None if written is None else written.nominated_node
     return (
@@ -239,7 +239,7 @@ def status_patch(
     """
     node, metadata = order.nominated_node, pod.metadata
     status: dict[str, Any] = {}
-    if node is not None and _nominated(pod, written) != {node}:
+    if node is not None and _possible_nominations(pod, written) != {node}:
         status["nominatedNodeName"] = node or None
     if isinstance(order, SetUnschedulable):
         condition = _condition(order, pod, written, wall)

@@ -123,10 +123,10 @@ class Supervisor:
         # Shielded, so that a cancellation from outside reaches the children through us, in order.
         scope, gone, ready = anyio.CancelScope(shield=True), anyio.Event(), anyio.Event()
         running.append((child, scope, gone))
-        group.start_soon(self._keep, child, scope, gone, ready)
+        group.start_soon(self._run_and_retry, child, scope, gone, ready)
         return ready
 
-    async def _keep(
+    async def _run_and_retry(
         self, child: Child, scope: anyio.CancelScope, gone: anyio.Event, ready: anyio.Event
     ) -> None:
         """Runs a child until its scope is cancelled. After a crash, runs it again if it may be
@@ -136,7 +136,7 @@ class Supervisor:
             with scope:
                 failures = 0
                 while True:
-                    failure = await self._once(child, ready)
+                    failure = await self._run_once(child, ready)
                     if child.on_crash is OnCrash.FATAL:
                         self._failure = self._failure or failure
                         self._ended.set()
@@ -154,7 +154,7 @@ class Supervisor:
             gone.set()
 
     @staticmethod
-    async def _once(child: Child, ready: anyio.Event) -> Exception:
+    async def _run_once(child: Child, ready: anyio.Event) -> Exception:
         """Runs a child to its end, and returns the exception that ended it."""
         try:
             await child.run(task_status=_StartStatus(ready.set))

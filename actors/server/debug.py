@@ -113,15 +113,15 @@ class Debug(msgspec.Struct, frozen=True):
         try:
             match request.path.removeprefix("/debug/").split("/"):
                 case ["cache"]:
-                    return await _sent("nodes", self.nodes(), elsewhere)
+                    return await _send_in_parts("nodes", self.nodes(), elsewhere)
                 case ["queue"]:
-                    return await _sent("pods", self._queued(), elsewhere)
+                    return await _send_in_parts("pods", self._queued(), elsewhere)
                 case ["comparison"]:
                     page: msgspec.Struct = ComparisonPage(await answered(elsewhere, self.compare))
                 case ["waiting"]:
-                    page = WaitingPage(await answered(elsewhere, self._now_waiting))
+                    page = WaitingPage(await answered(elsewhere, self._waiting_page))
                 case ["unreadable"]:
-                    page = UnreadablePage(await answered(elsewhere, self._now_unreadable))
+                    page = UnreadablePage(await answered(elsewhere, self._unreadable_page))
                 case ["glance"] if self.glance is not None:
                     page = await answered(elsewhere, self.glance)
                 case ["pods", namespace, name] if namespace and name:
@@ -151,18 +151,22 @@ class Debug(msgspec.Struct, frozen=True):
     async def _show_pod(self, key: str, elsewhere: OtherLoop) -> Answer:
         story = await answered(elsewhere, partial(self._story, key))
         queued = await answered(elsewhere, partial(self._dump, (key,)))
-        all_waiting = await answered(elsewhere, self._now_waiting)
+        all_waiting = await answered(elsewhere, self._waiting_page)
         waiting = next((pod for pod in all_waiting if pod.key == key), None)
         if not (story or queued or waiting):
             return text(f"{key}: not in the queue, and no story of it is remembered\n", 404)
         return _page(
-            PodPage(self._dated(queued[0]) if queued else None, waiting, self._in_unix_time(story))
+            PodPage(
+                self._in_wall_time(queued[0]) if queued else None,
+                waiting,
+                self._in_unix_time(story),
+            )
         )
 
-    async def _now_waiting(self) -> tuple[WaitingPodDump, ...]:
+    async def _waiting_page(self) -> tuple[WaitingPodDump, ...]:
         return self.waiting()
 
-    async def _now_unreadable(self) -> tuple[UnreadableObject, ...]:
+    async def _unreadable_page(self) -> tuple[UnreadableObject, ...]:
         return tuple(sorted(self.unreadable()))
 
     async def _queued(self) -> AsyncGenerator[tuple[QueuedPodDump, ...], None]:
@@ -171,7 +175,7 @@ class Debug(msgspec.Struct, frozen=True):
             await (
                 anyio.lowlevel.checkpoint()
             )  # An idle queue answers in this very turn, without a wait.
-            yield tuple(map(self._dated, await self._dump(keys[start : start + SLICE])))
+            yield tuple(map(self._in_wall_time, await self._dump(keys[start : start + SLICE])))
 
     async def _dump(self, keys: tuple[str, ...]) -> tuple[QueuedPodDump, ...]:
         return await ask(self.queue, lambda reply: DumpQueued(reply, keys))
@@ -179,7 +183,7 @@ class Debug(msgspec.Struct, frozen=True):
     async def _story(self, key: str) -> tuple[StoryStep, ...]:
         return await ask(self.queue, lambda reply: ShowStory(reply, key))
 
-    def _dated(self, pod: QueuedPodDump) -> QueuedPodDump:
+    def _in_wall_time(self, pod: QueuedPodDump) -> QueuedPodDump:
         return msgspec.structs.replace(pod, story=self._in_unix_time(pod.story))
 
     def _in_unix_time(self, story: Sequence[StoryStep]) -> tuple[StoryStep, ...]:
@@ -201,7 +205,7 @@ async def answered(elsewhere: OtherLoop, work: Callable[[], Awaitable[_T]]) -> _
         raise NoAnswerError(str(problem)) from None
 
 
-async def _sent(
+async def _send_in_parts(
     field: str, parts: AsyncGenerator[Sequence[msgspec.Struct], None], elsewhere: OtherLoop
 ) -> Answer:
     """Sends an object that has one list, part by part. An error between parts ends the

@@ -113,9 +113,9 @@ class HttpsServer:
         )
         try:
             async with anyio.create_task_group() as group:
-                group.start_soon(self._sweep)
+                group.start_soon(self._cut_off_idle)
                 while True:
-                    connection, host = await self._accepted()
+                    connection, host = await self._next_connection()
                     if not self._has_room(host):
                         connection.close()
                         continue
@@ -131,7 +131,7 @@ class HttpsServer:
                     peer.cut()  # who reads an endless answer does not say goodbye
                 await anyio.sleep(CUT_SECONDS)
 
-    async def _accepted(self) -> tuple[socket.socket, str]:
+    async def _next_connection(self) -> tuple[socket.socket, str]:
         """Returns the next connection and its host. Too many open files only delay it."""
         loop = asyncio.get_running_loop()
         while True:
@@ -200,7 +200,7 @@ class HttpsServer:
             if scope.cancelled_caught:
                 connection.close()
 
-    async def _sweep(self) -> None:
+    async def _cut_off_idle(self) -> None:
         """Cuts off connections that have been without a request for too long."""
         while True:
             await anyio.sleep(SWEEP_SECONDS)
@@ -215,7 +215,7 @@ class HttpsServer:
             try:
                 async with asyncio.timeout(ANSWER_SECONDS) as limit:
                     answer = await self._respond(request_of(carried))
-                    return await _sent(carried, answer, limit)
+                    return await _send_parts(carried, answer, limit)
             except (ConnectionError, TimeoutError):
                 raise  # aiohttp ends the connection
             except Exception:
@@ -248,13 +248,13 @@ def request_of(carried: web.BaseRequest) -> Request:
         carried.path,
         carried.method,
         query,
-        _unicode(carried.headers),
+        _unicode_headers(carried.headers),
         chain,
-        partial(_received, carried),
+        partial(_receive_body, carried),
     )
 
 
-async def _received(carried: web.BaseRequest) -> bytes:
+async def _receive_body(carried: web.BaseRequest) -> bytes:
     """Returns the body of a request. Raises BodyTooLongError or UnreadableBodyError."""
     if (carried.content_length or 0) > MOST_BYTES:
         raise BodyTooLongError
@@ -272,7 +272,7 @@ async def _received(carried: web.BaseRequest) -> bytes:
     return bytes(body)
 
 
-def _unicode(headers: MultiMapping[str]) -> MultiMapping[str]:
+def _unicode_headers(headers: MultiMapping[str]) -> MultiMapping[str]:
     """Returns headers in which bytes that are not UTF-8 are U+FFFD, because JSON cannot hold
     them.
     """
@@ -307,7 +307,7 @@ def _response(answer: Answer) -> web.Response:
     return response
 
 
-async def _sent(
+async def _send_parts(
     carried: web.BaseRequest, answer: Answer, limit: asyncio.Timeout
 ) -> web.StreamResponse:
     """Sends the parts of an answer as they come. An error between parts ends the connection. For an

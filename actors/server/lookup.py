@@ -107,7 +107,7 @@ class ClientAuthorities:
         """
         first = True
         while self._looks:
-            problem = await self._look(calls)
+            problem = await self._look_up(calls)
             if first and problem and not self._settings.tolerate_lookup_failure:
                 raise LookupFailedError(
                     f"unable to load configmap based request-header-client-ca-file: {problem}"
@@ -115,12 +115,12 @@ class ClientAuthorities:
             first = False
             await self._clock.sleep(REFRESH_SECONDS)
 
-    async def _look(self, calls: Calls) -> str:
+    async def _look_up(self, calls: Calls) -> str:
         """Looks up the ConfigMap. Returns the problem, or ""."""
         try:
             config_map = await calls.call("GET", PATH, ConfigMap)
             if config_map.data != self._data:
-                self._take(config_map.data)
+                self._use_content(config_map.data)
         except (ApiError, ConnectionFailedError, ValueError) as problem:
             if not self._failing:
                 log.warning(
@@ -133,7 +133,7 @@ class ClientAuthorities:
         self._failing = False
         return ""
 
-    def _take(self, data: dict[str, str]) -> None:
+    def _use_content(self, data: dict[str, str]) -> None:
         """Uses the content of the ConfigMap. Raises ValueError if it cannot be read."""
         users, proxies = (
             read_bundle(data[name].encode(), f"{CONFIG_MAP}: {name}") if data.get(name) else EMPTY

@@ -51,7 +51,7 @@ class RememberedAnswers(Generic[K, V]):
         outcome = QuestionFailedError("the question was abandoned")
         try:
             outcome = value = await question()
-            self._remember(key, value)
+            self._store_answer(key, value)
         except QuestionFailedError as failure:
             outcome = failure
             raise
@@ -61,7 +61,7 @@ class RememberedAnswers(Generic[K, V]):
             del self._questions[key]
             answer.set_result(outcome)
 
-    def _remember(self, key: K, value: V) -> None:
+    def _store_answer(self, key: K, value: V) -> None:
         seconds = self._seconds(value)
         self._values.pop(key, None)
         if seconds > 0:

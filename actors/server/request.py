@@ -65,7 +65,7 @@ UNREADABLE = text("400 expected a body in the encoding that the head states\n", 
 NOT_ALLOWED = Answer(b"405 only GET and HEAD\n", 405, headers=(*NOSNIFF, ("Allow", "GET, HEAD")))
 
 
-def refused(code: int, reason: str, message: str, *, details: bool = False) -> Answer:
+def refusal_status(code: int, reason: str, message: str, *, details: bool = False) -> Answer:
     """Returns the Status with which Kubernetes refuses requests."""
     body = {
         "kind": "Status",

@@ -72,7 +72,7 @@ def keep_pair(folder: Path, bind_address: str, now: datetime) -> tuple[Path, Pat
     OSError.
     """
     files = folder / f"{NAME}.crt", folder / f"{NAME}.key"
-    if all(file.exists() for file in files) and _can_be_kept(*files, now):
+    if all(file.exists() for file in files) and _is_reusable(*files, now):
         return files
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     certificate, key = make_pair(bind_address, now)
@@ -93,7 +93,7 @@ def _write_private(file: Path, content: bytes) -> None:
     new.replace(file)
 
 
-def _can_be_kept(certificate: Path, key: Path, now: datetime) -> bool:
+def _is_reusable(certificate: Path, key: Path, now: datetime) -> bool:
     """True if a pair can be used again. Of a certificate by an authority, or one that cannot be
     read, only the dates count, because it may not be berth's.
     """

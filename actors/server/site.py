@@ -28,7 +28,7 @@ from .request import (
     BodyTooLongError,
     Request,
     UnreadableBodyError,
-    refused,
+    refusal_status,
     text,
 )
 from .reviews import ReviewFailedError
@@ -37,7 +37,7 @@ log = get_logger(__name__)
 
 Page = Callable[[Request], Awaitable[Answer]]
 RECHECK_SECONDS = 30.0  # of an endless answer
-UNAUTHORIZED = refused(401, "Unauthorized", "Unauthorized")
+UNAUTHORIZED = refusal_status(401, "Unauthorized", "Unauthorized")
 ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
@@ -77,21 +77,23 @@ class Site:
         if page is None:
             return NOT_FOUND
         try:
-            may = partial(self._may, request)
+            may = partial(self._is_allowed, request)
             answer = await page(msgspec.structs.replace(request, may=may))
         except BodyTooLongError:
             return TOO_LONG
         except UnreadableBodyError:
             return UNREADABLE
         if answer.is_endless and not isinstance(answer.body, bytes):
-            return msgspec.structs.replace(answer, body=self._while_allowed(request, answer.body))
+            return msgspec.structs.replace(
+                answer, body=self._parts_while_allowed(request, answer.body)
+            )
         return answer
 
-    async def _may(self, request: Request, method: str, path: str) -> bool:
+    async def _is_allowed(self, request: Request, method: str, path: str) -> bool:
         other = msgspec.structs.replace(request, method=method, path=path)
         return await self._refusal(other) is None
 
-    async def _while_allowed(
+    async def _parts_while_allowed(
         self, request: Request, parts: AsyncGenerator[bytes, None]
     ) -> AsyncGenerator[bytes, None]:
         """Yields the parts of an answer as long as its client may have it."""
@@ -148,4 +150,4 @@ def _forbidden(user: User, request: Request, reason: str) -> Answer:
     name, path = (json.dumps(each, ensure_ascii=False) for each in (user.name, request.path))
     words = f"User {name} cannot {request.method.lower()} path {path}"
     message = f"forbidden: {words.translate(ESCAPES)}{f': {reason}' if reason else ''}"
-    return refused(403, "Forbidden", message, details=True)
+    return refusal_status(403, "Forbidden", message, details=True)

@@ -20,14 +20,14 @@ from berth.config.versions import CURRENT, Version
 from ..process.version import BERTH, KUBERNETES
 from ..telemetry.logs import set_verbosity
 from .accepts import DEPRECATED, GROUP, STRUCTURED, MediaType, negotiate
-from .request import JSON, TEXT, Answer, Request, refused, text
+from .request import JSON, TEXT, Answer, Request, refusal_status, text
 
 NAME = "kube-scheduler"
 WARNING = (
     "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility "
     "guarantees and is for debugging purposes only."
 )
-NOT_ACCEPTABLE = refused(
+NOT_ACCEPTABLE = refusal_status(
     406,
     "NotAcceptable",
     f"only the following media types are accepted: {', '.join((*STRUCTURED, 'text/plain'))}",

@@ -229,13 +229,15 @@ class Instruments(PluginMeasures):
         _set_all(families.unschedulable_pods, queue.rejected)
         incoming = {(_QUEUES.get(q, q), e, q): n for (q, e), n in queue.incoming.items()}
         for (name, event, source), number in incoming.items():
-            self._grow(families.incoming_pods, (name, event), source, number)
-            self._grow(families.incoming_entities, (name, event, _POD), source, number)
+            self._raise_counter(families.incoming_pods, (name, event), source, number)
+            self._raise_counter(families.incoming_entities, (name, event, _POD), source, number)
         for profile, numbers in evaluations.items():
             for (point, plugin), number in numbers.items():
-                self._grow(families.plugin_evaluations, (plugin, point, profile), "", number)
+                self._raise_counter(
+                    families.plugin_evaluations, (plugin, point, profile), "", number
+                )
 
-    def _grow(
+    def _raise_counter(
         self, family: Family[Counter], labels: tuple[str, ...], source: str, number: int
     ) -> None:
         """Raises a counter to a number that is counted in one of several sources. A source whose

@@ -57,7 +57,7 @@ class LineWriter:
                 self._changed.wait_for(lambda: self._lines)
                 lines, self._lines, self._size = self._lines, [], 0
                 self._writing = True
-            written = self._written(b"".join(lines))
+            written = self._write_all(b"".join(lines))
             with self._changed:
                 if written:
                     lost, self._unreported = self._unreported, 0
@@ -70,7 +70,7 @@ class LineWriter:
                 self._writing = False
                 self._changed.notify_all()
 
-    def _written(self, data: bytes) -> bool:
+    def _write_all(self, data: bytes) -> bool:
         """Writes all bytes, however long that takes. Returns False if nobody reads, or the disk is
         full.
         """

@@ -135,7 +135,7 @@ class LogOutput:
             return
         failure = fields.pop("exc_info", None)
         if failure:
-            fields["exception"] = _trace(failure)
+            fields["exception"] = _traceback_text(failure)
         latest_problems.add(module, level, fields)
         write: Write = getattr(self.level_of(module), level)
         write(self._render(level, fields))
@@ -160,13 +160,13 @@ def _write(stream: TextIO | None, line: str) -> None:
         stream.flush()
 
 
-def _trace(failure: BaseException | bool) -> str:
+def _traceback_text(failure: BaseException | bool) -> str:
     """Returns the traceback of an exception; for True, of the one that is being handled."""
     exception = failure if isinstance(failure, BaseException) else sys.exception()
     return "".join(traceback.format_exception(exception, limit=-MOST_FRAMES)).rstrip()
 
 
-def _fits(pattern: str, module: str) -> bool:
+def _matches_pattern(pattern: str, module: str) -> bool:
     """True if a pattern of --vmodule matches a module, given by its dotted name."""
     parts = module.split(".")
     length = pattern.count("/") + 1
@@ -192,7 +192,9 @@ def configure_logs(
     patterns = () if quiet else options.vmodule
 
     def raised(module: str) -> int:
-        return next((level for pattern, level in patterns if _fits(pattern, module)), QUIET)
+        return next(
+            (level for pattern, level in patterns if _matches_pattern(pattern, module)), QUIET
+        )
 
     colours = errors is not None and errors.isatty()
     render = render_json if is_json else TextLines(os.getpid(), colours=colours)

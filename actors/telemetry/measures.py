@@ -124,7 +124,7 @@ class Histogram:
             values = np.array(raw[:number])
             self._version += 1
             del raw[:number]
-            self._counts = tuple(map(add, self._counts, self._placed(values)))
+            self._counts = tuple(map(add, self._counts, self._bucket_counts(values)))
             self._sum += float(values.sum())
             self._version += 1
 
@@ -137,10 +137,10 @@ class Histogram:
             return Distribution(counts, total)
         values = np.array(raw)
         return Distribution(
-            tuple(map(add, counts, self._placed(values))), total + float(values.sum())
+            tuple(map(add, counts, self._bucket_counts(values))), total + float(values.sum())
         )
 
-    def _placed(self, values: Floats) -> list[int]:
+    def _bucket_counts(self, values: Floats) -> list[int]:
         places = np.searchsorted(self._bounds, values, side="left")  # a bound is in its bucket
         counts: list[int] = np.bincount(places, minlength=len(self._counts)).tolist()
         return counts
@@ -210,13 +210,13 @@ class Family(Generic[C]):
         if len(values) != len(self.labels):
             raise ValueError(f"{self.name} has the labels {self.labels}, not {values}")
         if self._constrained:
-            values = tuple(map(self._constrain, values, self._allowed))
+            values = tuple(map(self._allowed_values, values, self._allowed))
         with self._adding:
             if values not in self._children:
                 self._children[values] = self._make()
             return self._children[values]
 
-    def _constrain(self, value: str, allowed: Collection[str] | None) -> str:
+    def _allowed_values(self, value: str, allowed: Collection[str] | None) -> str:
         if allowed is None or value in allowed:
             return value
         self._unexpected.inc()

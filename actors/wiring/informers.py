@@ -65,7 +65,7 @@ class Informers:
         self._mailboxes = mailboxes
         self._listers = listers
         self._by_kind: dict[WatchedKind, InformerActor[Any]] = {}
-        self._waited_for: set[str] = set()
+        self._kinds_of_events: set[str] = set()
         self._copies: WeakValueDictionary[WatchedKind, _Copy] = WeakValueDictionary()
         self._later = LateChildren(clock, rng)
         self._add(profiles.values())
@@ -103,7 +103,7 @@ class Informers:
         """Makes the informers for new kinds that these profiles need, and returns these kinds. The
         informers deliver nothing before they run.
         """
-        self._waited_for |= _waited_for(profiles)
+        self._kinds_of_events |= _kinds_of_events(profiles)
         new = [kind for kind in looked_up(profiles) if kind not in self._by_kind]
         for kind in new:
             self._by_kind[kind] = InformerActor(
@@ -117,7 +117,7 @@ class Informers:
         return new
 
     def _route(self, kind: WatchedKind, change: Change[HasMetadata]) -> Routed:
-        return route_object(change, _resource_of(kind, self._waited_for))
+        return route_object(change, _resource_of(kind, self._kinds_of_events))
 
     def children(self) -> tuple[Child, ...]:
         """Returns the informers of the first profiles, and the child that runs later ones. All may
@@ -141,9 +141,9 @@ class Informers:
         If no object of a kind has changed since the last call, its mapping is the same object, as
         long as somebody keeps it.
         """
-        return {kind: self._copy(kind) for kind in self._by_kind if not kinds or kind in kinds}
+        return {kind: self._copy_of(kind) for kind in self._by_kind if not kinds or kind in kinds}
 
-    def _copy(self, kind: WatchedKind) -> Mapping[str, HasMetadata]:
+    def _copy_of(self, kind: WatchedKind) -> Mapping[str, HasMetadata]:
         informer = self._by_kind[kind]
         copy = self._copies.get(kind)
         if copy is None or copy.version != informer.version():
@@ -187,7 +187,7 @@ def looked_up(profiles: Collection[Profile]) -> dict[WatchedKind, None]:
     """Returns the kinds that plugins look up, or whose events they wait for."""
     lookups = [kind for p in profiles for plugin in p.plugins for kind in plugin.lookups]
     types = {type_of(kind) for kind in lookups}
-    waited_for = _waited_for(profiles)
+    waited_for = _kinds_of_events(profiles)
     built_in = [kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for]
     others = [kind for kind in lookups if isinstance(kind, WatchedKind)]
     if BETA_DEVICE_TAINT_RULES in others:  # of one type, one version is followed
@@ -195,7 +195,7 @@ def looked_up(profiles: Collection[Profile]) -> dict[WatchedKind, None]:
     return dict.fromkeys([*built_in, *others])
 
 
-def _waited_for(profiles: Collection[Profile]) -> set[str]:
+def _kinds_of_events(profiles: Collection[Profile]) -> set[str]:
     """Returns the names of the kinds whose events plugins wait for."""
     registered = (
         each for profile in profiles for events in profile.hints().values() for each in events

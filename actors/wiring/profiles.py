@@ -61,7 +61,7 @@ class ProfilesInUse:
         """Returns the profiles of another configuration. A profile whose configuration is unchanged
         is the same object. Raises RegistryError.
         """
-        before, after = effective(self.configuration), effective(configuration)
+        before, after = completed_profiles(self.configuration), completed_profiles(configuration)
         return {
             name: self.by_name[name] if before.get(name) == after[name] else profile
             for name, profile in profiles_of(configuration, self._handle, self._gate_of).items()
@@ -90,7 +90,7 @@ def profiles_of(
     Raises RegistryError with every field that is wrong.
     """
     registry = every_plugin()
-    profiles = tuple(effective(configuration).values())
+    profiles = tuple(completed_profiles(configuration).values())
     whole = msgspec.structs.replace(configuration, profiles=profiles)
     try:
         return build_profiles(whole, registry, handle, gate_of)
@@ -100,7 +100,9 @@ def profiles_of(
         raise
 
 
-def effective(configuration: KubeSchedulerConfiguration) -> Mapping[str, KubeSchedulerProfile]:
+def completed_profiles(
+    configuration: KubeSchedulerConfiguration,
+) -> Mapping[str, KubeSchedulerProfile]:
     """Returns the profiles by scheduler name, completed from the rest of the configuration."""
     whole = without_ignored_resources(configuration)
     return {

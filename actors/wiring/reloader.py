@@ -81,7 +81,7 @@ class Reloader:
     async def _reload(self, file: ConfigurationFile) -> None:
         async with self._lock:
             self._seen = content = await self._look(file)
-            problem = content if isinstance(content, str) else await self._use(file, content)
+            problem = content if isinstance(content, str) else await self._swap_to(file, content)
             unused = problem not in ("", IRREGULAR)
             self.problem = f"{file.path} is not in use: {problem}" if unused else ""
         if problem:
@@ -89,7 +89,7 @@ class Reloader:
         for line in changed_since(self._started):
             log.warning("configuration", file=file.path, warning=line)
 
-    async def _use(self, file: ConfigurationFile, content: bytes) -> str:
+    async def _swap_to(self, file: ConfigurationFile, content: bytes) -> str:
         """Swaps to the profiles of this content. Returns why that is impossible, or ""."""
         try:
             swapped = await self._swap(file.parse(content))

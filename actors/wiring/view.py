@@ -108,10 +108,10 @@ class View:
 
     def start(self, work: Callable[[], Awaitable[None]]) -> None:
         """Starts a task that ends with the server at the latest. If it fails, the log says so."""
-        self._tasks.start_soon(_logged, work)
+        self._tasks.start_soon(_run_logged, work)
 
 
-async def _logged(work: Callable[[], Awaitable[None]]) -> None:
+async def _run_logged(work: Callable[[], Awaitable[None]]) -> None:
     try:
         await work()
     except Exception:
@@ -124,12 +124,12 @@ def pages_of_packages(shown: Shown) -> dict[str, MakePage]:
     shared: dict[tuple[Callable[..., object], TaskGroup], object] = {}
 
     def page_of(load: Callable[[], object]) -> MakePage:
-        return lambda elsewhere, tasks: _Later(load, View(shown, elsewhere, tasks, shared)).show
+        return lambda elsewhere, tasks: _LatePage(load, View(shown, elsewhere, tasks, shared)).show
 
     return {name: page_of(load) for name, load in every_page(TAKEN).items()}
 
 
-class _Later:
+class _LatePage:
     """A page that is imported and made at its first request."""
 
     def __init__(self, load: Callable[[], object], view: View) -> None:

@@ -7,7 +7,7 @@ from functools import cmp_to_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.tools.kubernetes.kubelet.pressure.eviction_ranking import Layout, ranked
+from berth.tools.kubernetes.kubelet.pressure.eviction_ranking import Layout, eviction_order
 from berth.tools.kubernetes.kubelet.pressure.thresholds import CONDITIONS, PIDS
 from berth.tools.kubernetes.kubelet.usage_models import ContainerUsage, PodUsage, VolumeUsage
 from berth.tools.kubernetes.objects.structs import Pod, read
@@ -93,7 +93,7 @@ def test_pods_are_ranked_as_when_they_are_compared_two_by_two(
 ) -> None:
     by_uid = {pod.metadata.uid: (pod, usage) for pod, usage in node}
     stats = {uid: usage for uid, (_, usage) in by_uid.items() if usage is not None}
-    fast = [pod.metadata.uid for pod in ranked(signal, [p for p, _ in node], stats, layout)]
+    fast = [pod.metadata.uid for pod in eviction_order(signal, [p for p, _ in node], stats, layout)]
 
     def compare(a: str, b: str) -> int:
         return compared(signal, layout, by_uid[a], by_uid[b])

@@ -18,7 +18,7 @@ from .objects.documents import documents_of
 from .objects.properties import deleting
 from .objects.structs import TYPES
 from .objects.writes import Look, Write, delete, patch
-from .workloads.adoption import without
+from .workloads.adoption import without_finalizer
 
 _KINDS = {
     (kind.group, kind.kind): kind for kind in KINDS if kind.stored_as is None and kind.kind in TYPES
@@ -168,7 +168,7 @@ def _policy(obj: HasMetadata) -> str:
 
 
 def _without(obj: HasMetadata, finalizer: str) -> Write:
-    return patch(obj, {"metadata": without(obj, finalizer)}, guarded=True)
+    return patch(obj, {"metadata": without_finalizer(obj, finalizer)}, guarded=True)
 
 
 def _without_owners(obj: HasMetadata, uids: set[str]) -> Write:

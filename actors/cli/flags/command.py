@@ -25,13 +25,13 @@ class FlagCommand(click.Command):
         super().__init__(*args, **{**settings, "params": [*map(_option, FLAGS.values())]})
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        rest = super().parse_args(ctx, list(_in_one_form(args)))
+        rest = super().parse_args(ctx, list(_normalized_arguments(args)))
         ctx.params = {"flags": Flags({name: ctx.params[_variable(name)] for name in FLAGS})}
         return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, flags in GROUPS.items():
-            rows = [(_term(flag), _explained(flag)) for flag in flags]
+            rows = [(_term(flag), _with_hint(flag)) for flag in flags]
             if flags is GROUPS["Global"]:
                 rows.insert(0, ("-h, --help", "Show this text, and exit."))
             with formatter.section(f"{title} flags"):
@@ -58,7 +58,7 @@ def _option(flag: Flag) -> click.Option:
         [f"--{flag.name}", _variable(flag.name)],
         type=_Parameter(flag.kind),
         multiple=True,
-        help=_explained(flag),
+        help=_with_hint(flag),
     )
 
 
@@ -66,7 +66,7 @@ def _variable(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _in_one_form(args: Sequence[str]) -> Iterator[str]:
+def _normalized_arguments(args: Sequence[str]) -> Iterator[str]:
     """Yields the arguments, with every flag that has a value as `--flag=value`."""
     rest = iter(args)
     for arg in rest:
@@ -104,6 +104,6 @@ def _term(flag: Flag) -> str:
     return f"{short}--{flag.name}{value}"
 
 
-def _explained(flag: Flag) -> str:
+def _with_hint(flag: Flag) -> str:
     shown = "" if flag.default_text in _UNREMARKABLE else f" [default: {flag.default_text}]"
     return flag.meaning + shown

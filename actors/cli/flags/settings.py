@@ -100,15 +100,15 @@ def with_flags(
     for flag in FLAGS.values():
         counts = flag.field and not (flags["config"] and flag.needs_no_file)
         if counts and flags.is_set(flag.name):
-            configuration = _with(configuration, attributes(flag.field), flags[flag.name])
+            configuration = _with_value_at(configuration, attributes(flag.field), flags[flag.name])
     return configuration
 
 
-def _with(struct: S, path: Sequence[str], value: object) -> S:
+def _with_value_at(struct: S, path: Sequence[str], value: object) -> S:
     """Returns the struct with another value at a path of attributes."""
     name = path[0]
     if len(path) > 1:
-        value = _with(getattr(struct, name), path[1:], value)
+        value = _with_value_at(getattr(struct, name), path[1:], value)
     return msgspec.structs.replace(struct, **{name: value})
 
 

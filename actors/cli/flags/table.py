@@ -92,7 +92,7 @@ def attributes(field: str) -> list[str]:
     return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", field).split(".")
 
 
-def _setting(options: msgspec.Struct, prefix: str, *flags: Flag) -> tuple[Flag, ...]:
+def _flags_that_set(options: msgspec.Struct, prefix: str, *flags: Flag) -> tuple[Flag, ...]:
     """Returns the flags that set these options, with the defaults of the options. An option has the
     name of its flag without the prefix.
     """
@@ -127,7 +127,7 @@ GROUPS = {
             "Write the configuration with all its defaults to this file, and exit.",
         ),
     ),
-    "Secure serving": _setting(
+    "Secure serving": _flags_that_set(
         SecureServing(),
         "",
         Flag(
@@ -205,7 +205,7 @@ GROUPS = {
             " count. May be repeated.",
         ),
     ),
-    "Authentication": _setting(
+    "Authentication": _flags_that_set(
         Authentication(),
         "authentication-",
         Flag(
@@ -267,7 +267,7 @@ GROUPS = {
             "The headers with the user's name.",
         ),
     ),
-    "Authorization": _setting(
+    "Authorization": _flags_that_set(
         Authorization(),
         "authorization-",
         Flag(
@@ -517,7 +517,9 @@ class Flags:
     """
 
     def __init__(self, occurrences: Mapping[str, Sequence[Any]]) -> None:
-        self._values = {name: _folded(FLAGS[name], vs) for name, vs in occurrences.items() if vs}
+        self._values = {
+            name: _combined_value(FLAGS[name], vs) for name, vs in occurrences.items() if vs
+        }
 
     def __getitem__(self, name: str) -> Any:
         """Returns the value on the command line, or the default."""
@@ -532,7 +534,7 @@ class Flags:
         return dict(sorted({**values, "help": "false"}.items()))
 
 
-def _folded(flag: Flag, values: Sequence[Any]) -> Any:
+def _combined_value(flag: Flag, values: Sequence[Any]) -> Any:
     """Returns the value of a flag with these occurrences: all of them for a list, otherwise the
     last.
     """

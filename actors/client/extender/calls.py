@@ -123,7 +123,7 @@ class Extenders:
     def decide_on(self, pod: Pod) -> bool:
         """True if an extender takes part in decisions about the pod."""
         return any(
-            (e.filter_verb or e.prioritize_verb or e.preempt_verb) and interested(e, pod)
+            (e.filter_verb or e.prioritize_verb or e.preempt_verb) and manages_resource(e, pod)
             for e in self._all
         )
 
@@ -160,7 +160,7 @@ class Extenders:
         for extender in self._all:
             if not remaining.left.size:
                 break
-            if not extender.filter_verb or not interested(extender, pod):
+            if not extender.filter_verb or not manages_resource(extender, pod):
                 continue
             try:
                 body = arguments(extender, pod, remaining.left)
@@ -170,8 +170,8 @@ class Extenders:
                 )
             except ExtenderError as failure:
                 if not extender.ignorable:
-                    return _failed(failure)
-                _passed_over(extender, extender.filter_verb, pod, failure)
+                    return _error_status(failure)
+                _log_ignored(extender, extender.filter_verb, pod, failure)
         return remaining.result()
 
     async def prioritize(self, pod: Pod, nodes: NodeView) -> Ints:
@@ -188,27 +188,27 @@ class Extenders:
                     extender, extender.prioritize_verb, body, HostPriorityList
                 )
             except ExtenderError as failure:
-                _passed_over(extender, extender.prioritize_verb, pod, failure)
+                _log_ignored(extender, extender.prioritize_verb, pod, failure)
             else:
                 answers.append((extender, priorities))
 
         async with anyio.create_task_group() as group:
             for extender in self._all:
-                if extender.prioritize_verb and interested(extender, pod):
+                if extender.prioritize_verb and manages_resource(extender, pod):
                     group.start_soon(ask, extender)
         return merged_scores(answers, nodes)
 
     async def bind(self, pod: Pod, node: str) -> Status | None:
         """Asks an extender to bind the pod. Returns None if no extender binds pods."""
         for extender in self._all:
-            if not extender.bind_verb or not interested(extender, pod):
+            if not extender.bind_verb or not manages_resource(extender, pod):
                 continue
             try:
                 await self._bind(extender, binding(pod, node))
             except ExtenderError as failure:
                 if not extender.ignorable:
-                    return _failed(failure)
-                _passed_over(extender, extender.bind_verb, pod, failure)
+                    return _error_status(failure)
+                _log_ignored(extender, extender.bind_verb, pod, failure)
             else:
                 return SUCCESS
         return None
@@ -231,7 +231,7 @@ class Extenders:
         for extender in self._all:
             if not candidates:
                 break
-            if not extender.preempt_verb or not interested(extender, pod):
+            if not extender.preempt_verb or not manages_resource(extender, pod):
                 continue
             try:
                 body = preemption_arguments(extender, pod, candidates)
@@ -241,8 +241,8 @@ class Extenders:
                 candidates = remaining_victims(extender, result, pods_on)
             except ExtenderError as failure:
                 if not extender.ignorable:
-                    return _failed(failure)
-                _passed_over(extender, extender.preempt_verb, pod, failure)
+                    return _error_status(failure)
+                _log_ignored(extender, extender.preempt_verb, pod, failure)
         return candidates
 
     async def _bind(self, extender: Extender, body: object) -> None:
@@ -298,7 +298,7 @@ def sent_whole(extenders: Sequence[Extender]) -> Callable[[HasMetadata], bool] |
     return is_sent if decides else None
 
 
-def interested(extender: Extender, pod: Pod) -> bool:
+def manages_resource(extender: Extender, pod: Pod) -> bool:
     """True if the extender manages all resources, or one that a container names."""
     managed = {resource.name for resource in extender.managed_resources}
     containers = (*pod.spec.containers, *pod.spec.init_containers)
@@ -368,11 +368,11 @@ def _server_name(extender: Extender) -> str | None:
     return (extender.tls_config.server_name if extender.tls_config else "") or None
 
 
-def _failed(failure: ExtenderError) -> Status:
+def _error_status(failure: ExtenderError) -> Status:
     return error(str(failure)).by(EXTENDER)
 
 
-def _passed_over(extender: Extender, verb: str, pod: Pod, failure: ExtenderError) -> None:
+def _log_ignored(extender: Extender, verb: str, pod: Pod, failure: ExtenderError) -> None:
     key = f"{pod.metadata.namespace}/{pod.metadata.name}"
     log.warning(
         "extender passed over",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .errors import CelError
-from .values import MAX_INT64, MISSING, NONE, Optional, Uint, find, shown, type_name
+from .values import MAX_INT64, MISSING, NONE, Optional, Uint, find, printed_key, type_name
 
 
 def part(value: Any, key: Any) -> Any:
@@ -13,7 +13,7 @@ def part(value: Any, key: Any) -> Any:
     if isinstance(value, dict):
         return find(value, key)
     if type(value) is list:
-        index = _index(key)
+        index = _as_index(key)
         return value[index] if 0 <= index < len(value) else MISSING
     return MISSING
 
@@ -27,8 +27,8 @@ def index(value: Any, key: Any) -> Any:
     item = part(value, key)
     if item is MISSING:
         if type(value) is list:
-            raise CelError(f"index out of bounds: {shown(key)}")
-        raise CelError(f"no such key: {shown(key)}")
+            raise CelError(f"index out of bounds: {printed_key(key)}")
+        raise CelError(f"no such key: {printed_key(key)}")
     return item
 
 
@@ -44,7 +44,7 @@ def optional_part(value: Any, key: Any) -> Optional:
     return NONE if item is MISSING else Optional(item)
 
 
-def _index(key: Any) -> int:
+def _as_index(key: Any) -> int:
     if type(key) is int:
         return key
     if type(key) is float or type(key) is Uint:

@@ -37,7 +37,7 @@ def call(node: Call, operands: list[Step]) -> Step:
         for operand, parameter in zip(node.operands, overload.params, strict=True)
     )
     guards = () if sure else tuple(map(_guard, overload.params))
-    quick = type(overload.cost) is int and not overload.budgeted and not _may_read(overload)
+    quick = type(overload.cost) is int and not overload.budgeted and not _may_read_text(overload)
     if len(operands) == 2 and quick:
         return _binary(overload, guards, *operands)
     if len(operands) == 1 and quick:
@@ -45,14 +45,14 @@ def call(node: Call, operands: list[Step]) -> Step:
     return _n_ary(overload, guards, operands)
 
 
-def _may_read(overload: Overload) -> bool:
+def _may_read_text(overload: Overload) -> bool:
     """True if an argument may be a text, and the call reads more of it than type and size."""
     return overload.run not in (len, Optional) and any(
         parameter.kind in _READABLE for parameter in overload.params
     )
 
 
-def _refused(function: str, values: tuple[Any, ...] | list[Any]) -> CelError:
+def _no_matching_overload(function: str, values: tuple[Any, ...] | list[Any]) -> CelError:
     kinds = ", ".join(map(type_name, values))
     if function.startswith(("_", "!", "-")):
         return CelError("no such overload")
@@ -67,7 +67,7 @@ def _unary(overload: Overload, guards: tuple[Guard, ...], operand: Step) -> Step
     def called(run: Run) -> Any:
         value = operand(run)
         if guards and not guards[0](value):
-            raise _refused(function, (value,))
+            raise _no_matching_overload(function, (value,))
         run.cost += cost
         return run_it(value)
 
@@ -82,7 +82,7 @@ def _binary(overload: Overload, guards: tuple[Guard, ...], first: Step, second: 
     def called(run: Run) -> Any:
         a, b = first(run), second(run)
         if guards and not (guards[0](a) and guards[1](b)):
-            raise _refused(function, (a, b))
+            raise _no_matching_overload(function, (a, b))
         run.cost += cost
         return run_it(a, b)
 
@@ -94,8 +94,8 @@ def _n_ary(overload: Overload, guards: tuple[Guard, ...], operands: list[Step]) 
 
     def called(run: Run) -> Any:
         values = [operand(run) for operand in operands]
-        if guards and not _accept(guards, values):
-            raise _refused(function, values)
+        if guards and not _guards_accept(guards, values):
+            raise _no_matching_overload(function, values)
         return _invoke(run, overload, values)
 
     return called
@@ -108,14 +108,14 @@ def _any_of(function: str, overloads: tuple[Overload, ...], operands: list[Step]
     def called(run: Run) -> Any:
         values = [operand(run) for operand in operands]
         for overload, guards in guarded:
-            if _accept(guards, values):
+            if _guards_accept(guards, values):
                 return _invoke(run, overload, values, flat=flat)
-        raise _refused(function, values)
+        raise _no_matching_overload(function, values)
 
     return called
 
 
-def _accept(guards: tuple[Guard, ...], values: list[Any]) -> bool:
+def _guards_accept(guards: tuple[Guard, ...], values: list[Any]) -> bool:
     return all(guard(value) for guard, value in zip(guards, values, strict=True))
 
 
@@ -139,7 +139,7 @@ def _invoke(run: Run, overload: Overload, values: list[Any], *, flat: bool = Fal
 # ------------------------------------------------------------------------------------------ guards
 
 
-def _anything(_: Any) -> bool:
+def _accepts_anything(_: Any) -> bool:
     return True
 
 
@@ -147,7 +147,7 @@ def _guard(expected: Type) -> Guard:
     """Returns a test for a type. Of a list or map, it tests the first element only."""
     match expected.kind:
         case "dyn" | "any" | "param":
-            return _anything
+            return _accepts_anything
         case "list":
             element = _guard(expected.of[0])
             return lambda value: type(value) is list and (not value or element(value[0]))

@@ -47,7 +47,7 @@ from .types import (
     optional_of,
     param,
     type_of,
-    unwrapped,
+    without_optional,
 )
 from .values import Uint
 
@@ -130,7 +130,7 @@ class _Checker:
             case Comprehension():
                 yield self._comprehension(node)
             case Message():
-                self._add_problem(node, _undeclared(node.name))
+                self._add_problem(node, _undeclared_problem(node.name))
                 node.type = ERROR
             case _:
                 raise AssertionError(node)
@@ -144,7 +144,7 @@ class _Checker:
                     return
         declared = self._names.get(name.removeprefix("."))
         if declared is None:
-            self._add_problem(node, _undeclared(name))
+            self._add_problem(node, _undeclared_problem(name))
         node.type = declared or ERROR
 
     def _select(self, node: Select) -> Walk[None]:
@@ -161,7 +161,7 @@ class _Checker:
 
     def _field(self, node: TreeNode, operand: TreeNode, field: str, *, optional: bool) -> Type:
         """Returns the type of a field of a checked operand."""
-        target, was_optional = unwrapped(self._inference.resolved(operand.type))
+        target, was_optional = without_optional(self._inference.resolved(operand.type))
         result = ERROR
         if target.kind == "map":
             result = target.of[1]
@@ -206,7 +206,7 @@ class _Checker:
                 yield self.check(target)
         overloads = self._functions.get(node.function)
         if overloads is None:
-            self._add_problem(node, _undeclared(node.function))
+            self._add_problem(node, _undeclared_problem(node.function))
             node.type = ERROR
         else:
             node.type = self._resolve(node, overloads)
@@ -221,7 +221,7 @@ class _Checker:
         for overload in overloads:
             if overload.member is not (node.target is not None):
                 continue
-            parameters, returned = self._instance(overload)
+            parameters, returned = self._instantiate(overload)
             if not self._inference.assignable(arguments, parameters):
                 continue
             node.overloads.append(overload)
@@ -248,21 +248,21 @@ class _Checker:
                 result = ERROR
         return result
 
-    def _instance(self, overload: Overload) -> tuple[list[Type], Type]:
+    def _instantiate(self, overload: Overload) -> tuple[list[Type], Type]:
         """Returns the types of an overload's parameters and result, with fresh type parameters."""
         fresh: dict[str, Type] = {}
-        return [self._renewed(t, fresh) for t in overload.params], self._renewed(
-            overload.result, fresh
-        )
+        return [
+            self._with_fresh_parameters(t, fresh) for t in overload.params
+        ], self._with_fresh_parameters(overload.result, fresh)
 
-    def _renewed(self, t: Type, fresh: dict[str, Type]) -> Type:
+    def _with_fresh_parameters(self, t: Type, fresh: dict[str, Type]) -> Type:
         if t.kind == "param":
             if t.name not in fresh:
                 fresh[t.name] = self._inference.fresh()
             return fresh[t.name]
         if not t.of:
             return t
-        return Type(t.kind, t.name, tuple(self._renewed(p, fresh) for p in t.of))
+        return Type(t.kind, t.name, tuple(self._with_fresh_parameters(p, fresh) for p in t.of))
 
     # --------------------------------------------------------------------------------- aggregates
 
@@ -289,7 +289,7 @@ class _Checker:
         node.type = map_of(key_type, value_type)
 
     def _optional(self, node: TreeNode) -> Type:
-        content, optional = unwrapped(self._inference.resolved(node.type))
+        content, optional = without_optional(self._inference.resolved(node.type))
         if not optional and not is_dyn(content):
             self._add_problem(node, f"expected type '{optional_of(content)}' but found '{content}'")
         return content
@@ -312,9 +312,9 @@ class _Checker:
             variables[node.var2] = second
         self._scopes.append(variables)
         yield self.check(node.condition)
-        self._assert(node.condition, BOOL)
+        self._expect_type(node.condition, BOOL)
         yield self.check(node.step)
-        self._assert(node.step, node.init.type)
+        self._expect_type(node.step, node.init.type)
         self._scopes.pop()
         yield self.check(node.result)
         self._scopes.pop()
@@ -336,12 +336,12 @@ class _Checker:
         )
         return ERROR, ERROR
 
-    def _assert(self, node: TreeNode, expected: Type) -> None:
+    def _expect_type(self, node: TreeNode, expected: Type) -> None:
         if not self._inference.assignable([expected], [node.type]):
             self._add_problem(node, f"expected type '{expected}' but found '{node.type}'")
 
 
-def _undeclared(name: str) -> str:
+def _undeclared_problem(name: str) -> str:
     return f"undeclared reference to '{name}' (in container '')"
 
 

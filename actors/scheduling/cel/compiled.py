@@ -11,7 +11,7 @@ from typing import Any
 
 from .checker import check
 from .declarations import LIMIT, MOST_WORK
-from .errors import CelError, CompileError, LimitError, shown
+from .errors import CelError, CompileError, LimitError, problems_with_source
 from .evaluator import Program, program
 from .parser import parse
 from .run import Run, Step
@@ -50,7 +50,7 @@ class Compiled(ABC):
             with enough_frames():
                 self.error = self._compile(variables)
         except CompileError as failure:
-            self.error = f"compilation failed: {shown(failure.problems, expression)}"
+            self.error = f"compilation failed: {problems_with_source(failure.problems, expression)}"
         except LimitError:
             self.work += MOST_WORK
             self.error = "compilation failed: its patterns are too complex"

@@ -113,20 +113,20 @@ def overload(
 budgeted = partial(overload, budgeted=True)
 
 
-def tenth(size: int) -> int:
+def cost_of_reading(size: int) -> int:
     """Returns the cost of reading a text of this size once: a tenth of the size, rounded up."""
     return -(-size // 10)
 
 
-def reads(*values: Any) -> int:
+def cost_of_first(*values: Any) -> int:
     """Returns the cost of reading the first argument, as text, once."""
-    return tenth(size_of(values[0]))
+    return cost_of_reading(size_of(values[0]))
 
 
-def reads_twice(*values: Any) -> int:
-    return tenth(2 * size_of(values[0]))
+def cost_of_first_twice(*values: Any) -> int:
+    return cost_of_reading(2 * size_of(values[0]))
 
 
-def matches(text: Any, pattern: Any, *_: Any) -> int:
+def cost_of_match(text: Any, pattern: Any, *_: Any) -> int:
     """Returns the cost of matching a text with a regular expression."""
-    return tenth(1 + size_of(text)) * -(-size_of(pattern) // 4)
+    return cost_of_reading(1 + size_of(text)) * -(-size_of(pattern) // 4)

@@ -28,7 +28,7 @@ def equal(budget: Budget, a: Any, b: Any) -> bool:
         return other in NUMBERS and _equal_numbers(a, b)
     if kind is other:
         if kind not in _PLAIN:
-            return _equal_alike(budget, a, b)
+            return _equal_of_same_type(budget, a, b)
         if kind is str or kind is bytes:
             budget.strain(len(a) >> 8)
         return bool(a == b)
@@ -60,7 +60,7 @@ def _equal_numbers(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _equal_alike(budget: Budget, a: Any, b: Any) -> bool:
+def _equal_of_same_type(budget: Budget, a: Any, b: Any) -> bool:
     """True if two values of the same compound type are equal."""
     kind = type(a)
     if kind is list:

@@ -39,18 +39,18 @@ def no_such_overload() -> CelError:
     return CelError("no such overload")
 
 
-def shown(problems: list[Problem], source: str) -> str:
+def problems_with_source(problems: list[Problem], source: str) -> str:
     """Returns the problems in cel-go's form: each with its line of the source and a marker
     below.
     """
     ordered = sorted(problems, key=lambda problem: problem.at)
-    lines = [_shown(problem, source) for problem in ordered[:MOST_ERRORS]]
+    lines = [_problem_with_source(problem, source) for problem in ordered[:MOST_ERRORS]]
     if len(ordered) > MOST_ERRORS:
         lines.append(f"{len(ordered) - MOST_ERRORS} more errors were truncated")
     return "\n".join(lines)
 
 
-def _shown(problem: Problem, source: str) -> str:
+def _problem_with_source(problem: Problem, source: str) -> str:
     start = source.rfind("\n", 0, problem.at) + 1
     end = source.find("\n", start)
     line = source[start : len(source) if end < 0 else end].replace("\t", " ")

@@ -14,7 +14,7 @@ from . import access, steps
 from .calls import call, constant
 from .checker import TYPES, qualified
 from .errors import CelError
-from .folds import Fold, appending, inserting, new_list, new_map
+from .folds import Fold, append_step, insert_step, new_list, new_map
 from .regex import Pattern
 from .run import Run, Step
 from .tree import (
@@ -103,9 +103,9 @@ class _Compiler:
         variable = self._local(name)
         if variable is not None:
             return variable.read
-        return self._named(name.removeprefix("."))
+        return self._variable_or_type(name.removeprefix("."))
 
-    def _named(self, name: str) -> Step:
+    def _variable_or_type(self, name: str) -> Step:
         """Returns the step of a variable or of the name of a type."""
         if name in self._variables:
             return steps.device if self._variables[name] == DEVICE else steps.variable(name)
@@ -118,20 +118,20 @@ class _Compiler:
         name = qualified(node)
         is_named = name in TYPES or name in self._variables
         if is_named and self._local(name.partition(".")[0]) is None:
-            return self._named(name)
+            return self._variable_or_type(name)
         is_device = isinstance(operand, Ident) and self._local(operand.name) is None
         if is_device and operand.type == DEVICE:
             return steps.has_field(field) if node.test else steps.FIELDS[field]
         step = yield self.compile(operand)
         if node.test:
             return lambda run: access.optional_part(step(run), field).present
-        return steps.selected(step, field, 1 if _is_attribute(operand) else 2)
+        return steps.selection(step, field, 1 if _is_attribute(operand) else 2)
 
-    def _indexed(self, node: Call) -> StepWalk:
+    def _index_access(self, node: Call) -> StepWalk:
         operand, key = node.args
         container = yield self.compile(operand)
         if isinstance(key, Literal) and type(key.value) is str:
-            return steps.selected(container, key.value, 1 if _is_attribute(operand) else 2)
+            return steps.selection(container, key.value, 1 if _is_attribute(operand) else 2)
         index = yield self.compile(key)
         cost = 1 if _is_attribute(operand) else 2
 
@@ -143,7 +143,7 @@ class _Compiler:
 
         return indexed
 
-    def _optionally(self, node: Call) -> StepWalk:
+    def _optional_access(self, node: Call) -> StepWalk:
         """Compiles the optional accesses `a.?b` and `a[?b]`."""
         container = yield self.compile(node.args[0])
         index = yield self.compile(node.args[1])
@@ -161,9 +161,9 @@ class _Compiler:
     def _call(self, node: Call) -> StepWalk:
         match node.function:
             case "_[_]":
-                return (yield self._indexed(node))
+                return (yield self._index_access(node))
             case "_?._" | "_[?_]":
-                return (yield self._optionally(node))
+                return (yield self._optional_access(node))
             case _:
                 operands = []
                 for operand in node.operands:
@@ -235,7 +235,7 @@ class _Compiler:
     def _bind(self, node: Comprehension) -> StepWalk:
         value = yield self.compile(node.init)
         slot = self._slot()
-        self._locals.append((node.accumulator, _Local(slot, steps.bound(slot, value))))
+        self._locals.append((node.accumulator, _Local(slot, steps.binding_step(slot, value))))
         result = yield self.compile(node.result)
         self._locals.pop()
 
@@ -278,9 +278,9 @@ class _Compiler:
                 parts.append((yield self.compile(part)))
             if step.function == "_+_":
                 fold.init = new_list
-                return appending(fold.accumulator, parts[0], parts[0] in self._values)
+                return append_step(fold.accumulator, parts[0], parts[0] in self._values)
             fold.init = new_map
-            return inserting(fold.accumulator, parts)
+            return insert_step(fold.accumulator, parts)
         return (yield self.compile(step))
 
 
@@ -290,11 +290,11 @@ def _accumulates(node: Comprehension, step: Call) -> bool:
         inner = step.args[1]
         last = step.args[2]
         kept = isinstance(last, Ident) and last.name == node.accumulator
-        return kept and isinstance(inner, Call) and inner is not step and _adds(node, inner)
-    return _adds(node, step)
+        return kept and isinstance(inner, Call) and inner is not step and _only_appends(node, inner)
+    return _only_appends(node, step)
 
 
-def _adds(node: Comprehension, step: Call) -> bool:
+def _only_appends(node: Comprehension, step: Call) -> bool:
     first = step.args[0] if step.args else None
     if not (isinstance(first, Ident) and first.name == node.accumulator):
         return False

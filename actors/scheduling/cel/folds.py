@@ -76,7 +76,7 @@ def new_map(_: Run) -> Any:
     return {}
 
 
-def appending(slot: int, element: Step, is_constant: bool) -> Step:
+def append_step(slot: int, element: Step, is_constant: bool) -> Step:
     cost = 2 if is_constant else 12
 
     def appended(run: Run) -> Any:
@@ -91,7 +91,7 @@ def appending(slot: int, element: Step, is_constant: bool) -> Step:
     return appended
 
 
-def inserting(slot: int, parts: list[Step]) -> Step:
+def insert_step(slot: int, parts: list[Step]) -> Step:
     def inserted(run: Run) -> Any:
         entries = run.slots[slot]
         if type(entries) is not dict:

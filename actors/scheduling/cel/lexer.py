@@ -85,15 +85,15 @@ def _token(kind: str, text: str, at: int) -> Token:
             except ValueError as problem:
                 raise CompileError([Problem(at, str(problem))]) from None
         case "uint":
-            return Token("literal", Uint(_within(text[:-1], MAX_UINT64, "uint", at)), at)
+            return Token("literal", Uint(_literal_bounds(text[:-1], MAX_UINT64, "uint", at)), at)
         case "int":
             # The largest int plus one is allowed here: a minus may stand before it.
-            return Token("literal", _within(text, MAX_INT64 + 1, "int", at), at, "int")
+            return Token("literal", _literal_bounds(text, MAX_INT64 + 1, "int", at), at, "int")
         case _:
             return Token("literal", float(text), at, "float")
 
 
-def _within(text: str, most: int, kind: str, at: int) -> int:
+def _literal_bounds(text: str, most: int, kind: str, at: int) -> int:
     digits = text.removeprefix("0x")
     base = 10 if digits == text else 16
     value = int(digits, base) if len(digits) < 64 else most + 1
@@ -115,7 +115,7 @@ def _unescaped(text: str, *, is_bytes: bool) -> str | bytes:
         return text.encode() if is_bytes else text
     if is_bytes:
         return b"".join(_byte_parts(text))
-    return _ESCAPED.sub(lambda match: _char(match[0]), text)
+    return _ESCAPED.sub(lambda match: _character(match[0]), text)
 
 
 def _byte_parts(text: str) -> list[bytes]:
@@ -125,21 +125,21 @@ def _byte_parts(text: str) -> list[bytes]:
         escape = match[0]
         if escape[1] in "uU":
             raise ValueError("unable to unescape string")
-        code = _code(escape)
+        code = _code_point(escape)
         parts.append(bytes((code,)) if code < 256 else chr(code).encode())
         at = match.end()
     parts.append(text[at:].encode())
     return parts
 
 
-def _char(escape: str) -> str:
-    code = _code(escape)
+def _character(escape: str) -> str:
+    code = _code_point(escape)
     if code > 0x10FFFF or 0xD800 <= code < 0xE000:
         raise ValueError("invalid unicode code point")
     return chr(code)
 
 
-def _code(escape: str) -> int:
+def _code_point(escape: str) -> int:
     letter = escape[1]
     if letter in "xXuU":
         digits = escape[2:]

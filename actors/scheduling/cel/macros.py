@@ -45,7 +45,7 @@ def _name(node: TreeNode, message: str) -> str:
     return node.name
 
 
-def _names(args: list[TreeNode], count: int, message: str) -> tuple[str, str]:
+def _loop_variables(args: list[TreeNode], count: int, message: str) -> tuple[str, str]:
     """Returns the loop variables; "" for a second one that is missing."""
     first = _name(args[0], message)
     if count == 1:
@@ -67,21 +67,21 @@ def _bind(at: int, target: TreeNode, args: list[TreeNode]) -> TreeNode | None:
         return None
     if not isinstance(args[0], Ident):
         raise _problem(args[0], "cel.bind() variable names must be simple identifiers")
-    return bound(at, args[0].name, args[1], args[2])
+    return binding_node(at, args[0].name, args[1], args[2])
 
 
-def bound(at: int, name: str, value: TreeNode, result: TreeNode) -> Comprehension:
+def binding_node(at: int, name: str, value: TreeNode, result: TreeNode) -> Comprehension:
     """Returns the node that binds a name to a value."""
     return Comprehension(
         at, ListNode(at, []), (UNUSED, ""), name, value, Literal(at, False), Ident(at, name), result
     )
 
 
-def _quantified(
+def _all_or_exists(
     count: int, at: int, target: TreeNode, args: list[TreeNode], *, stop: bool
 ) -> TreeNode:
     """Expands `all` or `exists`, which end at the first element whose predicate is `stop`."""
-    names = _names(args, count, "argument must be a simple name")
+    names = _loop_variables(args, count, "argument must be a simple name")
     accu = Ident(at, ACCUMULATOR)
     condition = Call(at, "@not_strictly_false", [Call(at, "!_", [accu]) if stop else accu])
     step = Call(at, "_||_" if stop else "_&&_", [accu, args[-1]])
@@ -90,7 +90,7 @@ def _quantified(
 
 
 def _exists_one(count: int, at: int, target: TreeNode, args: list[TreeNode]) -> TreeNode:
-    names = _names(args, count, "argument must be a simple name")
+    names = _loop_variables(args, count, "argument must be a simple name")
     accu, unit = Ident(at, ACCUMULATOR), Literal(at, 1)
     step = Call(at, "_?_:_", [args[-1], Call(at, "_+_", [accu, unit]), accu])
     result = Call(at, "_==_", [accu, unit])
@@ -99,7 +99,7 @@ def _exists_one(count: int, at: int, target: TreeNode, args: list[TreeNode]) -> 
     )
 
 
-def _collected(
+def _accumulated_list(
     at: int,
     target: TreeNode,
     names: tuple[str, str],
@@ -116,32 +116,32 @@ def _collected(
 def _list(count: int, at: int, target: TreeNode, args: list[TreeNode]) -> TreeNode:
     """Expands `map` and `transformList`, with or without a predicate."""
     message = "argument is not an identifier" if count == 1 else "argument must be a simple name"
-    names = _names(args, count, message)
+    names = _loop_variables(args, count, message)
     predicate = args[count] if len(args) == count + 2 else None
     step = Call(at, "_+_", [Ident(at, ACCUMULATOR), ListNode(at, [args[-1]])])
-    return _collected(at, target, names, ListNode(at, []), step, predicate)
+    return _accumulated_list(at, target, names, ListNode(at, []), step, predicate)
 
 
 def _filter(at: int, target: TreeNode, args: list[TreeNode]) -> TreeNode:
-    names = _names(args, 1, "argument is not an identifier")
+    names = _loop_variables(args, 1, "argument is not an identifier")
     step = Call(at, "_+_", [Ident(at, ACCUMULATOR), ListNode(at, [args[0]])])
-    return _collected(at, target, names, ListNode(at, []), step, args[1])
+    return _accumulated_list(at, target, names, ListNode(at, []), step, args[1])
 
 
 def _map(at: int, target: TreeNode, args: list[TreeNode], *, entries: bool) -> TreeNode:
     """Expands `transformMap` and `transformMapEntry`."""
-    names = _names(args, 2, "argument must be a simple name")
+    names = _loop_variables(args, 2, "argument must be a simple name")
     predicate = args[2] if len(args) == 4 else None
     key = [] if entries else [Ident(at, names[0])]
     step = Call(at, "cel.@mapInsert", [Ident(at, ACCUMULATOR), *key, args[-1]])
-    return _collected(at, target, names, MapNode(at, []), step, predicate)
+    return _accumulated_list(at, target, names, MapNode(at, []), step, predicate)
 
 
 def _opt_map(at: int, target: TreeNode, args: list[TreeNode], *, flat: bool) -> TreeNode:
     if not isinstance(args[0], Ident):
         name = "optFlatMap" if flat else "optMap"
         raise _problem(args[0], f"{name}() variable name must be a simple identifier")
-    value: TreeNode = bound(at, args[0].name, Call(at, "value", [], target), args[1])
+    value: TreeNode = binding_node(at, args[0].name, Call(at, "value", [], target), args[1])
     if not flat:
         value = Call(at, "optional.of", [value])
     none = Call(at, "optional.none", [])
@@ -157,15 +157,15 @@ def _sort_by(at: int, target: TreeNode, args: list[TreeNode]) -> TreeNode:
         )
     source = Ident(at, SORT_INPUT)
     keys = _list(1, at, source, args)
-    return bound(at, SORT_INPUT, target, Call(at, "@sortByAssociatedKeys", [keys], source))
+    return binding_node(at, SORT_INPUT, target, Call(at, "@sortByAssociatedKeys", [keys], source))
 
 
 _MACROS: dict[tuple[str, int], Expansion] = {
     ("bind", 3): _bind,
-    ("all", 2): partial(_quantified, 1, stop=False),
-    ("all", 3): partial(_quantified, 2, stop=False),
-    ("exists", 2): partial(_quantified, 1, stop=True),
-    ("exists", 3): partial(_quantified, 2, stop=True),
+    ("all", 2): partial(_all_or_exists, 1, stop=False),
+    ("all", 3): partial(_all_or_exists, 2, stop=False),
+    ("exists", 2): partial(_all_or_exists, 1, stop=True),
+    ("exists", 3): partial(_all_or_exists, 2, stop=True),
     ("exists_one", 2): partial(_exists_one, 1),
     ("exists_one", 3): partial(_exists_one, 2),
     ("existsOne", 2): partial(_exists_one, 1),

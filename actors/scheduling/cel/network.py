@@ -76,7 +76,7 @@ def parse_cidr(text: str) -> CIDR:
     """Parses a network. Raises CelError."""
     base, slash, length = text.rpartition("/")
     digits = length.isascii() and length.isdigit() and (length == "0" or length[0] != "0")
-    if not slash or "%" in text or not digits or len(length) > 3 or not _parses(base):
+    if not slash or "%" in text or not digits or len(length) > 3 or not _is_parsable(base):
         raise CelError(f'{_NO_PREFIX * 2}netip.ParsePrefix("{text}"): invalid prefix')
     address = ipaddress.ip_address(base)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
@@ -87,7 +87,7 @@ def parse_cidr(text: str) -> CIDR:
     return CIDR(address, int(length))
 
 
-def _parses(address: str) -> bool:
+def _is_parsable(address: str) -> bool:
     try:
         ipaddress.ip_address(address)
     except ValueError:
@@ -119,11 +119,11 @@ class Url(NamedTuple):
             name, _, value = pair.partition("=")
             if not pair or ";" in pair or _PERCENT.search(pair):
                 continue
-            values.setdefault(_unquoted(name), []).append(_unquoted(value))
+            values.setdefault(_unescaped(name), []).append(_unescaped(value))
         return dict(sorted(values.items()))
 
 
-def _unquoted(text: str) -> str:
+def _unescaped(text: str) -> str:
     return unquote_to_bytes(text.replace("+", " ")).decode(errors="replace")
 
 
@@ -142,7 +142,7 @@ def parse_url(text: str) -> Url:
     elif not rest.startswith("/"):
         path = ""  # the URL is opaque, e.g. mailto:x
     if not _PLAIN_PATH.fullmatch(path):
-        path = _quoted(path)
+        path = _escaped_path(path)
     return Url(text, scheme.lower(), host, path, query)
 
 
@@ -174,7 +174,7 @@ def _host_problem(host: str) -> str:
         inner, bracket, port = host[1:].partition("]")
         if not bracket:
             return "missing ']' in host"
-        if not _parses(inner.partition("%25")[0]):
+        if not _is_parsable(inner.partition("%25")[0]):
             return "invalid host"
     else:
         if "]" in host or "[" in host:
@@ -194,7 +194,7 @@ def _percent_problem(text: str) -> str:
     return f'invalid URL escape "{text[bad.start() : bad.start() + 3]}"' if bad else ""
 
 
-def _quoted(path: str) -> str:
+def _escaped_path(path: str) -> str:
     """Escapes the characters of a path that Go escapes."""
     encoded = unquote_to_bytes(path)
     safe = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~$&+,/:;=@"

@@ -81,13 +81,13 @@ class _Parser:
         self._at += token.kind != "end"
         return token
 
-    def _accepts(self, kind: str) -> bool:
+    def _take_if(self, kind: str) -> bool:
         if self._next.kind != kind:
             return False
         self._at += 1
         return True
 
-    def _expects(self, kind: str) -> Token:
+    def _take_expected(self, kind: str) -> Token:
         if self._next.kind != kind:
             raise self._mismatch(repr(kind) if len(kind) < 3 else "IDENTIFIER")
         return self._take()
@@ -99,7 +99,7 @@ class _Parser:
         message = f"Syntax error: mismatched input '{text}'{more}"
         return CompileError([Problem(token.at, message)])
 
-    def _checked(self, node: TreeNode) -> TreeNode:
+    def _size_checked(self, node: TreeNode) -> TreeNode:
         """Returns the node. Raises CompileError if the tree has grown too large."""
         if node.depth > DEEPEST:
             raise CompileError(
@@ -127,11 +127,11 @@ class _Parser:
         while self._next.kind == "?":
             at = self._take().at
             truthy = yield self._binary()
-            self._expects(":")
+            self._take_expected(":")
             choices.append((at, node, truthy))
             node = yield self._binary()
         for at, condition, truthy in reversed(choices):
-            node = self._checked(Call(at, "_?_:_", [condition, truthy, node]))
+            node = self._size_checked(Call(at, "_?_:_", [condition, truthy, node]))
         self._nested -= 1
         return node
 
@@ -160,70 +160,72 @@ class _Parser:
         terms = operands[-len(joined) - 1 :]
         del operands[-len(terms) :]
         name = "@in" if kind == "in" else f"_{kind}_"
-        operands.append(self._balanced(name, terms, joined, 0, len(joined) - 1))
+        operands.append(self._balanced_tree(name, terms, joined, 0, len(joined) - 1))
 
-    def _balanced(
+    def _balanced_tree(
         self, name: str, terms: list[TreeNode], ops: list[Token], low: int, high: int
     ) -> TreeNode:
         mid = (low + high + 1) // 2
-        left = terms[mid] if mid == low else self._balanced(name, terms, ops, low, mid - 1)
-        right = terms[mid + 1] if mid == high else self._balanced(name, terms, ops, mid + 1, high)
-        return self._checked(Call(ops[mid].at, name, [left, right]))
+        left = terms[mid] if mid == low else self._balanced_tree(name, terms, ops, low, mid - 1)
+        right = (
+            terms[mid + 1] if mid == high else self._balanced_tree(name, terms, ops, mid + 1, high)
+        )
+        return self._size_checked(Call(ops[mid].at, name, [left, right]))
 
     def _unary(self) -> NodeWalk:
         operator, at = self._next.kind, self._next.at
         if operator not in ("!", "-"):
             return (yield self._member())
         count = 0
-        while self._accepts(operator):
+        while self._take_if(operator):
             count += 1
         if self._next.number and (operator == "-" or self._next.kind in ("!", "-")) and count == 1:
             self._at -= 1
             return (yield self._member())
         node = yield self._member()
         if count % 2:
-            node = self._checked(Call(at, f"{operator}_", [node]))
+            node = self._size_checked(Call(at, f"{operator}_", [node]))
         return node
 
     def _member(self) -> NodeWalk:
         node = yield self._primary()
         while self._next.kind in (".", "["):
             dot = self._take()
-            optional = self._accepts("?")
+            optional = self._take_if("?")
             if dot.kind == "[":
                 index = yield self._expression()
-                self._expects("]")
+                self._take_expected("]")
                 name = "_[?_]" if optional else "_[_]"
-                node = self._checked(Call(dot.at, name, [node, index]))
+                node = self._size_checked(Call(dot.at, name, [node, index]))
                 continue
             if self._next.kind == "escaped":
                 raise CompileError([Problem(self._next.at, "unsupported syntax: '`'")])
-            field = self._expects("ident")
+            field = self._take_expected("ident")
             if optional:
-                named = self._checked(Literal(field.at, field.value))
-                node = self._checked(Call(dot.at, "_?._", [node, named]))
+                named = self._size_checked(Literal(field.at, field.value))
+                node = self._size_checked(Call(dot.at, "_?._", [node, named]))
             elif self._next.kind == "(":
                 at = self._take().at
                 args = yield self._arguments()
                 node = self._called(at, field.value, args, node)
             else:
-                node = self._checked(Select(dot.at, node, field.value))
+                node = self._size_checked(Select(dot.at, node, field.value))
         return node
 
     def _called(
         self, at: int, function: str, args: list[TreeNode], target: TreeNode | None
     ) -> TreeNode:
         node = expand(at, function, args, target) or Call(at, function, args, target)
-        return self._checked(node)
+        return self._size_checked(node)
 
     def _arguments(self) -> Walk[list[TreeNode]]:
         """Parses the arguments of a call after its parenthesis."""
         args: list[TreeNode] = []
-        if not self._accepts(")"):
+        if not self._take_if(")"):
             args.append((yield self._expression()))
-            while self._accepts(","):
+            while self._take_if(","):
                 args.append((yield self._expression()))
-            self._expects(")")
+            self._take_expected(")")
         return args
 
     def _primary(self) -> NodeWalk:
@@ -232,11 +234,11 @@ class _Parser:
             case "literal":
                 return self._literal()
             case "-":
-                return self._negative()
+                return self._negative_literal()
             case "(":
                 self._take()
                 node = yield self._expression()
-                self._expects(")")
+                self._take_expected(")")
                 return node
             case "[":
                 return (yield self._list())
@@ -253,51 +255,51 @@ class _Parser:
         token = self._take()
         if token.number == "int" and token.value > MAX_INT64:
             raise CompileError([Problem(token.at, "invalid int literal")])
-        return self._checked(Literal(token.at, token.value))
+        return self._size_checked(Literal(token.at, token.value))
 
-    def _negative(self) -> TreeNode:
+    def _negative_literal(self) -> TreeNode:
         minus, token = self._take(), self._next
         if not token.number:
             raise self._mismatch()
         self._take()
-        return self._checked(Literal(minus.at, -token.value))
+        return self._size_checked(Literal(minus.at, -token.value))
 
-    def _items(self, end: str) -> Iterator[None]:
+    def _separated_items(self, end: str) -> Iterator[None]:
         """Yields before each item of a list. Reads the commas and the closing token; a comma may
         stand alone.
         """
         if self._next.kind == "," and self._tokens[self._at + 1].kind == end:
             self._take()
-        while not self._accepts(end):
+        while not self._take_if(end):
             yield
             if self._next.kind != end:
-                self._expects(",")
+                self._take_expected(",")
 
     def _list(self) -> NodeWalk:
         at = self._take().at
         elements: list[TreeNode] = []
         optional: set[int] = set()
-        for _ in self._items("]"):
-            if self._accepts("?"):
+        for _ in self._separated_items("]"):
+            if self._take_if("?"):
                 optional.add(len(elements))
             elements.append((yield self._expression()))
-        return self._checked(ListNode(at, elements, frozenset(optional)))
+        return self._size_checked(ListNode(at, elements, frozenset(optional)))
 
     def _map(self) -> NodeWalk:
         at = self._take().at
         entries: list[tuple[TreeNode, TreeNode, bool]] = []
-        for _ in self._items("}"):
-            optional = self._accepts("?")
+        for _ in self._separated_items("}"):
+            optional = self._take_if("?")
             key = yield self._expression()
-            self._expects(":")
+            self._take_expected(":")
             entries.append((key, (yield self._expression()), optional))
-        return self._checked(MapNode(at, entries))
+        return self._size_checked(MapNode(at, entries))
 
     def _named(self) -> NodeWalk:
         """Parses a name: a variable, a call, or a message such as `a.b.Name{field: value}`."""
         at = self._next.at
-        dot = "." if self._accepts(".") else ""
-        token = self._expects("ident")
+        dot = "." if self._take_if(".") else ""
+        token = self._take_expected("ident")
         if self._next.kind == "(":
             opened = self._take().at
             args = yield self._arguments()
@@ -308,7 +310,7 @@ class _Parser:
             return (yield self._message(at, dot + token.value + message))
         if token.value in RESERVED:
             raise CompileError([Problem(at, f"reserved identifier: {token.value}")])
-        return self._checked(Ident(at, dot + token.value))
+        return self._size_checked(Ident(at, dot + token.value))
 
     def _message_name(self) -> str:
         """Returns the rest of a message's name if `.b.Name{` follows, and moves to the brace."""
@@ -323,9 +325,9 @@ class _Parser:
 
     def _message(self, at: int, name: str) -> NodeWalk:
         values: list[TreeNode] = []
-        for _ in self._items("}"):
-            self._accepts("?")
-            self._expects("ident")
-            self._expects(":")
+        for _ in self._separated_items("}"):
+            self._take_if("?")
+            self._take_expected("ident")
+            self._take_expected(":")
             values.append((yield self._expression()))
-        return self._checked(Message(at, name.replace(" ", ""), values))
+        return self._size_checked(Message(at, name.replace(" ", ""), values))

@@ -39,7 +39,7 @@ NO_PATTERNS: Mapping[str, Pattern] = {}
 
 
 @lru_cache(maxsize=MOST_KEPT)
-def compiled(pattern: str) -> Pattern:
+def compile_pattern(pattern: str) -> Pattern:
     """Compiles a pattern."""
     options = re2.Options()
     options.log_errors = False
@@ -55,7 +55,7 @@ def compiled(pattern: str) -> Pattern:
     return Pattern(matcher, COMPILATION + INSTRUCTION * size, size, "")
 
 
-def usable(pattern: Pattern) -> Pattern:
+def checked_pattern(pattern: Pattern) -> Pattern:
     """Returns the pattern. Raises CelError if its compilation failed."""
     if pattern.problem:
         raise CelError(pattern.problem)

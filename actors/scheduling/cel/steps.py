@@ -96,7 +96,7 @@ def accumulator(slot: int) -> Step:
     return read
 
 
-def bound(slot: int, init: Step) -> Step:
+def binding_step(slot: int, init: Step) -> Step:
     """Returns a step that reads a bound variable, which is evaluated at its first read."""
 
     def read(run: Run) -> Any:
@@ -111,8 +111,8 @@ def bound(slot: int, init: Step) -> Step:
     return read
 
 
-def selected(operand: Step, key: str, cost: int) -> Step:
-    def selected(run: Run) -> Any:
+def selection(operand: Step, key: str, cost: int) -> Step:
+    def selection(run: Run) -> Any:
         value = operand(run)
         run.cost += cost
         if type(value) is dict:
@@ -121,7 +121,7 @@ def selected(operand: Step, key: str, cost: int) -> Step:
                 return part
         return access.index(value, key)
 
-    return selected
+    return selection
 
 
 def without_none(values: list[Any], optional: frozenset[int]) -> list[Any]:
@@ -192,7 +192,7 @@ def _not_strictly_false(operand: Step) -> Step:
     return tested
 
 
-def _equals(left: Step, right: Step) -> Step:
+def _equals_step(left: Step, right: Step) -> Step:
     def equals(run: Run) -> Any:
         a, b = left(run), right(run)
         run.charge(-(-min(size_of(a), size_of(b)) // 10))
@@ -215,7 +215,7 @@ def equals_constant(left: Step, value: Any) -> Step:
     return equals
 
 
-def _differs(left: Step, right: Step) -> Step:
+def _differs_step(left: Step, right: Step) -> Step:
     def differs(run: Run) -> Any:
         a, b = left(run), right(run)
         run.charge(-(-min(size_of(a), size_of(b)) // 10))
@@ -224,7 +224,7 @@ def _differs(left: Step, right: Step) -> Step:
     return differs
 
 
-def _is_in(element: Step, collection: Step) -> Step:
+def _is_in_step(element: Step, collection: Step) -> Step:
     def is_in(run: Run) -> Any:
         value, container = element(run), collection(run)
         if type(container) is list:
@@ -258,7 +258,7 @@ def in_constant(element: Step, container: Any) -> Step:
     return is_in
 
 
-def _or_optional(left: Step, right: Step) -> Step:
+def _or_optional_step(left: Step, right: Step) -> Step:
     def chosen(run: Run) -> Any:
         value = left(run)
         if type(value) is not Optional or value.present:
@@ -268,7 +268,7 @@ def _or_optional(left: Step, right: Step) -> Step:
     return chosen
 
 
-def _or_value(left: Step, right: Step) -> Step:
+def _or_value_step(left: Step, right: Step) -> Step:
     def chosen(run: Run) -> Any:
         value = left(run)
         if type(value) is not Optional:
@@ -283,9 +283,9 @@ OPERATORS: dict[str, Callable[..., Step]] = {
     "_||_": partial(_logical, stop=True),
     "_?_:_": conditional,
     "@not_strictly_false": _not_strictly_false,
-    "_==_": _equals,
-    "_!=_": _differs,
-    "@in": _is_in,
-    "or": _or_optional,
-    "orValue": _or_value,
+    "_==_": _equals_step,
+    "_!=_": _differs_step,
+    "@in": _is_in_step,
+    "or": _or_optional_step,
+    "orValue": _or_value_step,
 }

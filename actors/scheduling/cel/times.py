@@ -43,7 +43,7 @@ class Timestamp(NamedTuple):
 
     def __str__(self) -> str:
         zone = timezone(timedelta(seconds=self.offset))
-        text = _at(self.nanos, zone).replace(microsecond=0).isoformat()
+        text = _with_offset(self.nanos, zone).replace(microsecond=0).isoformat()
         fraction = self.nanos % GIGA
         if fraction:
             shown = f"{fraction:09d}".rstrip("0")
@@ -89,7 +89,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
     if match is None:
         return None
     try:
-        local = datetime.fromisoformat(f"{match[1]}T{match[2]}")
+        in_zone = datetime.fromisoformat(f"{match[1]}T{match[2]}")
     except ValueError:
         return None
     offset = 0
@@ -98,13 +98,13 @@ def parse_timestamp(text: str) -> Timestamp | None:
         if hours > 24 or minutes > 60:
             return None
         offset = (hours * 3600 + minutes * 60) * (-1 if match[4][0] == "-" else 1)
-    since = local.replace(tzinfo=UTC) - _EPOCH
+    since = in_zone.replace(tzinfo=UTC) - _EPOCH
     seconds = since.days * 86400 + since.seconds - offset
     fraction = int((match[3] or "")[:9].ljust(9, "0"))
     return timestamp(seconds * GIGA + fraction, offset if abs(offset) < 86400 else 0)
 
 
-def _at(nanos: int, zone: tzinfo) -> datetime:
+def _with_offset(nanos: int, zone: tzinfo) -> datetime:
     whole = _EPOCH + timedelta(seconds=nanos // GIGA)
     try:
         return whole.astimezone(zone)
@@ -112,7 +112,7 @@ def _at(nanos: int, zone: tzinfo) -> datetime:
         return whole
 
 
-def local(time: Timestamp, zone: str = "UTC") -> datetime:
+def in_zone(time: Timestamp, zone: str = "UTC") -> datetime:
     """Returns the time in a zone: a name, or an offset such as -07:00. Raises CelError."""
     match = _OFFSET.fullmatch(zone)
     if match:
@@ -120,8 +120,8 @@ def local(time: Timestamp, zone: str = "UTC") -> datetime:
         if seconds >= 86400:
             raise CelError(f"unknown time zone {zone}")
         offset = timedelta(seconds=-seconds if match[1] == "-" else seconds)
-        return _at(time.nanos, timezone(offset))
-    return _at(time.nanos, _zone(zone))
+        return _with_offset(time.nanos, timezone(offset))
+    return _with_offset(time.nanos, _zone(zone))
 
 
 def _zone(name: str) -> tzinfo:

@@ -132,16 +132,16 @@ def is_wild(t: Type) -> bool:
     return t.kind in ("dyn", "any", "error")
 
 
-def unwrapped(t: Type) -> tuple[Type, bool]:
+def without_optional(t: Type) -> tuple[Type, bool]:
     """Returns the type without `optional`, and True if it had it."""
     return (t.of[0], True) if t.name == "optional_type" else (t, False)
 
 
 def more_general(a: Type, b: Type) -> Type:
-    return a if _less_specific(a, b) else b
+    return a if _is_at_least_as_general(a, b) else b
 
 
-def _less_specific(a: Type, b: Type) -> bool:
+def _is_at_least_as_general(a: Type, b: Type) -> bool:
     """True if `a` is `b` or more general."""
     if is_dyn(a) or a.kind == "param":
         return True
@@ -151,7 +151,7 @@ def _less_specific(a: Type, b: Type) -> bool:
         return True
     if a.kind in ("opaque", "list", "map"):
         same = a.name == b.name and len(a.of) == len(b.of)
-        return same and all(map(_less_specific, a.of, b.of))
+        return same and all(map(_is_at_least_as_general, a.of, b.of))
     return a == b
 
 
@@ -178,7 +178,7 @@ class Inference:
     def assignable(self, types: list[Type], others: list[Type]) -> bool:
         """True if each type agrees with its counterpart; learns parameters from them."""
         self._journal.clear()
-        if len(types) == len(others) and all(map(self._agrees, types, others)):
+        if len(types) == len(others) and all(map(self._agrees_with, types, others)):
             return True
         for name, before in reversed(self._journal):
             if before is None:
@@ -205,14 +205,14 @@ class Inference:
         if self._left < 0:
             raise CompileError([Problem(0, "the types of the expression are too complex")])
 
-    def _agrees(self, a: Type, b: Type) -> bool:
+    def _agrees_with(self, a: Type, b: Type) -> bool:
         self._step()
         if b.kind == "param":
-            valid, resolved = self._substitutes(a, b)
+            valid, resolved = self._substitute(a, b)
             if valid or resolved:
                 return valid
         if a.kind == "param":
-            return self._substitutes(b, a)[0]
+            return self._substitute(b, a)[0]
         if is_wild(a) or is_wild(b):
             return True
         if "null" in (a.kind, b.kind):
@@ -221,10 +221,10 @@ class Inference:
             return b.kind == "type"
         if a.kind in ("opaque", "list", "map"):
             same = a.kind == b.kind and a.name == b.name and len(a.of) == len(b.of)
-            return same and all(map(self._agrees, a.of, b.of))
+            return same and all(map(self._agrees_with, a.of, b.of))
         return a == b
 
-    def _substitutes(self, t: Type, parameter: Type) -> tuple[bool, bool]:
+    def _substitute(self, t: Type, parameter: Type) -> tuple[bool, bool]:
         """Returns whether a type can stand for the parameter, and whether the parameter already had
         one.
         """
@@ -234,13 +234,13 @@ class Inference:
         if resolved is not None:
             if t == resolved:
                 return True, True
-            if self._agrees(t, resolved):
+            if self._agrees_with(t, resolved):
                 general = more_general(t, resolved)
-                if not self._occurs(parameter, general):
+                if not self._occurs_in(parameter, general):
                     self._set_parameter(parameter, general)
                 return True, True
             return False, True
-        if self._occurs(parameter, t):
+        if self._occurs_in(parameter, t):
             return False, False
         self._set_parameter(parameter, t)
         return True, False
@@ -249,11 +249,11 @@ class Inference:
         self._journal.append((parameter.name, self._types.get(parameter.name)))
         self._types[parameter.name] = t
 
-    def _occurs(self, parameter: Type, within: Type) -> bool:
+    def _occurs_in(self, parameter: Type, within: Type) -> bool:
         self._step()
         if within == parameter:
             return True
         if within.kind == "param":
             resolved = self._types.get(within.name)
-            return resolved is not None and self._occurs(parameter, resolved)
-        return any(self._occurs(parameter, t) for t in within.of)
+            return resolved is not None and self._occurs_in(parameter, resolved)
+        return any(self._occurs_in(parameter, t) for t in within.of)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from .declarations import Budget
 from .errors import CelError, Problem
 from .functions.conversions import CONVERSIONS
-from .functions.formatting import ACCEPTED, clauses, refused
-from .regex import Pattern, compiled, usable
+from .functions.formatting import ACCEPTED, clauses, wrong_type_message
+from .regex import Pattern, checked_pattern, compile_pattern
 from .tree import Call, ListNode, Literal, MapNode, TreeNode
 from .types import Type
 
@@ -60,7 +60,7 @@ def patterns_of(root: TreeNode) -> dict[str, Pattern]:
         if call.function in SEARCHES:
             for literal in (*call.operands[1:2], *call.args[:1]):
                 if isinstance(literal, Literal) and type(literal.value) is str:
-                    pattern = patterns[literal.value] = compiled(literal.value)
+                    pattern = patterns[literal.value] = compile_pattern(literal.value)
                     budget.strain(pattern.work)
     return patterns
 
@@ -82,7 +82,7 @@ def _check_literal(call: Call, patterns: Mapping[str, Pattern]) -> None:
     if call.function in SEARCHES:
         pattern = call.operands[1]
         if isinstance(pattern, Literal):
-            usable(patterns[pattern.value])
+            checked_pattern(patterns[pattern.value])
     elif call.function in CONVERSIONS and len(call.args) == 1 and len(call.overloads) == 1:
         run, arg = call.overloads[0].run, call.args[0]
         if isinstance(arg, Literal) and run is not None:
@@ -99,7 +99,7 @@ def _argument(call: Call, patterns: Mapping[str, Pattern]) -> list[Problem]:
         return []
     try:
         if call.function == "matches":
-            usable(patterns[literal.value])
+            checked_pattern(patterns[literal.value])
         elif len(call.overloads) == 1 and call.overloads[0].run is not None:
             call.overloads[0].run(literal.value)
     except CelError:
@@ -121,7 +121,7 @@ def _format(call: Call) -> list[Problem]:
     for letter, value in zip(letters, values.elements, strict=False):
         clause, kinds = ACCEPTED[letter]
         if value.type.kind != "dyn" and value.type.kind not in kinds:
-            message = f"error during formatting: {refused(clause, value.type.name)}"
+            message = f"error during formatting: {wrong_type_message(clause, value.type.name)}"
             return [Problem(value.at, message)]
     if count > len(letters):
         message = f"too many arguments supplied to string.format (expected {len(letters)}, "

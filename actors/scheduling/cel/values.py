@@ -132,7 +132,7 @@ def find(entries: dict[Any, Any], value: Any) -> Any:
     return entries.get(key, NO_IDS if type(entries) is Domains else MISSING)
 
 
-def shown(value: Any) -> str:
+def printed_key(value: Any) -> str:
     """Returns a key or an index in the form that errors show."""
     text = str(value).lower() if type(value) is bool else str(value)
     return text if len(text) <= 200 else f"{text[:200]}..."

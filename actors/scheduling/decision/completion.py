@@ -55,7 +55,7 @@ def completed(
 ) -> Document:
     """Returns the configuration as plain mappings, lists and values."""
     effective = without_ignored_resources(configuration)
-    written: Document = _builtins(effective)
+    written: Document = _plain_values(effective)
     written["profiles"] = [_profile(profile, registry, gates) for profile in effective.profiles]
     written["extenders"] = [_extender(extender) for extender in written["extenders"]]
     for name in ("extenders", "delayCacheUntilActive"):
@@ -67,15 +67,15 @@ def completed(
     return written
 
 
-def _builtins(value: object) -> Any:
+def _plain_values(value: object) -> Any:
     """Returns the value as plain values with every field; msgspec itself leaves out some fields
     with defaults.
     """
     if isinstance(value, msgspec.Struct):
         names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
-        return {written: _builtins(getattr(value, name)) for name, written in names}
+        return {written: _plain_values(getattr(value, name)) for name, written in names}
     if isinstance(value, list | tuple):
-        return [_builtins(item) for item in value]
+        return [_plain_values(item) for item in value]
     if isinstance(value, bytes):
         return b64encode(value).decode()
     return value.in_go() if isinstance(value, Duration) else value
@@ -109,10 +109,10 @@ def _profile(
     multi_point = merged_multi_point(profile, gates)
     new = (point for point, change in NEW_POINTS.items() if gates[change])
     plugins = {
-        point: _set(profile.plugins.at(point).enabled, profile.plugins.at(point))
+        point: _set_field(profile.plugins.at(point).enabled, profile.plugins.at(point))
         for point in (*EXTENSION_POINTS, *GROUP_POINTS, *new)
     }
-    plugins["multiPoint"] = _set(multi_point, profile.plugins.multi_point)
+    plugins["multiPoint"] = _set_field(multi_point, profile.plugins.multi_point)
     needed = {ref["name"] for chosen in plugins.values() for ref in chosen.get("enabled", ())}
     written: Document = {"schedulerName": profile.scheduler_name, "plugins": plugins}
     config = [
@@ -127,7 +127,7 @@ def _profile(
     return written
 
 
-def _set(enabled: Sequence[PluginRef], own: PluginSet) -> Document:
+def _set_field(enabled: Sequence[PluginRef], own: PluginSet) -> Document:
     chosen: Document = {}
     if enabled:
         chosen["enabled"] = [{"name": ref.name, "weight": ref.weight or 0} for ref in enabled]
@@ -147,6 +147,6 @@ def _args(
     kind = registry[name].args_type
     if kind is None or not issubclass(kind, PluginArgs):
         return dict(configured)
-    args = _builtins(read_args(configured, kind, gates))
+    args = _plain_values(read_args(configured, kind, gates))
     typed = dict(zip(TYPE_FIELDS, (API_VERSION, f"{name}Args"), strict=True))
     return {**typed, **_without_empty(args)}

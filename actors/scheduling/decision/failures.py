@@ -94,7 +94,7 @@ def failure_status(
     node in question; pass it as `named` if the message must name it, because the user would not
     know it otherwise.
     """
-    let_pass(exception)
+    raise_if_not_plugins(exception)
     if isinstance(exception, UnlistedError):  # not the plugin's mistake
         return error(str(exception)).by(plugin.name)
     node = node or named
@@ -110,7 +110,7 @@ def failure_status(
     return failure(plugin, point, f"{what} (node {named})" if named else what)
 
 
-def let_pass(exception: BaseException) -> None:
+def raise_if_not_plugins(exception: BaseException) -> None:
     """Raises an exception that is not the plugin's fault again: the process is ending, or nobody
     waits for the answer any more.
     """
@@ -118,14 +118,14 @@ def let_pass(exception: BaseException) -> None:
         raise exception
 
 
-def refused(plugin: Plugin, point: Point, status: Status) -> Status:
+def refused_status(plugin: Plugin, point: Point, status: Status) -> Status:
     """Returns the status that ends the attempt: the plugin's reasons for a rejection, an error for
     anything else.
     """
-    return signed(plugin, status) if status.rejected else as_error(plugin, point, status)
+    return with_plugin_name(plugin, status) if status.rejected else as_error(plugin, point, status)
 
 
-def signed(plugin: Plugin, status: Status) -> Status:
+def with_plugin_name(plugin: Plugin, status: Status) -> Status:
     """Returns the status with this plugin's name in place of any other."""
     return Status(status.code, status.reasons, plugin.name)
 
@@ -151,7 +151,7 @@ def text_of(exception: BaseException) -> str:
     try:
         text = str(exception)
     except CRASHES as another:
-        let_pass(another)
+        raise_if_not_plugins(another)
         text = "(its text cannot be made)"
     if isinstance(exception, _IN_WORDS):
         return text

@@ -69,7 +69,7 @@ class DecisionObserver:
         """Receives the outcome of the decision."""
 
 
-class _Two(DecisionObserver):
+class _ObserverPair(DecisionObserver):
     """An observer that passes everything on to two others."""
 
     def __init__(self, first: DecisionObserver, second: DecisionObserver) -> None:
@@ -125,4 +125,4 @@ def observed_by(
     """Returns an observer that passes everything on to both observers; None if there is none."""
     if first is None or second is None:
         return first or second
-    return _Two(first, second)
+    return _ObserverPair(first, second)

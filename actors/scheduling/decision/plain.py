@@ -73,7 +73,7 @@ class Plain(Candidates):
 
     def totals(self, nodes: NodeView, positions: Rows) -> Ints:
         self.scores_by_plugin = scores = self.scores(nodes)
-        return summed(scores, self.profile, nodes.size)
+        return sum_of_scores(scores, self.profile, nodes.size)
 
     def evaluation(self) -> Evaluation:
         if self._evaluation is None:
@@ -96,7 +96,7 @@ class Plain(Candidates):
         return Evaluation(state, prefilter, diagnosis, live)
 
 
-def summed(scores: Sequence[PluginScores], profile: Profile, nodes: int) -> Ints:
+def sum_of_scores(scores: Sequence[PluginScores], profile: Profile, nodes: int) -> Ints:
     """Returns int64[nodes]: for each node the sum of its scores.
 
     A sum is 0 if all plugins asked to be skipped, 1 if the profile has no Score plugin.

@@ -55,11 +55,11 @@ from .failures import (
     PluginError,
     as_error,
     failure_status,
-    signed,
+    with_plugin_name,
 )
 from .guard import Hook, IsCancelled, Points, guarded_call, hooks, questions_of
 from .rules import KEPT, Rules, rule_hooks
-from .statuses import as_binding, as_permitted, as_pre_flight, as_success, unchecked
+from .statuses import as_binding, as_permit_answer, as_pre_flight, as_success, unchecked
 
 PreBindStep = Callable[[], Awaitable[Status]]
 
@@ -133,7 +133,7 @@ class Profile(Rules):
         )
         self._reserve = hooks(points, "reserve", RESERVE, "reserve", as_success, SUCCESS)
         self._unreserve = hooks(points, "reserve", UNRESERVE, "unreserve", unchecked, None)[::-1]
-        self._permit = hooks(points, "permit", PERMIT, "permit", as_permitted)
+        self._permit = hooks(points, "permit", PERMIT, "permit", as_permit_answer)
         self._pre_flight = hooks(
             points,
             "preBind",
@@ -247,7 +247,7 @@ class Profile(Rules):
         for hook in self._post_filter:
             answer = yield from hook.ask_in_steps(attempt)
             patches += answer.patches
-            status = signed(hook.plugin, answer.status)
+            status = with_plugin_name(hook.plugin, answer.status)
             if (
                 status.ok
                 or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE

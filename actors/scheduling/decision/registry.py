@@ -27,7 +27,7 @@ from ..framework.plugin_args import ArgsError, check_type_of_args, read_args
 from ..kube.kinds import LOOKED_UP, WatchedKind
 from ..plugins.in_tree import IN_TREE
 from ..plugins.node_unreadable import NodeUnreadable
-from .failures import CRASHES, let_pass, text_of
+from .failures import CRASHES, raise_if_not_plugins, text_of
 from .profile import Profile
 
 V = TypeVar("V")
@@ -241,7 +241,7 @@ def _make(kind: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, pat
     except ArgsError as invalid:
         raise RegistryError(*(f"{path}{field}.{problem}" for problem in invalid.problems)) from None
     except CRASHES as exception:
-        let_pass(exception)
+        raise_if_not_plugins(exception)
         problem = f"{path}: plugin {kind.name} cannot be made: {text_of(exception)}"
         raise RegistryError(problem, crashes=((kind.name, exception),)) from None
     _check_declarations(plugin, path)

@@ -48,14 +48,14 @@ from .failures import (
     SCORE,
 )
 from .guard import Hook, Points, hooks
-from .scalar import FilterEach, FilterFeasible, ScoreEach, normalizing
+from .scalar import FilterEach, FilterFeasible, ScoreEach, normalize_with_nodes
 from .statuses import (
     as_pre_filtered,
-    as_unskipped,
+    as_success_or_skip,
     check_codes,
-    explained,
     has_unusual_codes,
     unchecked,
+    with_safe_reasons,
 )
 
 # A filter that declares one of these judges each row by that row alone.
@@ -300,7 +300,7 @@ class Rules:
             about = (nodes, diagnosis.feasible()) if only_feasible else nodes
             verdicts = hook.ask(state, info, about)
             if verdicts is not None:
-                diagnosis.add(hook.name, explained(hook.plugin, info, verdicts))
+                diagnosis.add(hook.name, with_safe_reasons(hook.plugin, info, verdicts))
         if has_unusual_codes(diagnosis.codes):
             check_codes(self.filters, info, diagnosis)
         return diagnosis
@@ -436,7 +436,7 @@ def rule_hooks(points: Points) -> RuleHooks:
             for plugin, _ in points.get("filter", ())
             if isinstance(plugin, FilterPlugin | NodeFilterPlugin)
         ],
-        hooks(points, "preScore", PRE_SCORE, "pre_score", as_unskipped, SUCCESS, SKIP),
+        hooks(points, "preScore", PRE_SCORE, "pre_score", as_success_or_skip, SUCCESS, SKIP),
         [
             _score_hooks(plugin, weight)
             for plugin, weight in points.get("score", ())
@@ -471,7 +471,7 @@ def _score_hooks(plugin: ScorePlugin | NodeScorePlugin, weight: int) -> ScoreHoo
         return ScoreHooks(Hook(plugin, SCORE, ScoreEach(plugin).score, unchecked), weight, None)
     if type(plugin).normalize is ScorePlugin.normalize:
         return ScoreHooks(Hook(plugin, SCORE, plugin.score, as_final_scores), weight, None)
-    call = normalizing(plugin.normalize)
+    call = normalize_with_nodes(plugin.normalize)
     normalize = Hook(plugin, NORMALIZE, call, as_normalized)
     return ScoreHooks(Hook(plugin, SCORE, plugin.score, as_raw_scores), weight, normalize)
 
@@ -495,7 +495,7 @@ def _passing_by_filter(
         codes = as_verdicts(verdicts, nodes).codes
         if has_unusual_codes(codes):
             diagnosis = Diagnosis(nodes)
-            diagnosis.add(plugin.name, explained(plugin, info, verdicts))
+            diagnosis.add(plugin.name, with_safe_reasons(plugin, info, verdicts))
             check_codes((plugin,), info, diagnosis)
         return np.asarray(codes == PASSES)
 

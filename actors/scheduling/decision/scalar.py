@@ -88,7 +88,7 @@ class FilterFeasible:
         return passing
 
 
-def normalizing(
+def normalize_with_nodes(
     normalize: Callable[[CycleState, PodInfo, S], S],
 ) -> Callable[[CycleState, PodInfo, tuple[S, NodeView]], S]:
     """Returns the normalization with the nodes as a further argument, which the check needs."""
@@ -101,7 +101,11 @@ class ScoreEach:
     def __init__(self, plugin: NodeScorePlugin) -> None:
         self._each = Hook(plugin, SCORE, plugin.score_node, as_raw_score, timed=False)
         self._normalize = Hook(
-            plugin, NORMALIZE, normalizing(plugin.normalize_scores), as_normalized, timed=False
+            plugin,
+            NORMALIZE,
+            normalize_with_nodes(plugin.normalize_scores),
+            as_normalized,
+            timed=False,
         )
 
     def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:

@@ -24,9 +24,9 @@ from .failures import (
     PluginError,
     as_error,
     failure_status,
-    refused,
-    signed,
+    refused_status,
     unsupported_pre_flight,
+    with_plugin_name,
 )
 from .guard import Hook, guarded_call
 
@@ -39,7 +39,7 @@ def as_success(answer: object, _about: object, hook: Hook[Any]) -> Status:
     status = as_status(answer)
     if status.ok:
         return SUCCESS
-    raise PluginError(refused(hook.plugin, hook.point, status))
+    raise PluginError(refused_status(hook.plugin, hook.point, status))
 
 
 def as_binding(answer: object, about: object, hook: Hook[Any]) -> Status:
@@ -58,11 +58,11 @@ def as_pre_filtered(answer: object, _about: object, hook: Hook[Any]) -> Status |
         return PreFilterResult(node_names_of(answer), answer.passes_all is True)
     status = as_status(answer)
     if status.code in _REJECTIONS:
-        return signed(hook.plugin, status)
-    return as_unskipped(status, _about, hook)
+        return with_plugin_name(hook.plugin, status)
+    return as_success_or_skip(status, _about, hook)
 
 
-def as_unskipped(answer: object, _about: object, hook: Hook[Any]) -> Status:
+def as_success_or_skip(answer: object, _about: object, hook: Hook[Any]) -> Status:
     """Returns the status if it is success or SKIP."""
     status = as_status(answer)
     if status.ok:
@@ -80,7 +80,7 @@ def as_verdict(answer: object, _about: object, hook: Hook[Any]) -> Status:
     raise PluginError(as_error(hook.plugin, hook.point, status))
 
 
-def as_permitted(answer: object, about: object, hook: Hook[Any]) -> tuple[Status, float]:
+def as_permit_answer(answer: object, about: object, hook: Hook[Any]) -> tuple[Status, float]:
     """Returns the answer of Permit: success, or WAIT with its seconds."""
     status, seconds = as_permission(answer)
     if status.code is Code.WAIT:
@@ -106,7 +106,7 @@ def unchecked(answer: Any, _about: object, _hook: object) -> Any:
     return answer
 
 
-def explained(plugin: Plugin, info: PodInfo, verdicts: Verdicts) -> Verdicts:
+def with_safe_reasons(plugin: Plugin, info: PodInfo, verdicts: Verdicts) -> Verdicts:
     """Returns verdicts whose reasons cannot fail. They are read after the filters, when no attempt
     can fail any more.
     """

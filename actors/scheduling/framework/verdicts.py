@@ -171,7 +171,7 @@ class Diagnosis:
         distinct key once.
         """
         counts: Counter[str] = Counter()
-        tally = self._tallied(live)
+        tally = self._tally_of_live(live)
         for by, numbers in tally.keys.items():
             for key, number in numbers.items():
                 words = tally.words[by, key] = self._explain[by](key)
@@ -186,18 +186,18 @@ class Diagnosis:
         tally = self._tally
         if tally is None or not tally.words:
             self.reasons(live)
-            tally = self._tallied(live)
+            tally = self._tally_of_live(live)
         return tally.words.copy()
 
     def pending_plugins(self, live: Bools) -> frozenset[str]:
         """Returns the plugins that rejected a `live` position with PENDING."""
-        return frozenset(self.plugins[by] for by in self._tallied(live).pending)
+        return frozenset(self.plugins[by] for by in self._tally_of_live(live).pending)
 
     def rejecting_plugins(self, live: Bools) -> frozenset[str]:
         """Returns the plugins that rejected at least one of the `live` positions."""
-        return frozenset(self.plugins[by] for by in self._tallied(live).keys)
+        return frozenset(self.plugins[by] for by in self._tally_of_live(live).keys)
 
-    def _tallied(self, live: Bools) -> _Tally:
+    def _tally_of_live(self, live: Bools) -> _Tally:
         """Returns the tally of the `live` positions, which is counted at the first call and then
         updated.
         """

@@ -68,9 +68,9 @@ def footprint(pod: Pod) -> Footprint:
         if requests.get(name, 0) != by_spec.get(name, 0)
     }
     parts = [
-        *_together(pod, {*own, *resized}),
-        *_one(Rule.POD_LEVEL, own, resized),
-        *_one(Rule.OVERHEAD, overhead, resized),
+        *_parts_of_containers(pod, {*own, *resized}),
+        *_part_of_container(Rule.POD_LEVEL, own, resized),
+        *_part_of_container(Rule.OVERHEAD, overhead, resized),
     ]
     if resized:
         nanos = {n: a * (10**6 if n == "cpu" else 10**9) for n, a in resized.items()}
@@ -91,7 +91,9 @@ def total_of(parts: Iterable[Part]) -> Amounts:
     }
 
 
-def _one(rule: Rule, requests: Amounts, replaced: Mapping[str, int]) -> Iterator[Part]:
+def _part_of_container(
+    rule: Rule, requests: Amounts, replaced: Mapping[str, int]
+) -> Iterator[Part]:
     if requests:
         counts = tuple(sorted(requests.keys() - replaced.keys()))
         yield Part(rule, "", requests, counts, SENTENCES[rule])
@@ -104,7 +106,7 @@ def _own_requests(pod: Pod) -> Amounts:
     return {name: amount for name, amount in requests.items() if counts_at_pod_level(name)}
 
 
-def _together(pod: Pod, replaced: set[str]) -> Iterator[Part]:
+def _parts_of_containers(pod: Pod, replaced: set[str]) -> Iterator[Part]:
     """Yields a part for each container. For each resource, either all containers that run together
     count, or the init container that needs more, together with the sidecars before it.
     """

@@ -39,7 +39,7 @@ _NAME_RULE = (
 )
 
 
-def _remembered(check: Check) -> Check:
+def _cached_check(check: Check) -> Check:
     """Returns a check that caches its latest answers, except for very long texts."""
     kept = lru_cache(maxsize=4096)(check)
 
@@ -50,7 +50,7 @@ def _remembered(check: Check) -> Check:
     return answer
 
 
-@_remembered
+@_cached_check
 def dns_label(text: str) -> tuple[str, ...]:
     """Returns messages that say why a text is not a DNS label; none if it is one."""
     dots = _DNS_SUBDOMAIN.fullmatch(text) is not None
@@ -58,17 +58,17 @@ def dns_label(text: str) -> tuple[str, ...]:
     return _form(text, 63, _DNS_LABEL, rule, "characters")
 
 
-@_remembered
+@_cached_check
 def dns_subdomain(text: str) -> tuple[str, ...]:
     return _form(text, 253, _DNS_SUBDOMAIN, _SUBDOMAIN_RULE, "characters")
 
 
-@_remembered
+@_cached_check
 def label_value(text: str) -> tuple[str, ...]:
     return _form(text, 63, _LABEL_VALUE, _VALUE_RULE)
 
 
-@_remembered
+@_cached_check
 def qualified_name(text: str) -> tuple[str, ...]:
     """Returns the reasons why a text is no qualified name such as example.com/gpu; () if it is
     one.

@@ -56,13 +56,13 @@ def json_of(item: Pod | Node) -> msgspec.Raw:
     A pod has the node on which it is assumed.
     """
     if isinstance(item, WholePod) and item.spec.node_name:
-        return msgspec.Raw(_assigned(item.json, item.spec.node_name))
+        return msgspec.Raw(_json_with_node(item.json, item.spec.node_name))
     if isinstance(item, WholePod | WholeNode):
         return msgspec.Raw(item.json)
     return msgspec.Raw(_ENCODER.encode(item))
 
 
-def _assigned(json: bytes, node: str) -> bytes:
+def _json_with_node(json: bytes, node: str) -> bytes:
     """Returns a pod's JSON with this node as its nodeName."""
     document = _DOCUMENT.decode(json)
     spec = _PART.decode(document.get("spec", b"null")) or {}

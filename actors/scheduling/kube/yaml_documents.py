@@ -194,13 +194,13 @@ def _not_json(tag: str, line: int) -> YamlError:
 def _scalar(event: yaml.ScalarEvent, line: int) -> Any:
     tag: str | None = event.tag
     if tag is None and event.implicit[0]:
-        return _plain(event.value, line)
+        return _unquoted_value(event.value, line)
     if tag in (None, "!", f"{_TAG}str"):
         return event.value
     kind = _KINDS.get(tag.removeprefix(_TAG)) if tag.startswith(_TAG) else None
     if kind is None:
         raise _not_json(tag, line)
-    value = _plain(event.value, line)
+    value = _unquoted_value(event.value, line)
     if not isinstance(value, kind):
         raise YamlError(line, f"expected {tag.removeprefix(_TAG)}, got {event.value!r}")
     return value
@@ -208,10 +208,10 @@ def _scalar(event: yaml.ScalarEvent, line: int) -> Any:
 
 def json_number(text: str) -> Any:
     """Returns the value of a number of a JSON text. Raises YamlError."""
-    return _plain(text, 1)
+    return _unquoted_value(text, 1)
 
 
-def _plain(text: str, line: int) -> Any:
+def _unquoted_value(text: str, line: int) -> Any:
     """Returns the value of a word without quotes."""
     if text in _WORDS:
         meaning = _WORDS[text]

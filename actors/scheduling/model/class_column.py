@@ -33,9 +33,9 @@ class ClassColumn(Generic[T]):
         self._classes: dict[T, int] = {} if empty is None else {empty: 0}
         self._rows = [1] * len(self._classes)  # by code: how many rows have it
         self._unused = 0
-        self._lend()
+        self._publish()
 
-    def _lend(self) -> None:
+    def _publish(self) -> None:
         """Publishes the new arrays of codes and classes to readers."""
         self.codes: Ints = read_only(self._codes)
         self.classes: Mapping[T, int] = MappingProxyType(self._classes)
@@ -62,7 +62,7 @@ class ClassColumn(Generic[T]):
 
     def grow(self, rows: int) -> None:
         self._codes = grown(self._codes, rows, self._none)
-        self._lend()
+        self._publish()
 
     def _changed(self, before: int, code: int) -> None:
         """Records that the code of a row has changed."""
@@ -75,4 +75,4 @@ class ClassColumn(Generic[T]):
         self._classes = {value: code for code, value in enumerate(left)}
         self._rows = [rows for rows in self._rows if rows]
         self._unused = 0
-        self._lend()
+        self._publish()

@@ -135,7 +135,7 @@ class NodeColumns:
         self._stale: Bools = np.zeros(rows, dtype=np.bool_)
         self._taints: ClassColumn[Sequence[Taint]] = ClassColumn(rows, ())
         self._features: ClassColumn[frozenset[str]] = ClassColumn(rows, frozenset())
-        self._lend()
+        self._publish()
         self.stale_nodes = 0
         self._labels: dict[str, LabelColumn] = {}
         self.labels = MappingProxyType(self._labels)
@@ -152,7 +152,7 @@ class NodeColumns:
         self._ports_of: dict[int, set[HostPort]] = {}  # what `ports` has of each row
         self._free: list[int] = []
 
-    def _lend(self) -> None:
+    def _publish(self) -> None:
         """Publishes the new arrays of the rows to readers."""
         self.pods: Ints = read_only(self._pods)
         self.nonzero: Ints = read_only(self._nonzero)
@@ -334,7 +334,7 @@ class NodeColumns:
         self._nonzero = grown(self._nonzero, rows)
         self._unschedulable = grown(self._unschedulable, rows)
         self._stale = grown(self._stale, rows)
-        self._lend()
+        self._publish()
         self._taints.grow(rows)
         self._features.grow(rows)
         self.allocatable.grow(rows)

@@ -440,11 +440,13 @@ def same_template(pod: Pod, other: Pod) -> bool:
 
 def _same_spec(spec: PodSpec, other: PodSpec) -> bool:
     """True if two specs differ in nothing but the node and the names of claims."""
-    if spec.volumes != other.volumes and _unnamed(spec.volumes) != _unnamed(other.volumes):
-        return False
-    if spec.resource_claims != other.resource_claims and _kinds_of_claims(spec) != _kinds_of_claims(
-        other
+    if spec.volumes != other.volumes and _without_claim_names(spec.volumes) != _without_claim_names(
+        other.volumes
     ):
+        return False
+    if spec.resource_claims != other.resource_claims and _claims_without_names(
+        spec
+    ) != _claims_without_names(other):
         return False
     return bool(_FIELDS_BUT_CLAIMS(spec) == _FIELDS_BUT_CLAIMS(other))
 
@@ -454,7 +456,7 @@ _ANY_CLAIM = {
 }
 
 
-def _unnamed(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
+def _without_claim_names(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
     """Returns the volumes with the names of their claims removed."""
     if all(volume.persistent_volume_claim is None for volume in volumes):
         return volumes
@@ -471,7 +473,7 @@ def _unnamed(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
     )
 
 
-def _kinds_of_claims(spec: PodSpec) -> tuple[tuple[str, bool], ...]:
+def _claims_without_names(spec: PodSpec) -> tuple[tuple[str, bool], ...]:
     """Returns the ResourceClaims without their names, and whether each is made from a template."""
     return tuple((claim.name, claim.resource_claim_name is None) for claim in spec.resource_claims)
 
@@ -490,8 +492,8 @@ def _encoded(pod: Pod) -> tuple[bytes, int]:
         fields = (*fields, resize_of(pod))
     parts = (
         _FIELDS_BUT_CLAIMS(pod.spec),
-        _unnamed(pod.spec.volumes),
-        _kinds_of_claims(pod.spec),
+        _without_claim_names(pod.spec.volumes),
+        _claims_without_names(pod.spec),
     )
     spec = _ENCODER.encode(parts)
     return _ENCODER.encode(fields) + spec, len(spec)

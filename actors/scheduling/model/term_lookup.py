@@ -231,8 +231,8 @@ class TermLookup:
 
     def _matching(self, scopes: Collection[int], labels: Mapping[str, str]) -> Bools:
         """Returns, by term, whether it selects these labels and has one of the scopes."""
-        matching = _among(self._index.selecting(labels), self._terms.selectors)
-        matching &= _among(scopes, self._terms.scopes)
+        matching = _mask_of_numbers(self._index.selecting(labels), self._terms.selectors)
+        matching &= _mask_of_numbers(scopes, self._terms.scopes)
         return matching
 
 
@@ -241,7 +241,7 @@ def bounded_weight(weight: int) -> int:
     return max(-MAX_WEIGHT, min(weight, MAX_WEIGHT))
 
 
-def _among(numbers: Collection[int], column: Ints) -> Bools:
+def _mask_of_numbers(numbers: Collection[int], column: Ints) -> Bools:
     """Returns a mask of the elements of the column that are among the numbers."""
     marks = np.zeros(int(column.max(initial=-1)) + 1, bool)
     marks[list(numbers)] = True

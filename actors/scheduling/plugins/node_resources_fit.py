@@ -226,7 +226,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
             Action.ADD | Action.UPDATE_NODE_ALLOCATABLE,
         )
         registrations = (
-            Registration(ClusterEvent(Resource.POD, pods), self._freed),
+            Registration(ClusterEvent(Resource.POD, pods), self._room_freed),
             Registration(ClusterEvent(Resource.NODE, nodes), self._node_changed),
         )
         if not self._with_devices:
@@ -238,7 +238,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         requests = info.template.spec_requests.items()
         return {name: a for name, a in requests if a > 0 and not self._ignores(name)}
 
-    def _freed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
+    def _room_freed(self, pod: Pod, old: object | None, new: object | None) -> Hint:
         """Returns QUEUE if a pod is gone, or frees a resource that the parked pod requests."""
         assert isinstance(old, Pod)
         if new is None:

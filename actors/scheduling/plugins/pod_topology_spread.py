@@ -302,7 +302,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             if constraint.topology_key == HOSTNAME:
                 size, counts = scored, pods_by_row(constraint, info, columns)[nodes.rows]
             else:
-                size = _distinct(codes if ignored is None else codes[~ignored])
+                size = _number_of_codes(codes if ignored is None else codes[~ignored])
                 counts = pods_by_domain(constraint, where, label, info, nodes.snapshot)[codes]
             scored_constraints.append(
                 ScoredConstraint(constraint, codes, counts, math.log(size + 2))
@@ -369,7 +369,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
             Registration(ClusterEvent(Resource.NODE, nodes), node_changed),
         )
 
-    def _hard(self, pod: Pod) -> HardConstraints:
+    def _filter_constraints(self, pod: Pod) -> HardConstraints:
         """Returns the constraints that the filter applies."""
         if pod.spec.topology_spread_constraints:
             return _HARD(self._hinted.of(pod).template, pod)
@@ -382,7 +382,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         """
         both = [item for item in (old, new) if isinstance(item, Pod)]
         assert both
-        if not all(_involved(item, pod) for item in both):
+        if not all(_may_matter(item, pod) for item in both):
             return False
         if isinstance(old, Pod) and isinstance(new, Pod):
             before, after = old, new
@@ -390,7 +390,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
                 return True
             if before.metadata.labels == after.metadata.labels:
                 return False
-        hard = self._hard(pod)
+        hard = self._filter_constraints(pod)
         if hard.selectors is None:
             return bool(hard.keys)
         counting = [hard.selectors.selecting(item.metadata.labels) for item in both]
@@ -405,7 +405,7 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         have changed in a topology label or in its taints.
         """
         assert isinstance(old, Node) or isinstance(new, Node)
-        keys = self._hard(pod).keys
+        keys = self._filter_constraints(pod).keys
         before = old.metadata.labels if isinstance(old, Node) else {}
         after = new.metadata.labels if isinstance(new, Node) else {}
         had, has = keys <= before.keys(), keys <= after.keys()
@@ -421,7 +421,7 @@ _CODES = np.array(
 )
 
 
-def _distinct(codes: Ints) -> int:
+def _number_of_codes(codes: Ints) -> int:
     """Returns the number of different codes, including -1."""
     return int(np.count_nonzero(np.bincount(codes + 1)))
 
@@ -448,7 +448,7 @@ def _hard_constraints(pod: Pod) -> HardConstraints:
 _HARD: PerTemplate[HardConstraints] = PerTemplate(_hard_constraints)
 
 
-def _involved(item: Pod, pod: Pod) -> bool:
+def _may_matter(item: Pod, pod: Pod) -> bool:
     """True for the parked pod itself, and for assigned or nominated pods of its namespace."""
     if item.metadata.uid == pod.metadata.uid:
         return True

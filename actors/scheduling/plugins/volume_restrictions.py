@@ -81,7 +81,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
 
     def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
         conflicts = state.read(_CONFLICTS)
-        on_disks = conflicting(info.template.conflicting_disks, nodes)
+        on_disks = nodes_in_conflict(info.template.conflicting_disks, nodes)
         if conflicts <= 0:
             return (
                 None
@@ -133,7 +133,7 @@ def _is_checked(pod: Pod) -> bool:
     )
 
 
-def conflicting(uses: Sequence[Disk], nodes: NodeView) -> Bools | None:
+def nodes_in_conflict(uses: Sequence[Disk], nodes: NodeView) -> Bools | None:
     """Returns bool[nodes.size]: the nodes with a pod that uses a disk in one of these ways; None if
     there is none.
     """

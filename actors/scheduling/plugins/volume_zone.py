@@ -90,7 +90,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
                 everywhere = np.ones(nodes.size, dtype=np.bool_)
                 return Verdicts.rejecting(everywhere, answer.code, *answer.reasons)
             topologies = answer
-        rejected = outside(topologies, nodes)
+        rejected = nodes_outside(topologies, nodes)
         return (
             Verdicts.rejecting(rejected, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
             if any_true(rejected)
@@ -171,7 +171,7 @@ def topologies_of(volume: PersistentVolume) -> list[Topology]:
     return [Topology(label, frozenset(values)) for label, values in named if all(values)]
 
 
-def outside(topologies: Sequence[Topology], nodes: NodeView) -> Bools:
+def nodes_outside(topologies: Sequence[Topology], nodes: NodeView) -> Bools:
     """Returns bool[nodes.size]: the nodes with topology labels that do not match all topologies."""
     matched = np.ones(nodes.size, dtype=np.bool_)
     for topology in dict.fromkeys(topologies):

@@ -21,7 +21,7 @@ from berth.actors.scheduling.decision.observer import DecisionObserver
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Outcome, Unfit
 from berth.actors.scheduling.decision.plain import (
     Plain,
-    summed,
+    sum_of_scores,
 )
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.rules import PluginScores
@@ -258,7 +258,7 @@ def _with_scores(decision: Decision, plain: Plain, choice: Choice, seen: Observa
     scores = plain.scores(feasible)
     if seen.priorities is not None:
         scores.append(PluginScores(EXTENDER, seen.priorities))
-    totals = _by_node(summed(scores, plain.profile, feasible.size), feasible)
+    totals = _by_node(sum_of_scores(scores, plain.profile, feasible.size), feasible)
     highest = max(totals.values())
     best = sorted(name for name, total in totals.items() if total == highest)
     skipped = None if plain.profile.scores_nothing else sorted(plain.state.skip_score)

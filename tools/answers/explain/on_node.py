@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from berth.actors.client.extender.calls import interested
+from berth.actors.client.extender.calls import manages_resource
 from berth.actors.scheduling.decision.outcome import Choice, Outcome
 from berth.actors.scheduling.framework.status import Code, Status
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
@@ -110,5 +110,5 @@ def _untried_plugins(attempt: Attempt, choice: Choice) -> Iterator[str]:
 
 def _binding_extenders(attempt: Attempt) -> Iterator[str]:
     for extender in attempt.configuration.extenders:
-        if extender.bind_verb and interested(extender, attempt.info.pod):
+        if extender.bind_verb and manages_resource(extender, attempt.info.pod):
             yield extender.url_prefix

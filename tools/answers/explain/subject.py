@@ -143,7 +143,7 @@ def _next_stateful_pod(
         ordinal += 1
     creations = [
         write.document
-        for write in stateful_set.creation(owner, ordinal, claims)
+        for write in stateful_set.pod_creation(owner, ordinal, claims)
         if isinstance(write, Create)
     ]
     return creations[-1], creations[:-1]

@@ -46,7 +46,7 @@ from berth.actors.scheduling.plugins.node_volume_limits.plugin import (
     full_nodes,
 )
 from berth.actors.scheduling.plugins.volume_binding.matching import (
-    by_labels,
+    labels_selector,
     node_affinity,
 )
 from berth.actors.scheduling.plugins.volume_binding.plugin import VolumeBinding
@@ -61,13 +61,13 @@ from berth.actors.scheduling.plugins.volume_binding.pod_volumes import (
 )
 from berth.actors.scheduling.plugins.volume_restrictions import (
     VolumeRestrictions,
-    conflicting,
     conflicting_uses,
     exclusive_claims,
+    nodes_in_conflict,
 )
 from berth.actors.scheduling.plugins.volume_zone import (
     VolumeZone,
-    outside,
+    nodes_outside,
     topologies_of,
 )
 
@@ -267,10 +267,9 @@ class _PodInWords:
         if affinity is None:
             return ""
         meaning = f"{claim.spec.volume_name} can only be used {affinity_words(affinity)}"
-        if translated is not None and by_labels(translated) != affinity:
-            meaning += (
-                f"; where a CSI driver serves {plugin}, {affinity_words(by_labels(translated))}"
-            )
+        if translated is not None and labels_selector(translated) != affinity:
+            there = affinity_words(labels_selector(translated))
+            meaning += f"; where a CSI driver serves {plugin}, {there}"
         return meaning
 
     def _nodes_with_volumes(self, volumes: PodVolumes, delayed: DelayedClaim) -> str:
@@ -387,7 +386,7 @@ class _PodInWords:
             yield Condition(
                 f"the labels of {claim.spec.volume_name} ask for {labels} on nodes that name a "
                 "zone or region",
-                self._names(outside(topologies, self._nodes)),
+                self._names(nodes_outside(topologies, self._nodes)),
             )
 
     def _exclusive(self, volume: Volume, name: str) -> Iterator[Condition]:
@@ -428,7 +427,7 @@ class _PodInWords:
     def _disk_demands(self, volume: Volume) -> Iterator[Demand]:
         template = PodInfo(self._with_one_volume(volume)).template
         disks, uses = template.disks, set(template.conflicting_disks)
-        marked = conflicting(template.conflicting_disks, self._nodes)
+        marked = nodes_in_conflict(template.conflicting_disks, self._nodes)
         if marked is None:
             return
         users = sorted(

@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskStatus
 
 from berth.actors.client.access import remote
-from berth.actors.client.extender.calls import interested
+from berth.actors.client.extender.calls import manages_resource
 from berth.actors.client.read_only import ReadOnlyClient
 from berth.actors.client.rest import Connection
 from berth.actors.informer.listers import Listers
@@ -65,7 +65,7 @@ class Watching:
         self._profiles = profiles_of(configuration, handle)
 
         def extended(pod: Pod) -> bool:
-            return any(interested(extender, pod) for extender in configuration.extenders)
+            return any(manages_resource(extender, pod) for extender in configuration.extenders)
 
         self.state = ShadowState(
             self._profiles, extended, nominates_gated=gates["GatedNominations"]

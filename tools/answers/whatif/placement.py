@@ -264,7 +264,7 @@ class Placing:
     def _copied_pod(self, pod: Document, kind: str) -> Document:
         metadata, spec = dict(pod["metadata"]), dict(pod["spec"])
         node = spec.pop("nodeName", "")
-        spec = pinned(spec, node) if kind == "DaemonSet" and node else spec
+        spec = spec_for_node(spec, node) if kind == "DaemonSet" and node else spec
         named = self._documents.document("PriorityClass", spec.get("priorityClassName", ""))
         spec |= {} if named is None else {"priority": named["value"]}
         metadata.pop("deletionTimestamp", None)

@@ -250,7 +250,7 @@ def _stateful_pods(
     for ordinal in range(desired):
         if documents.document("Pod", f"{owner.metadata.name}-{ordinal}", namespace):
             continue
-        for write in stateful_set.creation(owner, ordinal, claims):
+        for write in stateful_set.pod_creation(owner, ordinal, claims):
             if not isinstance(write, Create):
                 continue
             if write.document["kind"] == "Pod":

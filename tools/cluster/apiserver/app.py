@@ -290,7 +290,7 @@ class Server:
         )
 
     def _list(self, request: HttpRequest, target: RequestTarget) -> list[StoredObject]:
-        """Returns all selected objects, in one piece; `_in_accepted_form` divides them into pages."""
+        """Returns all selected objects, in one piece; `_in_accepted_form` makes pages of them."""
         check_list(request.query)
         matches = _matches(request, target.kind)
         after, revision = _continue_position(request)

@@ -32,7 +32,7 @@ from ...kubernetes.api.types.resources import KINDS
 from ...kubernetes.kubelet.usage_models import NO_SCENARIO, Scenario
 from ...kubernetes.object_index import ObjectChange, ObjectIndex
 from ...kubernetes.objects.object_events import (
-    about,
+    event_about,
     refused_creation,
     refused_deletion,
     reporter_of,
@@ -378,7 +378,9 @@ class _Runner:
         now, reporter = self._clock.wall(), reporter_of(owner)
         for notice in notices:
             message = notice.message.replace("{name}", name)
-            self._recorder.record(about(owner, notice.type, notice.reason, message, reporter, now))
+            self._recorder.record(
+                event_about(owner, notice.type, notice.reason, message, reporter, now)
+            )
 
     async def _write(self, item: Item, write: Write) -> None:
         """Sends one write, and stores the server's answer at once if its kind is followed."""

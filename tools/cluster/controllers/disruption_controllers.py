@@ -13,7 +13,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 from ...kubernetes.disruption import budgets as disruption
 from ...kubernetes.disruption.budget_index import anything_in, budget_labels, pod_labels
 from ...kubernetes.object_index import ObjectIndex
-from ...kubernetes.objects.object_events import about
+from ...kubernetes.objects.object_events import event_about
 from ...kubernetes.objects.properties import controller_of, replicas_of
 from ...kubernetes.objects.structs import TYPES, Pod, PodDisruptionBudget, ReplicaSet, Replicated
 from ...kubernetes.objects.writes import Create, Write
@@ -90,7 +90,7 @@ def report_several(cluster: ObjectIndex, pod: Pod, now: datetime) -> list[Write]
         f'PodDisruptionBudgets.  Chose "{budgets[0]}" arbitrarily.'
     )
     why = "Warning", "MultiplePodDisruptionBudgets", message
-    return [Create("Event", about(pod, *why, disruption.REPORTER, now))]
+    return [Create("Event", event_about(pod, *why, disruption.REPORTER, now))]
 
 
 def _pods_under(cluster: ObjectIndex, workload: HasMetadata) -> Iterator[Pod]:

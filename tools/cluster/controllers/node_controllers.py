@@ -23,7 +23,7 @@ from ...kubernetes.nodes.pod_garbage import Finished, Orphans
 from ...kubernetes.nodes.taint_eviction import TaintEviction
 from ...kubernetes.nodes.zones import Zones
 from ...kubernetes.object_index import ObjectChange, ObjectIndex
-from ...kubernetes.objects.object_events import about
+from ...kubernetes.objects.object_events import event_about
 from ...kubernetes.objects.properties import deleting, is_finished
 from ...kubernetes.objects.structs import Node, Pod
 from ...kubernetes.objects.writes import Create, Write
@@ -166,7 +166,7 @@ class NodeControllers:
                 ("RegisteredNode", "Registered") if node else ("RemovingNode", "Removing")
             )
             message = f"Node {name} event: {verb} Node {name} {'in' if node else 'from'} Controller"
-            event = about(either, "Normal", reason, message, REPORTER, self._time())
+            event = event_about(either, "Normal", reason, message, REPORTER, self._time())
             self._events.append(Create("Event", event))
         if self._zones.observe(name, node) or comes_or_goes(before, node):
             yield _ZONES

@@ -26,7 +26,6 @@ from ...kubernetes.objects.writes import Again, Write
 from ...kubernetes.storage import capacity, csi_node, ephemeral, protection, provisioner
 from ...kubernetes.storage.attachment import Attachments
 from ...kubernetes.storage.pod_volumes import (
-    attach_required,
     claim_reference,
     claimed_key,
     default_class,
@@ -34,6 +33,7 @@ from ...kubernetes.storage.pod_volumes import (
     driver_of,
     is_default_class,
     is_of_pod,
+    needs_attachment,
     pod_claims,
 )
 from ...kubernetes.storage.provisioner import Place, Provisioner
@@ -368,6 +368,6 @@ def _attachable(cluster: ObjectIndex, node: str) -> list[PersistentVolume]:
             if volume is None or not is_for(volume, claim) or not driver_in(volume):
                 continue
             driver = cluster.find(CSIDriver, "", driver_in(volume))
-            if attach_required(driver):
+            if needs_attachment(driver):
                 volumes[volume.metadata.name] = volume
     return list(volumes.values())

@@ -199,9 +199,8 @@ def _read(document: object) -> _Document:
         if seconds < 0:
             raise ConfigurationError(f"{field}: expected at least 0")
     if 0 < read.file_check_frequency < LEAST_FILE_CHECK_SECONDS:
-        raise ConfigurationError(
-            f"fileCheckFrequency: expected at least 100ms, got {printed_value(used['fileCheckFrequency'])}"
-        )
+        shown = printed_value(used["fileCheckFrequency"])
+        raise ConfigurationError(f"fileCheckFrequency: expected at least 100ms, got {shown}")
     high, low = read.image_gc_high_threshold_percent, read.image_gc_low_threshold_percent
     if not 0 <= high <= 100:
         raise ConfigurationError(f"imageGCHighThresholdPercent: expected 0 to 100, got {high}")

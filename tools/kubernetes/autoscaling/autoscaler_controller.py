@@ -17,7 +17,7 @@ from ..kubelet.pressure.quantities import binary_text, decimal_text
 from ..kubelet.usage_samples import Sample
 from ..objects.autoscalers import CustomSource, HorizontalPodAutoscaler, Metric, ResourceSource
 from ..objects.documents import status_of
-from ..objects.object_events import Reporter, about
+from ..objects.object_events import Reporter, event_about
 from ..objects.structs import Document, Pod
 from ..objects.writes import Create, Patch, Write, status_writes
 from .replicas import (
@@ -328,7 +328,7 @@ class ScalingDecision:
         """Returns the events and the status."""
         obj, status = self._obj, self._obj.status
         events = [
-            Create("Event", about(obj, type_, reason, message, REPORTER, self._now))
+            Create("Event", event_about(obj, type_, reason, message, REPORTER, self._now))
             for type_, reason, message in self._events
             if type_ == "Normal" or (reason, message) not in self._reported
         ]

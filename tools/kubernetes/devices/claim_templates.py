@@ -15,7 +15,7 @@ from berth.actors.scheduling.kube.devices import ResourceClaim
 from berth.actors.scheduling.kube.meta import key
 
 from ..objects.documents import documents_of, reference_to, status_of
-from ..objects.object_events import CLAIM_FAILED, CLAIM_REPORTER, about
+from ..objects.object_events import CLAIM_FAILED, CLAIM_REPORTER, event_about
 from ..objects.properties import is_active
 from ..objects.structs import Document, ResourceClaimTemplate
 from ..objects.writes import Create, Patch, Write, status_writes
@@ -75,7 +75,9 @@ class ClaimTemplates:
             f'PodResourceClaim {entry.name}: resource claim template "{entry.template}": '
             f'resourceclaimtemplate.resource.k8s.io "{entry.template}" not found'
         )
-        return [Create("Event", about(pod, "Warning", CLAIM_FAILED, message, CLAIM_REPORTER, now))]
+        return [
+            Create("Event", event_about(pod, "Warning", CLAIM_FAILED, message, CLAIM_REPORTER, now))
+        ]
 
 
 def _exists(claim: ResourceClaim | None, pod: Pod) -> bool:

@@ -27,9 +27,9 @@ from berth.actors.scheduling.kube.devices import (
 )
 from berth.actors.scheduling.kube.meta import key
 
-from ..objects.object_events import Reporter, about
+from ..objects.object_events import Reporter, event_about
 from ..objects.properties import is_active, seconds_since
-from ..objects.writes import Again, Create, Write, delete, disrupted
+from ..objects.writes import Again, Create, Write, delete, disruption_writes
 from .device_claims import device_claims, is_reserved, pool_with, results_of
 
 REPORTER = Reporter("device_taint_eviction")
@@ -86,12 +86,12 @@ class DeviceEviction:
             return [Again(wait)]
         for rule in filter(None, (taint.rule for taint in taints)):
             self._evicted.setdefault(rule.metadata.uid, set()).add(uid)
-        marks = disrupted(pod, "DeletionByDeviceTaintManager", MESSAGE, now)
+        marks = disruption_writes(pod, "DeletionByDeviceTaintManager", MESSAGE, now)
         return [_event(pod, "Marking for deletion", now), *marks, delete(pod)]
 
 
 def _event(pod: Pod, message: str, now: datetime) -> Create:
-    return Create("Event", about(pod, "Normal", REASON, message, REPORTER, now))
+    return Create("Event", event_about(pod, "Normal", REASON, message, REPORTER, now))
 
 
 def evicting_taints(

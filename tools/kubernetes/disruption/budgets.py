@@ -16,7 +16,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata, OwnerReference
 
 from ..api.types.resources import BY_KIND
 from ..objects.documents import status_of, with_condition
-from ..objects.object_events import Reporter, about
+from ..objects.object_events import Reporter, event_about
 from ..objects.properties import (
     condition_of,
     controller_of,
@@ -239,7 +239,7 @@ def _forbid_disruptions(
     status = {**status_of(budget), "disruptionsAllowed": 0, "conditions": conditions}
     writes = status_writes(budget, status)
     if writes:
-        writes.append(Create("Event", about(budget, "Warning", *why, REPORTER, now)))
+        writes.append(Create("Event", event_about(budget, "Warning", *why, REPORTER, now)))
     return writes
 
 
@@ -249,17 +249,17 @@ def _events(
     events = []
     if not pods:
         why = ("Normal", "NoPods", "No matching pods found")
-        events.append(about(budget, *why, REPORTER, now))
+        events.append(event_about(budget, *why, REPORTER, now))
     if counts.unmanaged:
         what = (
             f"The budget cannot count pods without a controller ({', '.join(counts.unmanaged)}); "
             'only a number in ".spec.minAvailable" accounts for them'
         )
-        events.append(about(budget, "Warning", "UnmanagedPods", what, REPORTER, now))
+        events.append(event_about(budget, "Warning", "UnmanagedPods", what, REPORTER, now))
     return events
 
 
 def _not_deleted(budget: PodDisruptionBudget, pod: Pod, now: datetime) -> Document:
     place = f"{budget.metadata.namespace}/{budget.metadata.name}"
     what = f"Pod was expected by PDB {place} to be deleted but it wasn't"
-    return about(pod, "Warning", "NotDeleted", what, REPORTER, now)
+    return event_about(pod, "Warning", "NotDeleted", what, REPORTER, now)

@@ -132,7 +132,7 @@ class _Pod:
                 how = exits(container)
                 if status is None or how is None or "running" not in _state(status):
                     continue
-                statuses[container["name"]] = self._ended(container, status, how, backoffs)
+                statuses[container["name"]] = self._end_or_restart(container, status, how, backoffs)
         return self
 
     def progress(self) -> Progress:
@@ -145,7 +145,7 @@ class _Pod:
                 self._of_main.setdefault(
                     container["name"], waiting_status(container, "PodInitializing")
                 )
-        phase = self._failed_init() or phase
+        phase = self._phase_of_failed_init() or phase
         if phase in FINISHED:
             self._end_sidecars()
         return Progress(self._status(phase, initialized), min(self._dues, default=None))
@@ -173,10 +173,10 @@ class _Pod:
         initialized = not self._init or before.get("Initialized") == "True"
         for container in self._init:
             completes = container.get("restartPolicy") != "Always"
-            status = self._stopped(container, self._of_init, completes=completes)
+            status = self._end_container(container, self._of_init, completes=completes)
             self._of_init[container["name"]] = status
         for container in self._main:
-            status = self._stopped(container, self._of_main, completes=False)
+            status = self._end_container(container, self._of_main, completes=False)
             if initialized and "terminated" not in _state(status):
                 status = {**status, "state": {"terminated": _LOST}}
             self._of_main[container["name"]] = status
@@ -184,7 +184,7 @@ class _Pod:
         succeeded = all(each is not None and not each.get("exitCode") for each in ended)
         return self._status("Succeeded" if succeeded else "Failed", initialized)
 
-    def _stopped(
+    def _end_container(
         self, container: Document, statuses: dict[str, Document], *, completes: bool
     ) -> Document:
         """Ends a running container. For one that waits for its restart, the last exit counts."""
@@ -222,18 +222,18 @@ class _Pod:
             name = container["name"]
             status = self._of_init.get(name) or waiting_status(container, "PodInitializing")
             if initialized:
-                status = self._after_wait(container, status)
+                status = self._start_after_wait(container, status)
                 if container.get("restartPolicy") == "Always":
-                    status = self._probed(container, status)
+                    status = self._apply_probes(container, status)
                     initialized = has_started or bool(status["started"])
                 else:
-                    status = self._completed(container, status)
+                    status = self._end_completed_init(container, status)
                     ended = _state(status).get("terminated") or {"exitCode": -1}
                     initialized = ended.get("exitCode") == 0
             self._of_init[name] = status
         return initialized
 
-    def _completed(self, container: Document, status: Document) -> Document:
+    def _end_completed_init(self, container: Document, status: Document) -> Document:
         """Ends an init container whose running time is over."""
         running = _state(status).get("running")
         if running is None:
@@ -250,13 +250,15 @@ class _Pod:
         for container in self._main:
             name = container["name"]
             status = self._of_main.get(name) or waiting_status(container, "ContainerCreating")
-            self._of_main[name] = self._probed(container, self._after_wait(container, status))
+            self._of_main[name] = self._apply_probes(
+                container, self._start_after_wait(container, status)
+            )
         ended = [_state(status).get("terminated") for status in self._of_main.values()]
         if not all(ended):
             return "Running"
         return "Failed" if any(each and each.get("exitCode") for each in ended) else "Succeeded"
 
-    def _failed_init(self) -> str:
+    def _phase_of_failed_init(self) -> str:
         """Returns Failed if an init container has failed and is not restarted."""
         ended = (_state(self._of_init[c["name"]]).get("terminated") for c in self._init)
         return "Failed" if any(each and each.get("exitCode") for each in ended) else ""
@@ -269,7 +271,7 @@ class _Pod:
                 ended = {**status, "ready": False, "started": False, "state": state}
                 self._of_init[container["name"]] = ended
 
-    def _after_wait(self, container: Document, status: Document) -> Document:
+    def _start_after_wait(self, container: Document, status: Document) -> Document:
         """Starts a waiting container, unless its back-off lasts."""
         waiting = _state(status).get("waiting")
         if waiting is None:
@@ -286,21 +288,21 @@ class _Pod:
             {"lastState": status["lastState"]} if status.get("lastState") else {}
         )
 
-    def _probed(self, container: Document, status: Document) -> Document:
+    def _apply_probes(self, container: Document, status: Document) -> Document:
         """Sets `started` and `ready` of a container by its probes."""
         running = _state(status).get("running")
         if running is None:
             return {**status, "started": False, "ready": False}
         began = self._began(running)
-        started_at = began + sum(_delays(container.get("startupProbe")))
-        initial, again = _delays(container.get("readinessProbe"))
+        started_at = began + sum(_probe_delays(container.get("startupProbe")))
+        initial, again = _probe_delays(container.get("readinessProbe"))
         ready_at = max(started_at, began + initial) + again
         if READY_SECONDS in self._annotations:
             ready_at = max(started_at, began + self._annotated(READY_SECONDS, initial + again))
         self._dues += [due for due in (started_at, ready_at) if due > self._now]
         return {**status, "started": started_at <= self._now, "ready": ready_at <= self._now}
 
-    def _ended(
+    def _end_or_restart(
         self, container: Document, status: Document, how: Exit, backoffs: Backoffs
     ) -> Document:
         """Ends a running container; restarts it if the policy says so, perhaps after a back-off."""
@@ -480,7 +482,7 @@ def _started(container: Document, time: str) -> Document:
     }
 
 
-def _delays(probe: Document | None) -> tuple[float, float]:
+def _probe_delays(probe: Document | None) -> tuple[float, float]:
     """Returns two delays of a probe that always succeeds: until its first success, and from there
     to its success threshold.
     """

@@ -126,7 +126,7 @@ def missing_status(node: Document, address: str, time: str) -> Document:
         missing["allocatable"] = status.get("capacity") or AMOUNTS
     have = {condition["type"]: condition for condition in status.get("conditions") or ()}
     posted = [
-        _posted(have.get(kind) or healthy, time)
+        _with_times(have.get(kind) or healthy, time)
         for kind, healthy in _HEALTHY.items()
         if not have.get(kind, {}).get("lastHeartbeatTime")
     ]
@@ -150,7 +150,7 @@ def missing_status(node: Document, address: str, time: str) -> Document:
     return missing
 
 
-def _posted(condition: Document, time: str) -> Document:
+def _with_times(condition: Document, time: str) -> Document:
     """Returns a condition with its times; a condition that has held longer keeps its transition."""
     since = condition.get("lastTransitionTime") or time
     return {**condition, "lastHeartbeatTime": time, "lastTransitionTime": since}

@@ -84,7 +84,7 @@ class Images:
 
     def pull(self, pod: Document, began: float, now: float) -> Pull:
         """Returns the state of the pulls of a pod that began at a time."""
-        failures = _failures(pod)
+        failures = _pull_failures(pod)
         seconds = self.seconds(pod)
         end, backoff, reason = began + seconds, BACKOFF_SECONDS, "ContainerCreating"
         while now >= end and failures > 0:
@@ -117,7 +117,7 @@ def size_of(pod: Document) -> int:
         return 0
 
 
-def _failures(pod: Document) -> float:
+def _pull_failures(pod: Document) -> float:
     """Returns the number of failures before a pull succeeds; infinity for "always"."""
     text = (pod["metadata"].get("annotations") or {}).get(FAILURES, "0")
     if text == "always":

@@ -77,7 +77,7 @@ class PodSteps:
                 if any(self._readiness.lacks(pod)):
                     return inf if status.get("containerStatuses") else since
                 pull = self._pull(pod, since)
-                return pull.due if pull.reason and pull.reason == _waits_for(pod) else since
+                return pull.due if pull.reason and pull.reason == _waiting_reason(pod) else since
             case "start" | "run":
                 then = progress(pod, since)
                 return since if then.status["conditions"] else then.due
@@ -97,7 +97,7 @@ class PodSteps:
                     pod, now, lambda each: Exit() if each["name"] in mains else None
                 )
             case "fail":
-                how, mains = _failure(pod), _main_containers(pod)
+                how, mains = _failure_of_annotations(pod), _main_containers(pod)
                 name = _annotation(pod, f"{_FAILED}/container-name")
                 yield from self._exit(
                     pod,
@@ -209,7 +209,7 @@ class PodSteps:
         return own or self.addresses.take()
 
 
-def _waits_for(pod: Document) -> str:
+def _waiting_reason(pod: Document) -> str:
     """Returns the reason in its status why the containers of a pod wait; "" if there is none."""
     status = pod.get("status") or {}
     statuses = (
@@ -243,7 +243,7 @@ def _annotation(pod: Document, name: str, default: str = "") -> str:
     return text
 
 
-def _failure(pod: Document) -> Exit:
+def _failure_of_annotations(pod: Document) -> Exit:
     """Returns the failure of a pod's containers that its annotations ask for."""
     code = _annotation(pod, f"{_FAILED}/exit-code", "1")
     return Exit(

@@ -98,7 +98,7 @@ class Curve(msgspec.Struct, frozen=True):
         """Returns the amount. `draw` returns a number from -1 to 1 for the number of an
         interval.
         """
-        amount = self._steady(seconds)
+        amount = self._base_and_growth(seconds)
         if self.spike and seconds >= self.period:
             phase = seconds % self.period if self.repeats else seconds - self.period
             amount += self.spike if phase < self.width else 0.0
@@ -110,7 +110,7 @@ class Curve(msgspec.Struct, frozen=True):
     def is_constant(self) -> bool:
         return not (self.rate or self.spike or self.noise)
 
-    def _steady(self, seconds: float) -> float:
+    def _base_and_growth(self, seconds: float) -> float:
         """Returns the amount without spikes and noise."""
         amount = self.base + self.rate * max(seconds - self.after, 0.0)
         if self.bound is not None:
@@ -119,7 +119,7 @@ class Curve(msgspec.Struct, frozen=True):
 
     def most(self, seconds: float, ahead: float) -> float:
         """Returns an upper bound of the amount for this many seconds from this time on."""
-        amount = max(self._steady(seconds), self._steady(seconds + ahead), 0.0)
+        amount = max(self._base_and_growth(seconds), self._base_and_growth(seconds + ahead), 0.0)
         if self._can_spike(seconds, ahead):
             amount += self.spike
         return amount * (1.0 + self.noise)
@@ -258,7 +258,7 @@ def usage_of(
         if usage is None:
             return None
         if not isinstance(usage, dict):
-            usage = _modelled(pod, usage, now)
+            usage = _curves_of_model(pod, usage, now)
         _check_names(pod, usage)
     except UsageError as problem:
         where = "usage of the scenario" if text is None else f"annotation {ANNOTATION}"
@@ -345,7 +345,7 @@ def _volume_in(resource: str) -> str:
     return name if prefix == "volume" and "." not in name else ""
 
 
-def _modelled(pod: Pod, model: Model, now: datetime) -> Curves:
+def _curves_of_model(pod: Pod, model: Model, now: datetime) -> Curves:
     """Returns the amounts of a model as constant curves. Raises UsageError."""
     try:
         amounts = model(pod, _since(pod.status.start_time, now))
@@ -411,7 +411,7 @@ class _Reading:
             tuple(map(self._container, _containers(self._pod))),
             tuple(self._volume(volume) for volume in left if volume.empty_dir is not None),
             tuple(
-                self._dead(status.name, state.terminated)
+                self._dead_container(status.name, state.terminated)
                 for status in self._statuses.values()
                 for state in (status.state, status.last_state)
                 if state.terminated is not None
@@ -441,7 +441,7 @@ class _Reading:
         unnamed = self._by_container.get("", {}) if container == self._first else {}
         return unnamed | mine
 
-    def _dead(self, name: str, ended: Terminated) -> DeadContainer:
+    def _dead_container(self, name: str, ended: Terminated) -> DeadContainer:
         """Returns the disk usage that a container leaves when it ends."""
         started_at, finished_at = ended.started_at or "", ended.finished_at or ""
         if not started_at or not finished_at:

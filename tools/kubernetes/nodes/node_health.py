@@ -16,7 +16,7 @@ from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.times import rfc3339
 
 from ..objects.documents import documents_of, status_of, with_condition
-from ..objects.object_events import Reporter, about
+from ..objects.object_events import Reporter, event_about
 from ..objects.properties import condition_of
 from ..objects.structs import Document, Node, NodeCondition, Pod
 from ..objects.writes import Again, Create, Write, patch, status_writes
@@ -100,7 +100,7 @@ class Health:
         silent.
         """
         name, status = node.metadata.name, ready_status(node)
-        writes = self._marks(node, pods, now)
+        writes = self._writes_for_pods(node, pods, now)
         seen = self._seen.get(name)
         if seen is None:
             return writes
@@ -111,10 +111,12 @@ class Health:
             return writes
         if status == "True":
             self._silenced.add(name)
-        conditions = {"conditions": unknown(node, now)}
+        conditions = {"conditions": unknown_conditions(node, now)}
         return [patch(node, {"status": conditions}, "status", guarded=True)]
 
-    def _marks(self, node: Node, pods: Callable[[], Sequence[Pod]], now: datetime) -> list[Write]:
+    def _writes_for_pods(
+        self, node: Node, pods: Callable[[], Sequence[Pod]], now: datetime
+    ) -> list[Write]:
         """Returns the writes for the pods of a node that became Unknown or not ready."""
         name, status = node.metadata.name, ready_status(node)
         events: list[Write] = []
@@ -122,7 +124,7 @@ class Health:
             self._silenced.discard(name)
             self._unmarked.add(name)
             message = f"Node {name} status is now: NodeNotReady"
-            event = about(node, "Normal", "NodeNotReady", message, REPORTER, now)
+            event = event_about(node, "Normal", "NodeNotReady", message, REPORTER, now)
             events.append(Create("Event", event))
         if name not in self._unmarked:
             return events
@@ -130,9 +132,9 @@ class Health:
         if not ready:
             self._unmarked.discard(name)
         for pod in ready:
-            event = about(pod, "Warning", "NodeNotReady", "Node is not ready", REPORTER, now)
+            event = event_about(pod, "Warning", "NodeNotReady", "Node is not ready", REPORTER, now)
             events.append(Create("Event", event))
-        return [*(write for pod in ready for write in unready(pod, now)), *events]
+        return [*(write for pod in ready for write in unready_condition(pod, now)), *events]
 
 
 def _until_monitored(left: float, now: datetime) -> float:
@@ -141,10 +143,10 @@ def _until_monitored(left: float, now: datetime) -> float:
     return ceil((seconds + left) / MONITOR_SECONDS) * MONITOR_SECONDS - seconds
 
 
-def unknown(node: Node, now: datetime) -> list[Document]:
+def unknown_conditions(node: Node, now: datetime) -> list[Document]:
     """Returns the conditions of a node whose kubelet is silent."""
     conditions = [
-        condition if condition.type not in _KUBELETS else _lost(condition, now)
+        condition if condition.type not in _KUBELETS else _lost_heartbeat(condition, now)
         for condition in node.status.conditions
     ]
     present = {condition.type for condition in conditions}
@@ -167,7 +169,7 @@ def unknown(node: Node, now: datetime) -> list[Document]:
     )
 
 
-def _lost(condition: NodeCondition, now: datetime) -> NodeCondition:
+def _lost_heartbeat(condition: NodeCondition, now: datetime) -> NodeCondition:
     if condition.status == "Unknown":
         return condition
     return NodeCondition(
@@ -180,7 +182,7 @@ def _lost(condition: NodeCondition, now: datetime) -> NodeCondition:
     )
 
 
-def unready(pod: Pod, now: datetime) -> list[Write]:
+def unready_condition(pod: Pod, now: datetime) -> list[Write]:
     """Sets the condition Ready of a pod to False. Its reason stays."""
     ready = condition_of(pod.status.conditions, "Ready")
     assert ready is not None

@@ -14,7 +14,7 @@ from berth.actors.scheduling.kube.core import Node, Pod
 
 from ..objects.documents import status_of
 from ..objects.properties import deleting, is_finished
-from ..objects.writes import Again, Write, delete, disrupted, status_writes
+from ..objects.writes import Again, Write, delete, disruption_writes, status_writes
 from .condition_taints import is_out_of_service
 
 QUARANTINE_SECONDS = 40.0
@@ -53,7 +53,7 @@ class Orphans:
                 write
                 for pod in pods
                 if not is_finished(pod)
-                for write in disrupted(pod, *ORPHANED, now, phase="Failed")
+                for write in disruption_writes(pod, *ORPHANED, now, phase="Failed")
             ),
             *(delete(pod, grace=0) for pod in pods),
         ]
@@ -85,7 +85,7 @@ class Finished:
             if left > 0:
                 return [Again(left)]
         self._last = now
-        oldest = sorted(finished(), key=_order)[: count - MOST_FINISHED]
+        oldest = sorted(finished(), key=_deletion_order)[: count - MOST_FINISHED]
         return [delete(pod, grace=0) for pod in oldest]
 
 
@@ -97,13 +97,13 @@ def reconcile(pod: Pod, node: Node | None) -> list[Write]:
         return []
     if is_finished(pod) and pod.metadata.deletion_grace_period_seconds == 0:
         return []  # only finalizers keep it
-    return [*_failed(pod), delete(pod, grace=0)]
+    return [*_as_failed(pod), delete(pod, grace=0)]
 
 
-def _failed(pod: Pod) -> list[Write]:
+def _as_failed(pod: Pod) -> list[Write]:
     return [] if is_finished(pod) else status_writes(pod, {**status_of(pod), "phase": "Failed"})
 
 
-def _order(pod: Pod) -> tuple[bool, str, str]:
+def _deletion_order(pod: Pod) -> tuple[bool, str, str]:
     evicted = pod.status.phase == "Failed" and pod.status.reason == "Evicted"
     return not evicted, pod.metadata.creation_timestamp or "", pod.metadata.name

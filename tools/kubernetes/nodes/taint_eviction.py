@@ -15,9 +15,9 @@ import msgspec
 from berth.actors.scheduling.kube.core import Node, Pod, Taint, Toleration
 from berth.actors.scheduling.kube.taints import tolerates
 
-from ..objects.object_events import Reporter, about
+from ..objects.object_events import Reporter, event_about
 from ..objects.properties import deleting
-from ..objects.writes import Again, Create, Write, delete, disrupted
+from ..objects.writes import Again, Create, Write, delete, disruption_writes
 from .condition_taints import no_execute_taints
 
 REPORTER = Reporter("taint-eviction-controller")
@@ -80,8 +80,8 @@ class TaintEviction:
         if timer.due > now:
             return [Again((timer.due - now).total_seconds())]
         message = f"Marking for deletion Pod {namespace}/{name}"
-        event = about(pod, "Normal", REASON, message, REPORTER, now)
-        marks = disrupted(pod, "DeletionByTaintManager", MESSAGE, now)
+        event = event_about(pod, "Normal", REASON, message, REPORTER, now)
+        marks = disruption_writes(pod, "DeletionByTaintManager", MESSAGE, now)
         return [*writes, Create("Event", event), *marks, delete(pod)]
 
     def _cancel(self, place: tuple[str, str], now: datetime) -> list[Write]:
@@ -90,7 +90,7 @@ class TaintEviction:
         if timer is None or timer.due <= now:
             return []
         message = "Cancelling deletion of Pod {}/{}".format(*place)
-        event = about(timer.pod, "Normal", REASON, message, REPORTER, now)
+        event = event_about(timer.pod, "Normal", REASON, message, REPORTER, now)
         return [Create("Event", event)]
 
 

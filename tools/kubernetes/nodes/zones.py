@@ -92,7 +92,7 @@ class Limiter:
         self._next = now + timedelta(seconds=1 / rate) if rate and waits else None
 
 
-class _Seen(msgspec.Struct, frozen=True):
+class _NodeInZone(msgspec.Struct, frozen=True):
     """The relevant state of a node; `failure` is true if it has the NoExecute taint of a failing
     node.
     """
@@ -120,7 +120,7 @@ class _Zone:
     def counted(self) -> int:
         return self.ready + self.unready
 
-    def count(self, seen: _Seen, step: int) -> None:
+    def count(self, seen: _NodeInZone, step: int) -> None:
         self.nodes += step
         if not seen.excluded:
             if seen.ready == "True":
@@ -134,7 +134,7 @@ class Zones:
 
     def __init__(self) -> None:
         self._zones: dict[str, _Zone] = {}
-        self._nodes: dict[str, _Seen] = {}
+        self._nodes: dict[str, _NodeInZone] = {}
         self._passed: set[str] = set()  # nodes that passed a limiter and are to be tainted
         self._freed: dict[str, None] = {}  # nodes that are to lose the taint
 
@@ -146,7 +146,7 @@ class Zones:
         if before == after:
             return False
         if before is not None:
-            self._leave(name, before, after)
+            self._leave_zone(name, before, after)
         if after is None:
             return True
         self._nodes[name] = after
@@ -160,7 +160,7 @@ class Zones:
             self._freed.pop(name, None)
         return True
 
-    def _leave(self, name: str, before: _Seen, after: _Seen | None) -> None:
+    def _leave_zone(self, name: str, before: _NodeInZone, after: _NodeInZone | None) -> None:
         zone = self._zones[before.zone]
         zone.count(before, -1)
         if after is None:
@@ -217,11 +217,11 @@ class Zones:
                 self._passed.add(name)
                 node = find(name)
                 if node is not None:
-                    writes.append(tainted(node, now))
+                    writes.append(taint_of_failure(node, now))
         return [*writes, *([Again(min(waits))] if waits else [])]
 
 
-def tainted(node: Node, now: datetime) -> Write:
+def taint_of_failure(node: Node, now: datetime) -> Write:
     """Returns the patch that adds the NoExecute taint of a failing node."""
     failure = new_taint(OF_READY[ready_status(node)], NO_EXECUTE, now)
     return patch(
@@ -229,8 +229,8 @@ def tainted(node: Node, now: datetime) -> Write:
     )
 
 
-def _node_in_zone(node: Node) -> _Seen:
-    return _Seen(
+def _node_in_zone(node: Node) -> _NodeInZone:
+    return _NodeInZone(
         zone=zone_of(node),
         ready=ready_status(node),
         excluded=EXCLUDED in node.metadata.labels,

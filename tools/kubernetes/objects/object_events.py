@@ -23,7 +23,7 @@ class Reporter(msgspec.Struct, frozen=True):
 CLAIM_REPORTER, CLAIM_FAILED = Reporter("resource_claim"), "FailedResourceClaimCreation"
 
 
-def about(
+def event_about(
     obj: HasMetadata,
     type_: str,
     reason: str,
@@ -86,7 +86,7 @@ def refused_creation(owner: HasMetadata, document: Document, why: str, now: date
             pod = f"Pod {set_}-{name.rpartition('-')[2]}"
             what = pod if document["kind"] == "Pod" else f"Claim {name} for {pod}"
             message = f"Create {what} in StatefulSet {set_} failed error: {why}"
-    return about(owner, "Warning", reason, message, reporter_of(owner), now)
+    return event_about(owner, "Warning", reason, message, reporter_of(owner), now)
 
 
 def refused_deletion(owner: HasMetadata, pod: str, why: str, now: datetime) -> Document:
@@ -94,4 +94,4 @@ def refused_deletion(owner: HasMetadata, pod: str, why: str, now: datetime) -> D
     message = f"Error deleting: {why}"
     if type(owner).__name__ == "StatefulSet":
         message = f"Delete Pod {pod} in StatefulSet {owner.metadata.name} failed error: {why}"
-    return about(owner, "Warning", "FailedDelete", message, reporter_of(owner), now)
+    return event_about(owner, "Warning", "FailedDelete", message, reporter_of(owner), now)

@@ -142,14 +142,16 @@ def _difference(before: Document, after: Document) -> Document:
     return changed
 
 
-def annotated(obj: HasMetadata, annotations: dict[str, str]) -> list[Write]:
+def annotation_writes(obj: HasMetadata, annotations: dict[str, str]) -> list[Write]:
     """Returns the write that sets annotations; none if they are already set."""
     have = obj.metadata.annotations
     missing = {key: value for key, value in annotations.items() if have.get(key) != value}
     return [patch(obj, {"metadata": {"annotations": missing}})] if missing else []
 
 
-def disrupted(pod: Pod, reason: str, message: str, now: datetime, phase: str = "") -> list[Write]:
+def disruption_writes(
+    pod: Pod, reason: str, message: str, now: datetime, phase: str = ""
+) -> list[Write]:
     """Returns the write before a pod's deletion that sets the condition DisruptionTarget, and
     perhaps the phase.
     """

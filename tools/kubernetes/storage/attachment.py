@@ -14,7 +14,7 @@ from datetime import datetime
 from berth.actors.scheduling.kube.storage import PersistentVolume, VolumeAttachment
 
 from ..objects.documents import status_of
-from ..objects.object_events import Reporter, about
+from ..objects.object_events import Reporter, event_about
 from ..objects.properties import deleting
 from ..objects.structs import Document, Pod
 from ..objects.writes import Again, Create, Write, delete, status_writes
@@ -68,7 +68,7 @@ class Attachments:
             )
             message = f'Multi-Attach error for volume "{name}" Volume is {why}'
             for pod in pods if name not in before else ():
-                event = about(pod, "Warning", "FailedAttachVolume", message, REPORTER, now)
+                event = event_about(pod, "Warning", "FailedAttachVolume", message, REPORTER, now)
                 events.append(Create("Event", event))
         return events
 

@@ -31,7 +31,7 @@ def reconcile(
     """Updates a capacity. `volumes` are the volumes of its storage class."""
     if not tracks_capacity(driver):
         return []
-    room = _room(capacity, volumes)
+    room = _unbounded_room(capacity, volumes)
     # What is beyond the capacity has not been subtracted: it does not come back with its volume.
     subtracted = quantity_of(_used(capacity, volumes) + min(room, 0))
     if capacity.metadata.annotations.get(PROVISIONED) == subtracted:
@@ -49,7 +49,7 @@ def tracks_capacity(driver: CSIDriver | None) -> bool:
     return driver is not None and driver.spec.storage_capacity is True
 
 
-def covers(capacity: CSIStorageCapacity, labels: Mapping[str, str]) -> bool:
+def applies_to(capacity: CSIStorageCapacity, labels: Mapping[str, str]) -> bool:
     """True if the capacity applies to nodes with these labels."""
     return selector_or_nothing(capacity.node_topology).matches(labels)
 
@@ -59,9 +59,9 @@ def is_tracked(capacity: CSIStorageCapacity) -> bool:
     return PROVISIONED in capacity.metadata.annotations
 
 
-def left_in(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -> int:
+def room_left(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -> int:
     """Returns the room that these volumes of the class leave, in billionths of a byte."""
-    return max(_room(capacity, volumes), 0)
+    return max(_unbounded_room(capacity, volumes), 0)
 
 
 def largest_in(capacity: CSIStorageCapacity) -> int | None:
@@ -79,7 +79,7 @@ def quantity_of(nano: int) -> str:
     return str(whole)
 
 
-def _room(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -> int:
+def _unbounded_room(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -> int:
     """Returns the room that is left, which is negative if volumes were created at once for the same
     room.
     """
@@ -93,5 +93,6 @@ def _used(capacity: CSIStorageCapacity, volumes: Iterable[PersistentVolume]) -> 
     return sum(
         size_of(volume)
         for volume in volumes
-        if PROVISIONED_BY in volume.metadata.annotations and covers(capacity, segment_in(volume))
+        if PROVISIONED_BY in volume.metadata.annotations
+        and applies_to(capacity, segment_in(volume))
     )

@@ -83,6 +83,6 @@ def driver_in(volume: PersistentVolume) -> str:
     return volume.spec.csi.driver if volume.spec.csi else ""
 
 
-def attach_required(driver: CSIDriver | None) -> bool:
+def needs_attachment(driver: CSIDriver | None) -> bool:
     """True unless a CSIDriver object says that its volumes need no attachment."""
     return driver is None or driver.spec.attach_required is not False

@@ -23,14 +23,14 @@ VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 def reconcile_claim(claim: PersistentVolumeClaim, pods: Iterable[Pod]) -> list[Write]:
     """Decides on a claim. `pods` are the pods that name it."""
     in_use = any(_uses(pod, claim) for pod in pods)
-    return _protect(claim, CLAIM_FINALIZER, in_use=in_use)
+    return _finalizer_writes(claim, CLAIM_FINALIZER, in_use=in_use)
 
 
 def reconcile_volume(volume: PersistentVolume) -> list[Write]:
-    return _protect(volume, VOLUME_FINALIZER, in_use=volume.status.phase == "Bound")
+    return _finalizer_writes(volume, VOLUME_FINALIZER, in_use=volume.status.phase == "Bound")
 
 
-def _protect(obj: HasMetadata, finalizer: str, *, in_use: bool) -> list[Write]:
+def _finalizer_writes(obj: HasMetadata, finalizer: str, *, in_use: bool) -> list[Write]:
     """Adds the finalizer to an object in use, and removes it from a deleted object that is not."""
     have = obj.metadata.finalizers
     if finalizer in have and deleting(obj) and not in_use:

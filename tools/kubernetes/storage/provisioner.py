@@ -31,7 +31,7 @@ from berth.actors.scheduling.kube.volumes import FILESYSTEM, requested_size
 from ..objects.properties import deleting
 from ..objects.structs import Document
 from ..objects.writes import Again, Create, Write, delete, patch
-from .capacity import covers, is_tracked, largest_in, left_in
+from .capacity import applies_to, is_tracked, largest_in, room_left
 from .pod_volumes import driver_of, waits_for_consumer
 from .topology import Segment, affinity_to, segment_of
 
@@ -74,7 +74,7 @@ class Provisioner:
         asking = [
             claim
             for claim in claims
-            if asks(claim, storage_class) and volume_name(claim) not in names
+            if waits_for_provisioner(claim, storage_class) and volume_name(claim) not in names
         ]
         before = self._since.get(name, {})
         self._since[name] = {_request(claim): before.get(_request(claim), now) for claim in asking}
@@ -112,7 +112,7 @@ def provision_seconds(storage_class: StorageClass) -> float:
         ) from None
 
 
-def asks(claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
+def waits_for_provisioner(claim: PersistentVolumeClaim, storage_class: StorageClass) -> bool:
     """True if the claim waits for this provisioner to act, and not for its node to be selected."""
     annotations = claim.metadata.annotations
     return (
@@ -154,7 +154,7 @@ class _Room:
         volumes: Sequence[PersistentVolume],
     ) -> None:
         self._capacities = capacities
-        self._left = {each.metadata.uid: left_in(each, volumes) for each in capacities or ()}
+        self._left = {each.metadata.uid: room_left(each, volumes) for each in capacities or ()}
 
     def take(self, size: int, labels: Mapping[str, str]) -> bool:
         """Takes the size from a capacity for these labels; False if none has enough room."""
@@ -164,7 +164,7 @@ class _Room:
             largest, uid = largest_in(capacity), capacity.metadata.uid
             if (
                 is_tracked(capacity)
-                and covers(capacity, labels)
+                and applies_to(capacity, labels)
                 and size <= self._left[uid]
                 and (largest is None or size <= largest)
             ):
@@ -189,7 +189,7 @@ def _provision(
         return []
     size = requested_size(claim)
     if not waits_for_consumer(storage_class):
-        for segment, labels in _choices(claim, storage_class, places):
+        for segment, labels in _segments_with_room(claim, storage_class, places):
             if room.take(size, labels):
                 return [Create("PersistentVolume", new_volume(claim, storage_class, segment))]
         return []
@@ -202,7 +202,7 @@ def _provision(
     return [patch(claim, {"metadata": {"annotations": {SELECTED_NODE: None}}}, guarded=True)]
 
 
-def _choices(
+def _segments_with_room(
     claim: PersistentVolumeClaim, storage_class: StorageClass, places: Mapping[str, Place]
 ) -> list[tuple[Segment, Mapping[str, str]]]:
     """Returns the segments in which the volume can be created now, each with the labels of one of

@@ -56,7 +56,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     free: tuple[PersistentVolume, ...] = ()
 
 
-class _Promise(msgspec.Struct, frozen=True):
+class _ChosenVolume(msgspec.Struct, frozen=True):
     """A volume that a claim chose, at the version at which it did."""
 
     volume: str
@@ -71,7 +71,7 @@ class Binder:
     """
 
     def __init__(self) -> None:
-        self._promises: dict[str, _Promise] = {}
+        self._promises: dict[str, _ChosenVolume] = {}
         self._holders: dict[str, str] = {}
         self._missing: dict[str, datetime] = {}
 
@@ -105,18 +105,18 @@ class Binder:
         chosen = find_reserved(claim, around.reserved)
         self_chosen = chosen is None and not waits_for_consumer(around.storage_class)
         if self_chosen:
-            free = [volume for volume in around.free if not self._is_promised(volume, place)]
+            free = [volume for volume in around.free if not self._is_chosen(volume, place)]
             chosen = find_free(claim, free)
         self.forget_claim(place)
         if chosen is not None and self_chosen:
             name = chosen.metadata.name
             if name in self._holders:  # the volume has changed since, so that claim chooses anew
                 self.forget_claim(self._holders[name])
-            self._promises[place] = _Promise(name, chosen.metadata.resource_version)
+            self._promises[place] = _ChosenVolume(name, chosen.metadata.resource_version)
             self._holders[name] = place
         return chosen
 
-    def _is_promised(self, volume: PersistentVolume, place: str) -> bool:
+    def _is_chosen(self, volume: PersistentVolume, place: str) -> bool:
         """True if another claim has chosen the volume in its current version."""
         holder, version = self._holders.get(volume.metadata.name), volume.metadata.resource_version
         return holder not in (None, place) and self._promises[holder].version == version
@@ -161,7 +161,11 @@ def find_reserved(
 ) -> PersistentVolume | None:
     """Returns the volume that is reserved for the claim, if it is suitable."""
     request = VolumeRequest.of(claim)
-    suitable = [volume for volume in volumes if is_for(volume, claim) and _suits(volume, request)]
+    suitable = [
+        volume
+        for volume in volumes
+        if is_for(volume, claim) and _has_size_and_modes(volume, request)
+    ]
     return min(suitable, key=lambda volume: volume.metadata.name, default=None)
 
 
@@ -185,7 +189,7 @@ def find_free(
     )
 
 
-def _suits(volume: PersistentVolume, request: VolumeRequest) -> bool:
+def _has_size_and_modes(volume: PersistentVolume, request: VolumeRequest) -> bool:
     """True if a volume has the size and the modes of a claim, whatever its class and labels."""
     return request.admits(volume) and request.has_modes(volume)
 
@@ -205,7 +209,7 @@ def _sync_named(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -
     if is_for(volume, claim):
         return _bind(volume, claim)
     request = VolumeRequest.of(claim)
-    suits = _suits(volume, request) and class_of(volume) == request.storage_class
+    suits = _has_size_and_modes(volume, request) and class_of(volume) == request.storage_class
     if volume.spec.claim_ref or not suits:
         return _pending(claim)
     return _bind(volume, claim)

@@ -19,7 +19,7 @@ from berth.actors.scheduling.kube.storage import (
 )
 from berth.actors.scheduling.kube.volumes import is_for
 
-from .pod_volumes import attach_required, claimed_key, driver_in, is_of_pod, pod_claims
+from .pod_volumes import claimed_key, driver_in, is_of_pod, needs_attachment, pod_claims
 
 FOLLOWED: tuple[type[HasMetadata], ...] = (
     PersistentVolumeClaim,
@@ -111,7 +111,7 @@ class Mounts:
         if volume is None or not is_for(volume, claim):
             return False
         driver = driver_in(volume)
-        if not driver or not attach_required(self._drivers.get(driver)):
+        if not driver or not needs_attachment(self._drivers.get(driver)):
             return True
         return (volume.metadata.name, pod.spec.node_name) in self._attached
 

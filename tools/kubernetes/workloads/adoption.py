@@ -34,7 +34,7 @@ def selector_of(owner: Workload) -> Selector:
     return selector_or_nothing(owner.spec.selector)
 
 
-def keeps(owner: Workload, labels: Mapping[str, str]) -> bool:
+def would_keep(owner: Workload, labels: Mapping[str, str]) -> bool:
     """True if an owner would keep a new object with these labels.
 
     Otherwise it would release each that it makes, and make the next, without end.
@@ -66,7 +66,7 @@ def claim(
                 mine.append(candidate)
             else:
                 kept = documents_of(reference for reference in owners if reference.uid != uid)
-                left = without(candidate, finalizer)
+                left = without_finalizer(candidate, finalizer)
                 body = {"metadata": {"ownerReferences": kept, **left}}
                 writes.append(patch(candidate, body, guarded=True))
         elif controller is None and matches and not deleting(owner) and not deleting(candidate):
@@ -78,7 +78,7 @@ def claim(
     return mine, writes
 
 
-def without(obj: HasMetadata, finalizer: str) -> Document:
+def without_finalizer(obj: HasMetadata, finalizer: str) -> Document:
     """Returns the change of metadata that removes a finalizer; empty if the object does not have
     it.
     """

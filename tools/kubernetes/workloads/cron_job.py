@@ -13,7 +13,7 @@ from berth.actors.scheduling.kube.times import rfc3339
 
 from ..api.cron import Schedule, parse
 from ..objects.documents import reference_to, status_of
-from ..objects.object_events import Reporter, about
+from ..objects.object_events import Reporter, event_about
 from ..objects.properties import controller_of, deleting, holds
 from ..objects.structs import CronJob, Document, Job, read
 from ..objects.writes import Again, Create, Delete, Notice, Write, delete, status_writes
@@ -35,15 +35,15 @@ def reconcile(
     """
     uid = owner.metadata.uid
     jobs = [job for job in candidates if (by := controller_of(job)) and by.uid == uid]
-    writes = _history(owner, jobs)
+    writes = _delete_old_jobs(owner, jobs)
     running = [job for job in jobs if not finished(job)]
     active = sorted(filter(_scheduled, running), key=lambda job: _scheduled(job) or "")
     # such as those of kubectl create job --from
     writes += (_unexpected(owner, job, now) for job in running if job not in active)
-    notices = tuple(_ended(owner, jobs))
+    notices = tuple(_notices_of_ended(owner, jobs))
     if not deleting(owner) and not owner.spec.suspend:
         last = _status(owner, jobs, active).get("lastScheduleTime")
-        writes += _run(owner, active, last, now, exists)
+        writes += _create_due_job(owner, active, last, now, exists)
     deleted = {write.uid for write in writes if isinstance(write, Delete)}
     active = [job for job in active if job.metadata.uid not in deleted]
     return writes + status_writes(owner, _status(owner, jobs, active), notices)
@@ -55,10 +55,10 @@ def _unexpected(owner: CronJob, job: Job, now: datetime) -> Create:
 
 
 def _warning(owner: CronJob, reason: str, why: str, now: datetime) -> Create:
-    return Create("Event", about(owner, "Warning", reason, why, REPORTER, now))
+    return Create("Event", event_about(owner, "Warning", reason, why, REPORTER, now))
 
 
-def _ended(owner: CronJob, jobs: list[Job]) -> Iterator[Notice]:
+def _notices_of_ended(owner: CronJob, jobs: list[Job]) -> Iterator[Notice]:
     """Yields the notices about active jobs that have ended or are gone."""
     by_uid = {job.metadata.uid: job for job in jobs}
     for reference in owner.status.active:
@@ -81,7 +81,7 @@ def _status(owner: CronJob, jobs: list[Job], active: list[Job]) -> Document:
                     for field in ("apiVersion", "kind", "name", "uid")
                 },
                 "namespace": job.metadata.namespace,
-                "resourceVersion": _version(owner, job),
+                "resourceVersion": _first_seen_version(owner, job),
             }
             for job in active
         ],
@@ -92,13 +92,13 @@ def _status(owner: CronJob, jobs: list[Job], active: list[Job]) -> Document:
         *(job.status.completion_time for job in jobs if holds(job.status.conditions, "Complete")),
     ]
     for field, values in (("lastScheduleTime", times), ("lastSuccessfulTime", ends)):
-        latest = max((value for value in values if value), default=None)
-        if latest is not None:
-            status[field] = latest
+        latest_time = max((value for value in values if value), default=None)
+        if latest_time is not None:
+            status[field] = latest_time
     return status
 
 
-def _version(owner: CronJob, job: Job) -> str:
+def _first_seen_version(owner: CronJob, job: Job) -> str:
     """Returns the resource version of a job in the status: that at which it was first seen."""
     versions = (
         each.resource_version for each in owner.status.active if each.uid == job.metadata.uid
@@ -112,7 +112,7 @@ def _scheduled(job: Job) -> str | None:
     return rfc3339(datetime.fromisoformat(text)) if text else None
 
 
-def _run(
+def _create_due_job(
     owner: CronJob,
     active: list[Job],
     last: str | None,
@@ -133,7 +133,7 @@ def _run(
     if first is None:
         why = f"invalid schedule: {spec.schedule} : it names no time"
         return [_warning(owner, "InvalidSchedule", why, now)]
-    due, missed = latest(schedule, zone, first, now)
+    due, missed = latest_time(schedule, zone, first, now)
     following = schedule.after(due or max(start, now - timedelta(seconds=1)), zone)
     while following is not None and following <= now:
         following = schedule.after(following, zone)
@@ -147,7 +147,7 @@ def _run(
         return again
     if spec.concurrency_policy == "Forbid" and active:
         why = "Not starting job because prior execution is running and concurrency policy is Forbid"
-        event = about(owner, "Normal", "JobAlreadyActive", why, REPORTER, now)
+        event = event_about(owner, "Normal", "JobAlreadyActive", why, REPORTER, now)
         return [Create("Event", event), *again]
     replaced = active if spec.concurrency_policy == "Replace" else []
     why = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check "
@@ -160,7 +160,7 @@ def _deletion(job: Job) -> Delete:
     return delete(job, notices=(Notice("SuccessfulDelete", "Deleted job {name}"),))
 
 
-def latest(
+def latest_time(
     schedule: Schedule, zone: ZoneInfo, first: datetime, now: datetime
 ) -> tuple[datetime | None, int]:
     """Returns the latest past time of a schedule, and about how many past times there are.
@@ -208,7 +208,7 @@ def _job(owner: CronJob, time: datetime, zone: ZoneInfo) -> Document:
     }
 
 
-def _history(owner: CronJob, jobs: list[Job]) -> list[Write]:
+def _delete_old_jobs(owner: CronJob, jobs: list[Job]) -> list[Write]:
     """Deletes the oldest finished jobs beyond the limits of the history."""
     spec, writes = owner.spec, list[Write]()
     for kind, limit in (

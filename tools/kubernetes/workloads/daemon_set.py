@@ -31,9 +31,9 @@ from ..objects.writes import (
     delete_pod,
     status_writes,
 )
-from .adoption import claim, keeps
+from .adoption import claim, would_keep
 from .daemon_failures import FailedPods
-from .revisions import HASH, History, forget, unrecorded
+from .revisions import HASH, History, delete_old_revisions, empty_history
 
 _NUMBER = "pod-template-generation"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -61,13 +61,13 @@ def reconcile(
     Without a history, the owner is treated as if it had no revisions. `failed` has the nodes where
     pods have failed before. A set that is being deleted is left as it is.
     """
-    if deleting(owner) or not keeps(owner, labels_in(owner.spec.template)):
+    if deleting(owner) or not would_keep(owner, labels_in(owner.spec.template)):
         return []
-    history, failed = history or unrecorded(owner), failed or FailedPods()
+    history, failed = history or empty_history(owner), failed or FailedPods()
     failed.forget(now)
     pods, writes = claim(owner, candidates)
     on: dict[str, list[Pod]] = defaultdict(list)
-    for pod in sorted(pods, key=_age):
+    for pod in sorted(pods, key=_rank_on_node):
         if not (deleting(pod) and is_finished(pod)):  # nothing is left to do for such a pod
             on[target_node(pod)].append(pod)
     should: dict[str, bool] = {}
@@ -76,19 +76,19 @@ def reconcile(
     for node in nodes:
         name = node.metadata.name
         should[name], stays = fits(spec, node)
-        ended, late = _ended(owner, name, on[name], failed, now) if stays else ([], [])
+        ended, late = _finished_pods(owner, name, on[name], failed, now) if stays else ([], [])
         again += late
         writes += (delete_pod(pod, _finish_notice(pod, name)) for pod in ended)
         writes += _on_node(owner, name, on[name], should[name], stays, history.hash, now)
     eligible = {name for name, runs in should.items() if runs}
-    writes += _without_node(on, should)
+    writes += _delete_from_missing_nodes(on, should)
     if not writes:
         writes += _update(owner, on, eligible, history.hash, now)
-        writes += forget(owner, history, pods)
+        writes += delete_old_revisions(owner, history, pods)
     return writes + _status(owner, on, should, now, history) + again
 
 
-def _age(pod: Pod) -> tuple[bool, str, str]:
+def _rank_on_node(pod: Pod) -> tuple[bool, str, str]:
     """Returns the sort key of the pods on a node, of which the first stays: bound ones first, then
     the oldest.
 
@@ -142,7 +142,7 @@ def target_node(pod: Pod) -> str:
     return ""
 
 
-def _ended(
+def _finished_pods(
     owner: DaemonSet, node: str, here: list[Pod], failed: FailedPods, now: datetime
 ) -> tuple[list[Pod], list[Write]]:
     """Returns the finished pods of a node to delete now, and reminders about failed ones that stay
@@ -169,7 +169,7 @@ def _finish_notice(pod: Pod, node: str) -> Notice:
     return Notice("SucceededDaemonPod", f"Found succeeded {where}, will try to delete it")
 
 
-def _without_node(on: dict[str, list[Pod]], nodes: Container[str]) -> list[Write]:
+def _delete_from_missing_nodes(on: dict[str, list[Pod]], nodes: Container[str]) -> list[Write]:
     """Deletes pods whose target node is gone and that are not bound yet."""
     return [
         delete_pod(pod)
@@ -212,12 +212,12 @@ def _pod(owner: DaemonSet, node: str, revision: str) -> Document:
     if number := owner.metadata.annotations.get(ANNOTATION):
         labels[_NUMBER] = number
     pod = pod_from(owner, labels=labels)
-    spec = pinned(owner.spec.template["spec"], node)
+    spec = spec_for_node(owner.spec.template["spec"], node)
     pod["spec"] = {**spec, "tolerations": tolerations(spec)}
     return pod
 
 
-def pinned(spec: Document, node: str) -> Document:
+def spec_for_node(spec: Document, node: str) -> Document:
     """Returns the spec of a pod that can run on this node only.
 
     The node is known to meet the other requirements, so its name alone is required.
@@ -268,7 +268,7 @@ def _update(
         for node in sorted(eligible | {node for node, pods in on.items() if node and pods})
     }
     if surge:
-        return _surge(owner, by_node, eligible, surge, revision, now)
+        return _create_beside_old(owner, by_node, eligible, surge, revision, now)
     replaced, candidates = [], []
     for new, old in by_node.values():
         if len(new) + len(old) != 1:  # The pod is missing, or comes later.
@@ -283,7 +283,7 @@ def _update(
     return [delete_pod(pod) for pod in [*replaced, *candidates[: max(unavailable, 0)]]]
 
 
-def _surge(
+def _create_beside_old(
     owner: DaemonSet,
     by_node: dict[str, tuple[list[Pod], list[Pod]]],
     eligible: set[str],

@@ -21,7 +21,7 @@ _PHASES = {"Pending": 0, "Unknown": 1}
 _NEVER = -1e18  # seconds since a time that is not set: it counts as the latest
 
 
-class _Past(msgspec.Struct, frozen=True):
+class _PodHistory(msgspec.Struct, frozen=True):
     """The events in a pod's life, as seconds since then."""
 
     ready: float
@@ -69,10 +69,10 @@ def _cost(pod: Pod) -> int:
     return cost if -_COST_LIMIT <= cost < _COST_LIMIT else 0
 
 
-def _readiness_and_restarts(pod: Pod, now: datetime) -> _Past:
+def _readiness_and_restarts(pod: Pod, now: datetime) -> _PodHistory:
     ready = condition_of(pod.status.conditions, "Ready") if is_ready(pod) else None
     sidecars = {each.name for each in pod.spec.init_containers if each.restart_policy == "Always"}
-    return _Past(
+    return _PodHistory(
         _age(ready.last_transition_time if ready else None, now),
         (
             max((each.restart_count for each in pod.status.container_statuses), default=0),
@@ -94,7 +94,7 @@ def _age(since: str | None, now: datetime) -> float:
     return seconds_since(since, now) if since else _NEVER
 
 
-def _compare(left: _Past, right: _Past) -> int:
+def _compare(left: _PodHistory, right: _PodHistory) -> int:
     """Returns a negative number if the left pod is deleted first: the younger, or more often
     restarted.
     """
@@ -103,21 +103,21 @@ def _compare(left: _Past, right: _Past) -> int:
     return (mine > other) - (mine < other)
 
 
-def _compare_roughly(left: _Past, right: _Past) -> int:
+def _compare_roughly(left: _PodHistory, right: _PodHistory) -> int:
     """Compares like `_compare`, but by uid if the ages are nearly equal."""
     if left.ready != right.ready:
-        return _magnitude(left.ready) - _magnitude(right.ready) or _by_uid(left, right)
+        return _age_magnitude(left.ready) - _age_magnitude(right.ready) or _by_uid(left, right)
     if left.restarts != right.restarts:
         return -1 if left.restarts > right.restarts else 1
-    return _magnitude(left.created) - _magnitude(right.created) or _by_uid(left, right)
+    return _age_magnitude(left.created) - _age_magnitude(right.created) or _by_uid(left, right)
 
 
-def _magnitude(seconds: float) -> int:
+def _age_magnitude(seconds: float) -> int:
     """Returns the power of two of an age in nanoseconds; -1 in the future, -2 if never."""
     if seconds == _NEVER:
         return -2
     return int(log2(seconds * 1e9)) if seconds > 0 else -1
 
 
-def _by_uid(left: _Past, right: _Past) -> int:
+def _by_uid(left: _PodHistory, right: _PodHistory) -> int:
     return (left.uid > right.uid) - (left.uid < right.uid)

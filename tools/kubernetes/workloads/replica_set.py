@@ -17,7 +17,7 @@ from ..objects.properties import (
 )
 from ..objects.structs import Document, Pod, ReplicaSet, ReplicationController
 from ..objects.writes import POD_CREATED, Create, Write, count_available, delete_pod, status_writes
-from .adoption import claim, keeps, selector_of
+from .adoption import claim, selector_of, would_keep
 from .pod_ranking import by_usefulness
 
 BURST = 500  # the most pods that one decision creates or deletes
@@ -46,7 +46,7 @@ def reconcile(
             ending.append(pod)
     active, writes = claim(owner, running)
     desired = replicas_of(owner)
-    if not deleting(owner) and keeps(owner, labels_in(owner.spec.template)):
+    if not deleting(owner) and would_keep(owner, labels_in(owner.spec.template)):
         missing = min(desired - len(active), BURST)
         writes += [Create("Pod", pod_from(owner), (POD_CREATED,)) for _ in range(missing)]
         surplus = len(active) - desired

@@ -45,7 +45,7 @@ class History(msgspec.Struct, frozen=True):
         return {field: value for field, value in template.items() if field != "$patch"}
 
 
-def unrecorded(owner: DaemonSet | StatefulSet) -> History:
+def empty_history(owner: DaemonSet | StatefulSet) -> History:
     """Returns the history of an owner that has no revisions."""
     return _new(owner, owner.status.collision_count or 0)
 
@@ -68,7 +68,7 @@ def record(
             each.metadata.name,
         ),
     )
-    data = _data(owner)
+    data = _patch_to_template(owner)
     current = [each for each in mine if each.data == data]
     current = current or [each for each in mine if _has_template_of(each, owner)]
     old = tuple(each for each in mine if each not in current)
@@ -89,7 +89,9 @@ def record(
     return history, [*writes, Create("ControllerRevision", _document(owner, history, number))]
 
 
-def forget(owner: DaemonSet | StatefulSet, history: History, pods: Iterable[Pod]) -> list[Write]:
+def delete_old_revisions(
+    owner: DaemonSet | StatefulSet, history: History, pods: Iterable[Pod]
+) -> list[Write]:
     """Deletes the oldest revisions beyond the limit, except those that pods have.
 
     For a StatefulSet, the revisions in use do not count towards the limit.
@@ -116,7 +118,7 @@ def _new(
     return History(f"{owner.metadata.name[:LONGEST_PREFIX]}-{mark}", mark, old, collisions)
 
 
-def _data(owner: DaemonSet | StatefulSet) -> Document:
+def _patch_to_template(owner: DaemonSet | StatefulSet) -> Document:
     """Returns the patch that restores a template of the owner."""
     return {"spec": {"template": {**owner.spec.template, "$patch": "replace"}}}
 
@@ -142,6 +144,6 @@ def _document(owner: DaemonSet | StatefulSet, history: History, number: int) -> 
             "annotations": dict(owner.metadata.annotations),
             "ownerReferences": [reference_to(owner)],
         },
-        "data": _data(owner),
+        "data": _patch_to_template(owner),
         "revision": number,
     }

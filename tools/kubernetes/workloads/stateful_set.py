@@ -40,7 +40,7 @@ from ..objects.writes import (
     status_writes,
 )
 from .adoption import claim
-from .revisions import HASH, History, forget, unrecorded
+from .revisions import HASH, History, delete_old_revisions, empty_history
 
 Claims = Mapping[str, PersistentVolumeClaim]  # by name
 POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"
@@ -60,13 +60,13 @@ def reconcile(
 
     Without a history, the owner is treated as if it had no revisions.
     """
-    history = history or unrecorded(owner)
+    history = history or empty_history(owner)
     mine, writes = claim(owner, (pod for pod in candidates if _is_member(owner, pod)))
     pods = {ordinal: pod for pod in mine if (ordinal := ordinal_of(owner, pod)) is not None}
     if not deleting(owner):
         named = {each.metadata.name: each for each in claims}
-        writes += _retention(owner, pods, named) or _step(owner, pods, named, history, now)
-        writes += forget(owner, history, mine)
+        writes += _set_claim_owners(owner, pods, named) or _step(owner, pods, named, history, now)
+        writes += delete_old_revisions(owner, history, mine)
     return writes + _status(owner, list(pods.values()), now, history)
 
 
@@ -108,7 +108,7 @@ def _is_available(owner: StatefulSet, pod: Pod, now: datetime) -> bool:
     return not deleting(pod) and not is_finished(pod) and seconds is not None and seconds <= 0
 
 
-def _retention(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list[Write]:
+def _set_claim_owners(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list[Write]:
     """Sets the owners of the claims of existing pods, before a pod is deleted by scaling."""
     policy = owner.spec.persistent_volume_claim_retention_policy
     writes: list[Write] = []
@@ -121,11 +121,11 @@ def _retention(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) -> list
         for template in owner.spec.volume_claim_templates:
             existing = claims.get(f"{_name(template)}-{pod.metadata.name}")
             if existing is not None and not deleting(existing):
-                writes += _owned(existing, goes_with, (owner, pod))
+                writes += _with_owner(existing, goes_with, (owner, pod))
     return writes
 
 
-def _owned(
+def _with_owner(
     existing: PersistentVolumeClaim, owner: HasMetadata | None, mine: Sequence[HasMetadata]
 ) -> list[Write]:
     """Makes `mine` the owner of the claim, or removes it. Other controllers stay."""
@@ -154,13 +154,13 @@ def _step(
     for ordinal in ordinals:
         pod = pods.get(ordinal)
         if pod is None:
-            writes += creation(owner, ordinal, claims, history)
+            writes += pod_creation(owner, ordinal, claims, history)
         elif phase_of(pod) == "Pending" and not deleting(pod):
             writes += _claims(owner, pod.metadata.name, claims)
         elif is_finished(pod) and not deleting(pod):
             writes.append(_deletion(owner, pod))
         elif _is_available(owner, pod, now) or not in_order:
-            writes += _identity(pod, ordinal)
+            writes += _restore_identity(pod, ordinal)
             continue
         if in_order:
             return writes
@@ -176,7 +176,7 @@ def _step(
     return writes + _update(owner, pods, history.name, now)
 
 
-def _identity(pod: Pod, ordinal: int) -> list[Write]:
+def _restore_identity(pod: Pod, ordinal: int) -> list[Write]:
     """Restores the labels that identify a pod, which an adopted pod may lack."""
     labels = _identity_labels(pod.metadata.name, ordinal)
     if pod.metadata.labels.get(POD_NAME) == labels[POD_NAME]:
@@ -229,14 +229,14 @@ def _claims(owner: StatefulSet, pod: str, claims: Claims) -> list[Write]:
     return writes
 
 
-def creation(
+def pod_creation(
     owner: StatefulSet, ordinal: int, claims: Claims, history: History | None = None
 ) -> list[Write]:
     """Creates the claims of a pod, and then the pod. The pod waits while its claim is being
     deleted.
     """
     name = f"{owner.metadata.name}-{ordinal}"
-    template, revision = _template_for(owner, ordinal, history or unrecorded(owner))
+    template, revision = _template_for(owner, ordinal, history or empty_history(owner))
     labels = {HASH: revision, **_identity_labels(name, ordinal)}
     spec = msgspec.structs.replace(owner.spec, template=template)
     pod = pod_from(msgspec.structs.replace(owner, spec=spec), name, labels)

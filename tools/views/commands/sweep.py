@@ -178,7 +178,7 @@ def sweep(
                 )
             try:
                 with closing(outcomes):
-                    failed = _gathered(outcomes, results, cells)
+                    failed = _collected(outcomes, results, cells)
             except KeyboardInterrupt:
                 _say_stopped(results, cells, results_file)
                 raise SystemExit(INTERRUPTED) from None
@@ -199,7 +199,9 @@ def sweep(
         raise SystemExit(2 if failed else 1)
 
 
-def _gathered(outcomes: Iterable[Outcome], results: Results, cells: Sequence[Cell]) -> list[Failed]:
+def _collected(
+    outcomes: Iterable[Outcome], results: Results, cells: Sequence[Cell]
+) -> list[Failed]:
     """Adds the results of outcomes while it shows their progress. Returns the failures."""
     failed = []
     console = Console(stderr=True)

@@ -12,10 +12,10 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from .cluster_model import ClusterModel, Event
-from .columns import Line, wrapped
+from .columns import Line, wrapped_lines
 from .listing import Lines, Listing
 from .view_source import LostError, ViewSource
-from .views import ROOTS, Help, Nodes, StoryOf, View, strip
+from .views import ROOTS, Help, Nodes, StoryOf, View, status_line
 
 DRAW_SECONDS = 0.5
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 10.0  # seconds between attempts to connect
@@ -115,8 +115,8 @@ class Top(App[None]):
             if state is not None and self._shown_state not in (None, state):
                 self._show_story(view)
             self._shown_state = state or self._shown_state
-        self._put("strip", [(("berth  ", "strong"), *strip(cluster, now))])
-        self._put("notes", list(wrapped((((note, ""),) for note in self._notes), width)))
+        self._put("strip", [(("berth  ", "strong"), *status_line(cluster, now))])
+        self._put("notes", list(wrapped_lines((((note, ""),) for note in self._notes), width)))
         self._put("head", view.head(cluster, now)[: None if height >= LOW else 1])
         listing = self.query_one(Listing)
         drawn = (view, cluster.version, self._search, width, getattr(view, "told", None))
@@ -139,7 +139,7 @@ class Top(App[None]):
     def _put(self, name: str, lines: Sequence[Line]) -> None:
         self.query_one(f"#{name}", Lines).put(lines)
 
-    def _go(self, stack: list[View]) -> None:
+    def _open_view(self, stack: list[View]) -> None:
         self._stack = stack
         self._search = ""
         self._close_search()
@@ -164,7 +164,7 @@ class Top(App[None]):
     def on_listing_opened(self, message: Listing.Opened) -> None:
         view = self._view.into(message.row)
         if view is not None:
-            self._go([*self._stack, view])
+            self._open_view([*self._stack, view])
 
     def on_input_changed(self, message: Input.Changed) -> None:
         if not self._naming:
@@ -194,11 +194,11 @@ class Top(App[None]):
         self.query_one(Listing).focus()
 
     def action_show(self, key: str) -> None:
-        self._go([ROOTS[key]()])
+        self._open_view([ROOTS[key]()])
 
     def action_keys(self) -> None:
         if not isinstance(self._view, Help):
-            self._go([*self._stack, Help()])
+            self._open_view([*self._stack, Help()])
 
     def action_search(self) -> None:
         self._open_search("filter")
@@ -224,7 +224,7 @@ class Top(App[None]):
             self._close_search()
             self._draw()
         elif len(self._stack) > 1:
-            self._go(self._stack[:-1])
+            self._open_view(self._stack[:-1])
 
     def action_again(self) -> None:
         if isinstance(self._view, StoryOf):

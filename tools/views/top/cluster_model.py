@@ -21,11 +21,11 @@ STILL_SECONDS = 2.0  # without a turn of the event loop, after which it counts a
 STALE_SECONDS = 5.0  # without an event of the feed
 
 
-class Began(msgspec.Struct, frozen=True):
+class FeedBegan(msgspec.Struct, frozen=True):
     """An event: the feed begins anew, and the whole cluster follows."""
 
 
-Event = Began | Frame | Glance
+Event = FeedBegan | Frame | Glance
 
 
 class News(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class ClusterModel:
         self.heard, self.lost = now, ""
         self.version += 1
         match event:
-            case Began():
+            case FeedBegan():
                 for rows in (self.nodes, self.pods, self._use, self._on):
                     rows.clear()
             case Frame():

@@ -46,14 +46,14 @@ def widths(columns: Sequence[ScreenColumn], width: int) -> list[int]:
     return shown
 
 
-def clean(text: str) -> str:
+def one_line(text: str) -> str:
     """Returns a text on one line, without control characters."""
     return printable(text.translate(_SPACES))
 
 
-def fitted(text: str, column: ScreenColumn, width: int) -> str:
+def fitted_text(text: str, column: ScreenColumn, width: int) -> str:
     """Returns a text in exactly this number of cells, with a mark where it is cut."""
-    text = clean(text)
+    text = one_line(text)
     size = cell_len(text)
     if size <= width:
         return text.rjust(width - size + len(text)) if column.right else set_cell_size(text, width)
@@ -63,14 +63,14 @@ def fitted(text: str, column: ScreenColumn, width: int) -> str:
     return set_cell_size(set_cell_size(text, width - 1 - cell_len(last)) + "~" + last, width)
 
 
-def wrapped(lines: Iterable[Line], width: int) -> Iterator[Line]:
+def wrapped_lines(lines: Iterable[Line], width: int) -> Iterator[Line]:
     """Breaks lines that are longer than the terminal is wide, at spaces where there are some."""
     for line in lines:
         indent = INDENT if line and line[0][0].startswith(INDENT) else ""
         parts: list[Cell] = []
         room = width
         for text, kind in line:
-            for word in _words(clean(text)):
+            for word in _words(one_line(text)):
                 rest = word
                 if cell_len(rest) > room and room < width - len(indent):
                     yield tuple(parts)

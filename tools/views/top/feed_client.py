@@ -17,7 +17,7 @@ from berth.actors.wiring.glance import Glance
 from ...answers.debug.debug_client import failures_in_words
 from ...answers.feed.feed import Frame
 from ...answers.feed.story import Story, read_story
-from .cluster_model import Began, Event
+from .cluster_model import Event, FeedBegan
 from .view_source import LostError
 
 SILENT_SECONDS = 30.0  # after which the connection counts as broken
@@ -96,6 +96,6 @@ async def events_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[Event]:
 def _event(lines: bytes) -> Event | None:
     name, _, data = lines.removeprefix(b"event: ").partition(b"\ndata: ")
     if name == b"begin":
-        return Began()
+        return FeedBegan()
     kind = _TYPES.get(name)
     return None if kind is None else msgspec.json.decode(data, type=kind)

@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from .columns import GAP, Line, ScreenColumn, clean, fitted, widths
+from .columns import GAP, Line, ScreenColumn, fitted_text, one_line, widths
 
 STYLES = {
     "": Style(),
@@ -136,7 +136,7 @@ class Listing(Widget, can_focus=True):
         shown = widths(self._columns, self.size.width - 1)
         for column, (text, kind), width in zip(self._columns, cells, shown, strict=True):
             if width:
-                yield Segment(fitted(text, column, width), STYLES[kind])
+                yield Segment(fitted_text(text, column, width), STYLES[kind])
                 yield Segment(" " * GAP)
 
     def on_resize(self) -> None:
@@ -187,4 +187,4 @@ class Listing(Widget, can_focus=True):
 
 
 def segments(line: Line) -> Iterator[Segment]:
-    return (Segment(clean(text), STYLES[kind]) for text, kind in line)
+    return (Segment(one_line(text), STYLES[kind]) for text, kind in line)

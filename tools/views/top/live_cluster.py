@@ -47,7 +47,7 @@ from ...answers.feed.rows import node_row, pod_row
 from ...answers.feed.story import Story, as_pending, story_of
 from ...answers.feed.watched_rows import put_rows
 from ...kubernetes.api.types.resources import BY_KIND
-from .cluster_model import Began, Event
+from .cluster_model import Event, FeedBegan
 from .feed_client import lost_in_words
 from .view_source import LostError
 
@@ -139,7 +139,7 @@ async def _watch(cluster: Remote, glance: Callable[[], Any], take: Callable[[Eve
     """Sends the changes until the scheduler stops answering."""
     board = Board()
     first = await glance()
-    take(Began())
+    take(FeedBegan())
     take(first)
 
     async def send_frames() -> None:

@@ -10,7 +10,7 @@ from datetime import datetime
 from ...answers.feed.rows import NodeRow, PodRow
 from ...answers.feed.story import Story
 from .cluster_model import ClusterModel
-from .columns import Cell, Line, ScreenColumn, bar, counted, sparkline, wrapped
+from .columns import Cell, Line, ScreenColumn, bar, counted, sparkline, wrapped_lines
 from .story_lines import lines_of
 
 ZONE = "topology.kubernetes.io/zone"
@@ -74,7 +74,7 @@ class Nodes(View):
 
     def rows(self, cluster: ClusterModel, text: str, now: float, width: int) -> Sequence[str]:
         names = cluster.nodes if not text else (n for n in cluster.nodes if text in n.lower())
-        return sorted(names, key=natural)
+        return sorted(names, key=natural_key)
 
     def cells(self, cluster: ClusterModel, row: str, now: float) -> Line:
         node = cluster.nodes.get(row)
@@ -117,7 +117,7 @@ class Pods(View):
     def rows(self, cluster: ClusterModel, text: str, now: float, width: int) -> Sequence[str]:
         keys: Iterable[str] = cluster.pods
         if text:
-            keys = [key for key in keys if text in _searched(cluster, key)]
+            keys = [key for key in keys if text in _search_text(cluster, key)]
         return sorted(keys, key=lambda key: (bool(cluster.pods[key].node), key))
 
     def cells(self, cluster: ClusterModel, row: str, now: float) -> Line:
@@ -160,14 +160,14 @@ class PodsOf(View):
             return [(("There is no such node now.", "warn"),)]
         amounts = ", ".join(
             f"{name} {_amount(name, cluster.use(self.node, name))}/{_amount(name, amount)}"
-            for name, amount in sorted(node.allocatable.items(), key=_usual_first)
+            for name, amount in sorted(node.allocatable.items(), key=_phase_order)
             if amount
         )
         taints: Line = (("taints: " + ", ".join(node.taints), "warn"),)
         return [((f"requested: {amounts}", ""),), *[taints] * bool(node.taints)]
 
     def rows(self, cluster: ClusterModel, text: str, now: float, width: int) -> Sequence[str]:
-        return sorted(key for key in cluster.on(self.node) if text in _searched(cluster, key))
+        return sorted(key for key in cluster.on(self.node) if text in _search_text(cluster, key))
 
     def cells(self, cluster: ClusterModel, row: str, now: float) -> Line:
         pod = cluster.pods.get(row)
@@ -269,7 +269,7 @@ class StoryOf(View):
 
     def rows(self, cluster: ClusterModel, text: str, now: float, width: int) -> Sequence[Line]:
         lines = [((self.problem, "dim"),)] if self.told is None else lines_of(self.told)
-        return _containing(list(wrapped(lines, width)), text)
+        return _rows_containing(list(wrapped_lines(lines, width)), text)
 
     def state(self, cluster: ClusterModel) -> tuple[str, str, str] | None:
         """Returns values that differ whenever the story has to be asked for again."""
@@ -297,7 +297,7 @@ class HealthView(View):
         for news in reversed(cluster.news):
             at = datetime.fromtimestamp(news.at).astimezone().strftime("%H:%M:%S")
             lines.append(((f"  {at} ", "dim"), (news.text, "")))
-        return _containing(list(wrapped(lines, width)), text)
+        return _rows_containing(list(wrapped_lines(lines, width)), text)
 
 
 class Help(View):
@@ -323,13 +323,13 @@ class Help(View):
 
     def rows(self, cluster: ClusterModel, text: str, now: float, width: int) -> Sequence[Line]:
         lines: list[Line] = [((f"{key:<11}", "strong"), (words, "")) for key, words in self.KEYS]
-        return _containing(list(wrapped(lines, width)), text)
+        return _rows_containing(list(wrapped_lines(lines, width)), text)
 
 
 ROOTS: dict[str, Callable[[], View]] = {"1": Nodes, "2": Queue, "3": Pods, "4": HealthView}
 
 
-def strip(cluster: ClusterModel, now: float) -> Line:
+def status_line(cluster: ClusterModel, now: float) -> Line:
     """Returns the line that is shown above all views."""
     cells: list[Cell] = [connection(cluster, now)]
     if cluster.glance is not None and not cluster.lost:
@@ -353,7 +353,7 @@ def connection(cluster: ClusterModel, now: float) -> Cell:
     return "live", "good"
 
 
-def natural(text: str) -> list[tuple[bool, int, str]]:
+def natural_key(text: str) -> list[tuple[bool, int, str]]:
     """Returns a sort key that orders node-2 before node-10."""
     return [
         (part.isdecimal(), int(part), "") if part.isdecimal() else (False, 0, part)
@@ -361,18 +361,18 @@ def natural(text: str) -> list[tuple[bool, int, str]]:
     ]
 
 
-def _containing(lines: Sequence[Line], text: str) -> Sequence[Line]:
+def _rows_containing(lines: Sequence[Line], text: str) -> Sequence[Line]:
     if not text:
         return lines
     return [line for line in lines if text in "".join(cell for cell, _ in line).lower()]
 
 
-def _searched(cluster: ClusterModel, key: str) -> str:
+def _search_text(cluster: ClusterModel, key: str) -> str:
     pod = cluster.pods[key]
     return f"{key} {pod.node} {pod.phase} {pod.message}".lower()
 
 
-def _usual_first(item: tuple[str, int]) -> tuple[int, str]:
+def _phase_order(item: tuple[str, int]) -> tuple[int, str]:
     return (USUAL.index(item[0]) if item[0] in USUAL else len(USUAL)), item[0]
 
 

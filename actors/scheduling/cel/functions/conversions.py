@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .. import times
-from ..declarations import overload, reads
+from ..declarations import cost_of_first, overload
 from ..errors import CelError
 from ..types import DURATION, TIMESTAMP
 from ..values import MAX_INT64, MAX_UINT64, MIN_INT64, TypeValue, Uint, type_name
@@ -25,11 +25,11 @@ _BOOLS = {
 }
 
 
-def _failed(value: Any, target: str) -> CelError:
+def _conversion_error(value: Any, target: str) -> CelError:
     return CelError(f"type conversion error from '{type_name(value)}' to '{target}'")
 
 
-def _same(value: Any) -> Any:
+def _unchanged_value(value: Any) -> Any:
     return value
 
 
@@ -51,7 +51,7 @@ def _int_of_string(value: str) -> int:
         number = int(value)
         if MIN_INT64 <= number <= MAX_INT64:
             return number
-    raise _failed(value, "int")
+    raise _conversion_error(value, "int")
 
 
 def _uint_of_double(value: float) -> Uint:
@@ -63,21 +63,21 @@ def _uint_of_double(value: float) -> Uint:
 def _uint_of_string(value: str) -> Uint:
     if _DIGITS.fullmatch(value) and len(value) < 4000 and int(value) <= MAX_UINT64:
         return Uint(value)
-    raise _failed(value, "uint")
+    raise _conversion_error(value, "uint")
 
 
 def _double_of_string(value: str) -> float:
     if not _FLOAT.fullmatch(value):
-        raise _failed(value, "double")
+        raise _conversion_error(value, "double")
     number = float(value)
     if math.isinf(number) and "inf" not in value.lower():
-        raise _failed(value, "double")
+        raise _conversion_error(value, "double")
     return number
 
 
 def _bool_of_string(value: str) -> bool:
     if value not in _BOOLS:
-        raise _failed(value, "bool")
+        raise _conversion_error(value, "bool")
     return _BOOLS[value]
 
 
@@ -116,13 +116,13 @@ def string_of_double(value: float) -> str:
     return f"{sign}{digits[: exponent + 1]}{'.' + decimals if decimals else ''}"
 
 
-def _reader(parse: Callable[[str], T | None], target: str) -> Callable[[str], T]:
+def _conversion_by(parse: Callable[[str], T | None], target: str) -> Callable[[str], T]:
     """Returns a conversion of text by `parse`, which returns None for invalid text."""
 
     def read(value: str) -> T:
         parsed = parse(value)
         if parsed is None:
-            raise _failed(value, target)
+            raise _conversion_error(value, target)
         return parsed
 
     return read
@@ -150,9 +150,9 @@ _SPECIAL: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("timestamp", "string"): str,
     ("uint", "string"): str,
     ("int", "duration"): times.duration,
-    ("string", "duration"): _reader(times.parse_duration, DURATION.name),
+    ("string", "duration"): _conversion_by(times.parse_duration, DURATION.name),
     ("int", "timestamp"): lambda seconds: times.timestamp(seconds * times.GIGA),
-    ("string", "timestamp"): _reader(times.parse_timestamp, TIMESTAMP.name),
+    ("string", "timestamp"): _conversion_by(times.parse_timestamp, TIMESTAMP.name),
 }
 SCALARS = ("int", "uint", "double", "bool", "bytes", "string", "duration", "timestamp")
 # Calls of these functions with a literal are evaluated at compilation.
@@ -160,12 +160,12 @@ CONVERSIONS = frozenset((*SCALARS, "dyn", "type"))
 _READING = (("string", "bytes"), ("bytes", "string"))
 
 OVERLOADS = [
-    *(overload(f"{t}_to_{t}", f"{t}({t}) -> {t}", _same) for t in SCALARS),
+    *(overload(f"{t}_to_{t}", f"{t}({t}) -> {t}", _unchanged_value) for t in SCALARS),
     *(
-        overload(f"{a}_to_{b}", f"{b}({a}) -> {b}", run, reads if (a, b) in _READING else 1)
+        overload(f"{a}_to_{b}", f"{b}({a}) -> {b}", run, cost_of_first if (a, b) in _READING else 1)
         for (a, b), run in _SPECIAL.items()
     ),
-    overload("to_dyn", "dyn(A) -> dyn", _same),
+    overload("to_dyn", "dyn(A) -> dyn", _unchanged_value),
     overload("type", "type(A) -> type(A)", lambda value: TypeValue(type_name(value))),
     *(
         declared

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 from .. import network, times
-from ..declarations import Overload, overload, tenth
+from ..declarations import Overload, cost_of_reading, overload
 from ..errors import CelError
 from ..values import NONE, Format, Optional, size_of
 
@@ -38,7 +38,7 @@ def _pattern(pattern: str, longest: int, message: str, *examples: str) -> Check:
     return check
 
 
-def _prefix(check: Check) -> Check:
+def _check_of_prefix(check: Check) -> Check:
     """Returns the check of a name's prefix, which may end with a dash."""
     return lambda text: check(text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text)
 
@@ -114,7 +114,7 @@ def _uuid(text: str) -> list[str]:
     return [] if _UUID.fullmatch(text) else ["does not match the UUID format"]
 
 
-def _byte(text: str) -> list[str]:
+def _base64_problem(text: str) -> list[str]:
     try:
         binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
     except ValueError:
@@ -143,13 +143,13 @@ _CHECKS: dict[str, tuple[str, int, Check]] = {
     "dns1123Subdomain": ("DNS1123Subdomain", 60, _IS_SUBDOMAIN),
     "dns1035Label": ("DNS1035Label", 30, _IS_LABEL_1035),
     "qualifiedName": ("QualifiedName", 60, _qualified_name),
-    "dns1123LabelPrefix": ("DNS1123LabelPrefix", 30, _prefix(_IS_LABEL)),
-    "dns1123SubdomainPrefix": ("DNS1123SubdomainPrefix", 60, _prefix(_IS_SUBDOMAIN)),
-    "dns1035LabelPrefix": ("DNS1035LabelPrefix", 30, _prefix(_IS_LABEL_1035)),
+    "dns1123LabelPrefix": ("DNS1123LabelPrefix", 30, _check_of_prefix(_IS_LABEL)),
+    "dns1123SubdomainPrefix": ("DNS1123SubdomainPrefix", 60, _check_of_prefix(_IS_SUBDOMAIN)),
+    "dns1035LabelPrefix": ("DNS1035LabelPrefix", 30, _check_of_prefix(_IS_LABEL_1035)),
     "labelValue": ("LabelValue", 40, _IS_LABEL_VALUE),
     "uri": ("URI", 1103, _uri),
     "uuid": ("uuid", 90, _uuid),
-    "byte": ("byte", 84, _byte),
+    "byte": ("byte", 84, _base64_problem),
     "date": ("date", 200, _date),
     "datetime": ("datetime", 200, _datetime),
 }
@@ -167,7 +167,7 @@ def _validate(format_: Format, text: str) -> Optional:
 
 
 def _validate_cost(format_: Any, text: Any) -> int:
-    return tenth(1 + size_of(text)) * -(-int(format_.cost) // 4)
+    return cost_of_reading(1 + size_of(text)) * -(-int(format_.cost) // 4)
 
 
 def _constant(key: str) -> Overload:

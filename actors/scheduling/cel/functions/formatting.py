@@ -32,13 +32,13 @@ _ONLY = {
 }
 
 
-def refused(clause: str, kind: str) -> str:
+def wrong_type_message(clause: str, kind: str) -> str:
     """Returns the message for a value of the wrong type."""
     return f"{_ONLY[clause]}, was given {kind}"
 
 
 def _clause_error(clause: str, value: Any) -> CelError:
-    return CelError(f"error during formatting: {refused(clause, type_name(value))}")
+    return CelError(f"error during formatting: {wrong_type_message(clause, type_name(value))}")
 
 
 def clauses(text: str) -> list[tuple[str, str, int]]:

@@ -7,14 +7,22 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import network, quantities, semver
-from ..declarations import Budget, Overload, budgeted, overload, reads, reads_twice, tenth
+from ..declarations import (
+    Budget,
+    Overload,
+    budgeted,
+    cost_of_first,
+    cost_of_first_twice,
+    cost_of_reading,
+    overload,
+)
 from ..errors import CelError
 from ..network import CIDR, IP, Url
 from ..quantities import Quantity, of_int
 from ..values import size_of
 
 
-def _is(parse: Callable[..., object]) -> Callable[..., bool]:
+def _is_parsable(parse: Callable[..., object]) -> Callable[..., bool]:
     """Returns a function that is true if `parse` accepts its arguments."""
 
     def accepted(*arguments: Any) -> bool:
@@ -84,12 +92,12 @@ def _contains_cidr(cidr: CIDR, other: CIDR) -> bool:
 
 
 def _contains_ip_cost(cidr: Any, other: Any) -> int:
-    text = tenth(len(other)) if type(other) is str else 0
-    return tenth(2 * size_of(cidr)) + text
+    text = cost_of_reading(len(other)) if type(other) is str else 0
+    return cost_of_reading(2 * size_of(cidr)) + text
 
 
 def _contains_cidr_cost(cidr: Any, other: Any) -> int:
-    return _contains_ip_cost(cidr, other) + tenth(size_of(cidr)) + 1
+    return _contains_ip_cost(cidr, other) + cost_of_reading(size_of(cidr)) + 1
 
 
 def _queries(budget: Budget, url: Url) -> dict[str, list[str]]:
@@ -99,8 +107,13 @@ def _queries(budget: Budget, url: Url) -> dict[str, list[str]]:
 
 
 OVERLOADS = [
-    overload("string_to_quantity", "quantity(string) -> quantity", quantities.parse, reads),
-    overload("is_quantity_string", "isQuantity(string) -> bool", _is(quantities.parse), reads),
+    overload("string_to_quantity", "quantity(string) -> quantity", quantities.parse, cost_of_first),
+    overload(
+        "is_quantity_string",
+        "isQuantity(string) -> bool",
+        _is_parsable(quantities.parse),
+        cost_of_first,
+    ),
     overload("quantity_sign", "sign(quantity) -> int", _sign),
     *_compared("quantity"),
     overload("quantity_get_float", "quantity::asApproximateFloat() -> double", _float),
@@ -110,34 +123,41 @@ OVERLOADS = [
     overload("quantity_add_int", "quantity::add(int) -> quantity", lambda q, n: q.add(of_int(n))),
     overload("quantity_sub", "quantity::sub(quantity) -> quantity", Quantity.sub),
     overload("quantity_sub_int", "quantity::sub(int) -> quantity", lambda q, n: q.sub(of_int(n))),
-    overload("string_to_semver", "semver(string) -> semver", semver.parse, reads),
+    overload("string_to_semver", "semver(string) -> semver", semver.parse, cost_of_first),
     overload(
-        "string_bool_to_semver", "semver(string, bool) -> semver", semver.parse_normalized, reads
+        "string_bool_to_semver",
+        "semver(string, bool) -> semver",
+        semver.parse_normalized,
+        cost_of_first,
     ),
-    overload("is_semver_string", "isSemver(string) -> bool", _is(semver.parse), reads),
+    overload(
+        "is_semver_string", "isSemver(string) -> bool", _is_parsable(semver.parse), cost_of_first
+    ),
     overload(
         "is_semver_string_bool",
         "isSemver(string, bool) -> bool",
-        _is(semver.parse_normalized),
-        reads,
+        _is_parsable(semver.parse_normalized),
+        cost_of_first,
     ),
     *_compared("semver"),
     overload("semver_major", "semver::major() -> int", lambda v: _int64(v.major)),
     overload("semver_minor", "semver::minor() -> int", lambda v: _int64(v.minor)),
     overload("semver_patch", "semver::patch() -> int", lambda v: _int64(v.patch)),
-    overload("string_to_url", "url(string) -> url", network.parse_url, reads),
-    overload("is_url_string", "isURL(string) -> bool", _is(network.parse_url)),
+    overload("string_to_url", "url(string) -> url", network.parse_url, cost_of_first),
+    overload("is_url_string", "isURL(string) -> bool", _is_parsable(network.parse_url)),
     overload("url_get_scheme", "url::getScheme() -> string", lambda u: u.scheme),
     overload("url_get_host", "url::getHost() -> string", lambda u: u.host),
     overload("url_get_hostname", "url::getHostname() -> string", lambda u: u.hostname),
     overload("url_get_port", "url::getPort() -> string", lambda u: u.port),
     overload("url_get_escaped_path", "url::getEscapedPath() -> string", lambda u: u.path),
     budgeted("url_get_query", "url::getQuery() -> map(string, list(string))", _queries),
-    overload("string_to_ip", "ip(string) -> ip", network.parse_ip, reads),
-    overload("is_ip", "isIP(string) -> bool", _is(network.parse_ip), reads),
+    overload("string_to_ip", "ip(string) -> ip", network.parse_ip, cost_of_first),
+    overload("is_ip", "isIP(string) -> bool", _is_parsable(network.parse_ip), cost_of_first),
     overload("ip_to_string", "string(ip) -> string", str),
     overload("ip_family", "ip::family() -> int", lambda ip: ip.address.version),
-    overload("ip_is_canonical", "ip.isCanonical(string) -> bool", _is_canonical, reads_twice),
+    overload(
+        "ip_is_canonical", "ip.isCanonical(string) -> bool", _is_canonical, cost_of_first_twice
+    ),
     overload(
         "ip_is_unspecified", "ip::isUnspecified() -> bool", lambda ip: ip.address.is_unspecified
     ),
@@ -151,8 +171,8 @@ OVERLOADS = [
         lambda ip: ip.address.is_link_local,
     ),
     overload("ip_is_global_unicast", "ip::isGlobalUnicast() -> bool", _is_global_unicast),
-    overload("string_to_cidr", "cidr(string) -> cidr", network.parse_cidr, reads),
-    overload("is_cidr", "isCIDR(string) -> bool", _is(network.parse_cidr), reads),
+    overload("string_to_cidr", "cidr(string) -> cidr", network.parse_cidr, cost_of_first),
+    overload("is_cidr", "isCIDR(string) -> bool", _is_parsable(network.parse_cidr), cost_of_first),
     overload("cidr_to_string", "string(cidr) -> string", str),
     overload("cidr_ip", "cidr::ip() -> ip", lambda cidr: IP(cidr.address)),
     overload("cidr_prefix_length", "cidr::prefixLength() -> int", lambda cidr: cidr.length),

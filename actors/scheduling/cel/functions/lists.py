@@ -26,22 +26,22 @@ def _traversal(value: Any, *_: Any) -> int:
     """Returns the cost of reading all parts of a value once; a cost above the limit if they are too
     many.
     """
-    return _visit(value)[0]
+    return _cost_and_size(value)[0]
 
 
-def _traversing(id_: str, signature: str, run: Callable[..., Any]) -> Overload:
+def _traversing_overload(id_: str, signature: str, run: Callable[..., Any]) -> Overload:
     """Returns the overload of a function that reads all parts of a list, which first count as
     work.
     """
 
     def traversing(budget: Budget, values: list[Any], *rest: Any) -> Any:
-        budget.strain(_visit(values)[1])
+        budget.strain(_cost_and_size(values)[1])
         return run(budget, values, *rest)
 
     return budgeted(id_, signature, traversing, _traversal)
 
 
-def _visit(value: Any) -> tuple[int, int]:
+def _cost_and_size(value: Any) -> tuple[int, int]:
     """Returns the cost of reading all parts of a value once, and the number of parts."""
     cost = visited = 0
     stack = [value]
@@ -140,7 +140,7 @@ def _sort_by(budget: Budget, values: list[Any], order: list[Any]) -> list[Any]:
     return [values[i] for i in sorted(range(len(values)), key=lambda i: by_key(order[i]))]
 
 
-def _self_compared(values: list[Any], *_: Any) -> int:
+def _cost_of_all_pairs(values: list[Any], *_: Any) -> int:
     """Returns the cost of comparing each element with every other."""
     size = size_of(values)
     text = size and type(values[0]) in (str, bytes)
@@ -160,7 +160,7 @@ def _distinct(budget: Budget, values: list[Any]) -> list[Any]:
     return distinct
 
 
-def _includes(budget: Budget, target: Any, value: Any) -> bool:
+def _is_subset(budget: Budget, target: Any, value: Any) -> bool:
     """True if an attribute equals a value or, if it is a list, one of its elements does."""
     if type(target) is not list:
         return equal_within(budget, target, value)
@@ -173,7 +173,7 @@ def _includes(budget: Budget, target: Any, value: Any) -> bool:
     return False
 
 
-INCLUDES = (budgeted("dra_includes_dyn_dyn", "dyn::includes(dyn) -> bool", _includes),)
+INCLUDES = (budgeted("dra_includes_dyn_dyn", "dyn::includes(dyn) -> bool", _is_subset),)
 
 
 # -------------------------------------------------------------------------------------------- sets
@@ -230,20 +230,22 @@ def _inserted_all(entries: dict[Any, Any], others: dict[Any, Any]) -> dict[Any, 
 
 OVERLOADS = [
     *(
-        _traversing(f"list_{t}_is_sorted", f"list({t})::isSorted() -> bool", _is_sorted)
+        _traversing_overload(f"list_{t}_is_sorted", f"list({t})::isSorted() -> bool", _is_sorted)
         for t in _COMPARABLE
     ),
     *(
-        _traversing(f"list_{t}_sum", f"list({t})::sum() -> {t}", _sum(zero))
+        _traversing_overload(f"list_{t}_sum", f"list({t})::sum() -> {t}", _sum(zero))
         for t, zero in _ZEROS.items()
     ),
     *(
-        _traversing(f"list_{t}_{name}", f"list({t})::{name}() -> {t}", _extreme(name, choose))
+        _traversing_overload(
+            f"list_{t}_{name}", f"list({t})::{name}() -> {t}", _extreme(name, choose)
+        )
         for name, choose in (("max", max), ("min", min))
         for t in _COMPARABLE
     ),
-    _traversing("list_index_of", "list(A)::indexOf(A) -> int", _index_of),
-    _traversing("list_last_index_of", "list(A)::lastIndexOf(A) -> int", _last_index_of),
+    _traversing_overload("list_index_of", "list(A)::indexOf(A) -> int", _index_of),
+    _traversing_overload("list_last_index_of", "list(A)::lastIndexOf(A) -> int", _last_index_of),
     overload("list_slice", "list(T)::slice(int, int) -> list(T)", _slice, _slice_cost),
     budgeted("list_flatten", "list(list(T))::flatten() -> list(T)", _flatten, _flatten_cost),
     budgeted("list_flatten_int", "list(dyn)::flatten(int) -> list(dyn)", _flatten, _flatten_cost),
@@ -252,7 +254,7 @@ OVERLOADS = [
             f"list_{t}_sort",
             f"list({t})::sort() -> list({t})",
             lambda budget, values: _sort_by(budget, values, values),
-            _self_compared,
+            _cost_of_all_pairs,
             strains=False,
         )
         for t in _COMPARABLE
@@ -262,7 +264,7 @@ OVERLOADS = [
             f"list_{t}_sortByAssociatedKeys",
             f"list(T)::@sortByAssociatedKeys(list({t})) -> list(T)",
             _sort_by,
-            lambda _, order: _self_compared(order),
+            lambda _, order: _cost_of_all_pairs(order),
             strains=False,
         )
         for t in _COMPARABLE
@@ -280,7 +282,7 @@ OVERLOADS = [
         lambda values: values[::-1],
         lambda values: 11 + size_of(values),
     ),
-    budgeted("list_distinct", "list(T)::distinct() -> list(T)", _distinct, _self_compared),
+    budgeted("list_distinct", "list(T)::distinct() -> list(T)", _distinct, _cost_of_all_pairs),
     budgeted(
         "list_sets_contains_list",
         "sets.contains(list(T), list(T)) -> bool",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import times
-from ..declarations import Budget, Overload, budgeted, overload, tenth
+from ..declarations import Budget, Overload, budgeted, cost_of_reading, overload
 from ..errors import CelError, no_such_overload
 from ..times import Duration, Timestamp
 from ..values import (
@@ -143,12 +143,12 @@ def invert(a: Any) -> bool:
     return not a
 
 
-def _reads_both(a: Any, b: Any) -> int:
-    return tenth(size_of(a) + size_of(b))
+def _cost_of_both(a: Any, b: Any) -> int:
+    return cost_of_reading(size_of(a) + size_of(b))
 
 
-def _reads_shorter(a: Any, b: Any) -> int:
-    return tenth(min(size_of(a), size_of(b)))
+def _cost_of_shorter(a: Any, b: Any) -> int:
+    return cost_of_reading(min(size_of(a), size_of(b)))
 
 
 def _arithmetic() -> list[Overload]:
@@ -176,7 +176,7 @@ def _comparisons() -> list[Overload]:
     )
     for name, kind, run in operators:
         for a, b in pairs:
-            cost = _reads_shorter if a in ("string", "bytes") else 1
+            cost = _cost_of_shorter if a in ("string", "bytes") else 1
             overloads.append(overload(f"{kind}_{a}_{b}", f"{name}({a}, {b}) -> bool", run, cost))
     return overloads
 
@@ -203,14 +203,14 @@ OVERLOADS = [
     overload("not_strictly_false", "@not_strictly_false(bool) -> bool"),
     overload("equals", "_==_(A, A) -> bool"),
     overload("not_equals", "_!=_(A, A) -> bool"),
-    budgeted("add_bytes", "_+_(bytes, bytes) -> bytes", add, _reads_both),
+    budgeted("add_bytes", "_+_(bytes, bytes) -> bytes", add, _cost_of_both),
     budgeted("add_double", "_+_(double, double) -> double", add),
     budgeted("add_duration_duration", "_+_(duration, duration) -> duration", add),
     budgeted("add_duration_timestamp", "_+_(duration, timestamp) -> timestamp", add),
     budgeted("add_timestamp_duration", "_+_(timestamp, duration) -> timestamp", add),
     budgeted("add_int64", "_+_(int, int) -> int", add),
     budgeted("add_list", "_+_(list(A), list(A)) -> list(A)", add),
-    budgeted("add_string", "_+_(string, string) -> string", add, _reads_both),
+    budgeted("add_string", "_+_(string, string) -> string", add, _cost_of_both),
     budgeted("add_uint64", "_+_(uint, uint) -> uint", add),
     *_arithmetic(),
     overload("subtract_duration", "_-_(duration, duration) -> duration", subtract),

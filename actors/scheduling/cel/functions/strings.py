@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..declarations import Budget, budgeted, matches, overload, reads, reads_twice, tenth
+from ..declarations import (
+    Budget,
+    budgeted,
+    cost_of_first,
+    cost_of_first_twice,
+    cost_of_match,
+    cost_of_reading,
+    overload,
+)
 from ..errors import CelError, LimitError
-from ..regex import compiled, usable
+from ..regex import checked_pattern, compile_pattern
 from ..values import size_of
 from .formatting import format_text
 
@@ -58,11 +66,11 @@ def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
 
 
 def _replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> str:
-    matches = text.count(old) if old else len(text) + 1
-    if 0 <= count < matches:
-        matches = count
-    budget.makes_text(len(text) + matches * (len(new) - len(old)))
-    return text.replace(old, new, matches)
+    cost_of_match = text.count(old) if old else len(text) + 1
+    if 0 <= count < cost_of_match:
+        cost_of_match = count
+    budget.makes_text(len(text) + cost_of_match * (len(new) - len(old)))
+    return text.replace(old, new, cost_of_match)
 
 
 def _split(budget: Budget, text: str, separator: str, count: int = -1) -> list[str]:
@@ -92,7 +100,7 @@ def _join(budget: Budget, parts: list[Any], separator: str = "") -> str:
             raise CelError(f"join: invalid input: {str(part)[:100]}")
     size = sum(map(len, parts)) + len(separator) * max(0, len(parts) - 1)
     budget.makes_text(size)
-    budget.charge(tenth(2 * size))
+    budget.charge(cost_of_reading(2 * size))
     return separator.join(parts)
 
 
@@ -100,8 +108,8 @@ def _traversal_cost(text: Any, *_: Any) -> int:
     return size_of(text) // 10
 
 
-def _reads_product(text: Any, part: Any) -> int:
-    return tenth(size_of(text)) * tenth(size_of(part))
+def _cost_of_product(text: Any, part: Any) -> int:
+    return cost_of_reading(size_of(text)) * cost_of_reading(size_of(part))
 
 
 # ----------------------------------------------------------------------------- regular expressions
@@ -111,9 +119,9 @@ def _pattern(budget: Budget, pattern: str, text: str) -> Any:
     """Returns the compiled pattern. Counts its compilation and one search. Raises CelError."""
     matcher = budget.patterns.get(pattern)
     if matcher is None:
-        matcher = compiled(pattern)
+        matcher = compile_pattern(pattern)
         budget.strain(matcher.work)
-    budget.strain(usable(matcher).search_work(len(text)))
+    budget.strain(checked_pattern(matcher).search_work(len(text)))
     return matcher
 
 
@@ -125,7 +133,7 @@ def _encoded(text: str) -> bytes:
     return text.encode(errors="replace")
 
 
-def _legal(budget: Budget, pattern: str, text: str) -> Any:
+def _checked_format(budget: Budget, pattern: str, text: str) -> Any:
     try:
         return _pattern(budget, pattern, text)
     except LimitError:
@@ -135,7 +143,7 @@ def _legal(budget: Budget, pattern: str, text: str) -> Any:
 
 
 def _find(budget: Budget, text: str, pattern: str) -> str:
-    match = _legal(budget, pattern, text).matcher.search(_encoded(text))
+    match = _checked_format(budget, pattern, text).matcher.search(_encoded(text))
     return match.group().decode(errors="replace") if match else ""
 
 
@@ -143,7 +151,7 @@ def _find_all(budget: Budget, text: str, pattern: str, count: int = -1) -> list[
     """Finds up to `count` matches, or all. As in Go, no empty match follows another match."""
     matches_: list[str] = []
     end = -1
-    legal, data = _legal(budget, pattern, text), _encoded(text)
+    legal, data = _checked_format(budget, pattern, text), _encoded(text)
     for match in legal.matcher.finditer(data) if count else ():
         budget.makes_elements(1)
         budget.strain(legal.search_work(len(data) - match.end()))
@@ -158,15 +166,19 @@ def _find_all(budget: Budget, text: str, pattern: str, count: int = -1) -> list[
 
 OVERLOADS = [
     overload(
-        "contains_string", "string::contains(string) -> bool", str.__contains__, _reads_product
+        "contains_string", "string::contains(string) -> bool", str.__contains__, _cost_of_product
     ),
-    overload("ends_with_string", "string::endsWith(string) -> bool", str.endswith, reads),
-    overload("starts_with_string", "string::startsWith(string) -> bool", str.startswith, reads),
-    budgeted("matches", "matches(string, string) -> bool", _matches, matches),
-    budgeted("matches_string", "string::matches(string) -> bool", _matches, matches),
-    budgeted("string_find_string", "string::find(string) -> string", _find, matches),
-    budgeted("find_all", "string::findAll(string) -> list(string)", _find_all, matches),
-    budgeted("find_all_int", "string::findAll(string, int) -> list(string)", _find_all, matches),
+    overload("ends_with_string", "string::endsWith(string) -> bool", str.endswith, cost_of_first),
+    overload(
+        "starts_with_string", "string::startsWith(string) -> bool", str.startswith, cost_of_first
+    ),
+    budgeted("matches", "matches(string, string) -> bool", _matches, cost_of_match),
+    budgeted("matches_string", "string::matches(string) -> bool", _matches, cost_of_match),
+    budgeted("string_find_string", "string::find(string) -> string", _find, cost_of_match),
+    budgeted("find_all", "string::findAll(string) -> list(string)", _find_all, cost_of_match),
+    budgeted(
+        "find_all_int", "string::findAll(string, int) -> list(string)", _find_all, cost_of_match
+    ),
     overload("string_char_at_int", "string::charAt(int) -> string", _char_at),
     overload("string_index_of", "string::indexOf(string) -> int", _index_of, _traversal_cost),
     overload(
@@ -182,32 +194,48 @@ OVERLOADS = [
         _traversal_cost,
     ),
     overload(
-        "string_lower_ascii", "string::lowerAscii() -> string", lambda s: s.translate(_LOWER), reads
+        "string_lower_ascii",
+        "string::lowerAscii() -> string",
+        lambda s: s.translate(_LOWER),
+        cost_of_first,
     ),
     overload(
-        "string_upper_ascii", "string::upperAscii() -> string", lambda s: s.translate(_UPPER), reads
+        "string_upper_ascii",
+        "string::upperAscii() -> string",
+        lambda s: s.translate(_UPPER),
+        cost_of_first,
     ),
-    overload("string_trim", "string::trim() -> string", lambda s: s.strip(_SPACE), reads),
-    overload("string_substring_int", "string::substring(int) -> string", _substring, reads),
+    overload("string_trim", "string::trim() -> string", lambda s: s.strip(_SPACE), cost_of_first),
+    overload("string_substring_int", "string::substring(int) -> string", _substring, cost_of_first),
     overload(
-        "string_substring_int_int", "string::substring(int, int) -> string", _substring, reads
+        "string_substring_int_int",
+        "string::substring(int, int) -> string",
+        _substring,
+        cost_of_first,
     ),
-    budgeted("string_replace", "string::replace(string, string) -> string", _replace, reads_twice),
+    budgeted(
+        "string_replace", "string::replace(string, string) -> string", _replace, cost_of_first_twice
+    ),
     budgeted(
         "string_replace_int",
         "string::replace(string, string, int) -> string",
         _replace,
-        reads_twice,
+        cost_of_first_twice,
     ),
-    budgeted("string_split", "string::split(string) -> list(string)", _split, reads_twice),
-    budgeted("string_split_int", "string::split(string, int) -> list(string)", _split, reads_twice),
+    budgeted("string_split", "string::split(string) -> list(string)", _split, cost_of_first_twice),
+    budgeted(
+        "string_split_int",
+        "string::split(string, int) -> list(string)",
+        _split,
+        cost_of_first_twice,
+    ),
     budgeted("list_join", "list(string)::join() -> string", _join, 0),
     budgeted("list_join_string", "list(string)::join(string) -> string", _join, 0),
     overload(
         "strings_quote",
         "strings.quote(string) -> string",
         lambda s: f'"{s.translate(_QUOTED)}"',
-        reads,
+        cost_of_first,
     ),
-    budgeted("string_format", "string::format(list(dyn)) -> string", format_text, reads),
+    budgeted("string_format", "string::format(list(dyn)) -> string", format_text, cost_of_first),
 ]

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from datetime import datetime
 
 from ..declarations import Budget, budgeted, overload
-from ..times import GIGA, Duration, Timestamp, local
+from ..times import GIGA, Duration, Timestamp, in_zone
 
 ZONE_WORK = 500  # the work of finding a time zone by its name
 
 
-def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
+def _part_of_time(read: Callable[[datetime], int]) -> Callable[..., int]:
     def part(budget: Budget, time: Timestamp, zone: str = "UTC") -> int:
         return read(_local(budget, time, zone))
 
@@ -21,7 +21,7 @@ def _part(read: Callable[[datetime], int]) -> Callable[..., int]:
 def _local(budget: Budget, time: Timestamp, zone: str) -> datetime:
     if zone != "UTC":
         budget.strain(ZONE_WORK)
-    return local(time, zone)
+    return in_zone(time, zone)
 
 
 def _millis_of_time(budget: Budget, time: Timestamp, zone: str = "UTC") -> int:
@@ -29,7 +29,7 @@ def _millis_of_time(budget: Budget, time: Timestamp, zone: str = "UTC") -> int:
     return time.nanos % GIGA // 10**6
 
 
-def _whole(unit: int) -> Callable[[Duration], int]:
+def _whole_units(unit: int) -> Callable[[Duration], int]:
     def whole(span: Duration) -> int:
         count = abs(span.nanos) // unit
         return -count if span.nanos < 0 else count
@@ -38,22 +38,22 @@ def _whole(unit: int) -> Callable[[Duration], int]:
 
 
 _PARTS: dict[str, Callable[..., int]] = {
-    "getFullYear": _part(lambda t: t.year),
-    "getMonth": _part(lambda t: t.month - 1),
-    "getDayOfYear": _part(lambda t: t.timetuple().tm_yday - 1),
-    "getDayOfMonth": _part(lambda t: t.day - 1),
-    "getDate": _part(lambda t: t.day),
-    "getDayOfWeek": _part(lambda t: t.isoweekday() % 7),
-    "getHours": _part(lambda t: t.hour),
-    "getMinutes": _part(lambda t: t.minute),
-    "getSeconds": _part(lambda t: t.second),
+    "getFullYear": _part_of_time(lambda t: t.year),
+    "getMonth": _part_of_time(lambda t: t.month - 1),
+    "getDayOfYear": _part_of_time(lambda t: t.timetuple().tm_yday - 1),
+    "getDayOfMonth": _part_of_time(lambda t: t.day - 1),
+    "getDate": _part_of_time(lambda t: t.day),
+    "getDayOfWeek": _part_of_time(lambda t: t.isoweekday() % 7),
+    "getHours": _part_of_time(lambda t: t.hour),
+    "getMinutes": _part_of_time(lambda t: t.minute),
+    "getSeconds": _part_of_time(lambda t: t.second),
     "getMilliseconds": _millis_of_time,
 }
 _SPANS = {
-    "getHours": _whole(3600 * GIGA),
-    "getMinutes": _whole(60 * GIGA),
-    "getSeconds": _whole(GIGA),
-    "getMilliseconds": _whole(10**6),
+    "getHours": _whole_units(3600 * GIGA),
+    "getMinutes": _whole_units(60 * GIGA),
+    "getSeconds": _whole_units(GIGA),
+    "getMilliseconds": _whole_units(10**6),
 }
 
 

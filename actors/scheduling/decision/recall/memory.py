@@ -124,7 +124,7 @@ class Memory:
         self.fits = Flags(every.size, True)
         self._sums: Ints = np.zeros(every.size, dtype=np.int64)
         self._note_nodes()
-        self._put_together(slice(0, every.size))
+        self._combine_answers(slice(0, every.size))
 
     def anew(self, info: PodInfo, snapshot: Snapshot) -> Memory:
         """Returns a memory of the present cluster. Raises PluginError and NotReusableError."""
@@ -132,7 +132,7 @@ class Memory:
         memory.looked_at, memory.unfit = self.looked_at, self.unfit
         return memory
 
-    def _put_together(self, at: Rows) -> None:
+    def _combine_answers(self, at: Rows) -> None:
         row = self._answers[DependsOn.NODE_AND_PODS]
         self.fits.bools[at] = self._node_fits[at] & row.fits[at]
         self._sums[at] = self._node_sums[at] + row.sums[at]
@@ -189,7 +189,7 @@ class Memory:
             self._renew(DependsOn.ALL_NODES, info, snapshot, at)
             self._note_nodes()
             self._changed_nodes.clear()
-        self._put_together(at)
+        self._combine_answers(at)
         self._changed.bools[:] = False
 
     def _renew(self, depends_on: DependsOn, info: PodInfo, snapshot: Snapshot, at: Ints) -> None:
@@ -217,16 +217,16 @@ class Memory:
         Raises PluginError.
         """
         if not self._row_by_row(state):
-            return self._besides(self.profile, state, info, snapshot, start, fitting)
+            return self._besides_by_rules(self.profile, state, info, snapshot, start, fitting)
         answers = self._nomination_answers
         if answers is None or not answers.refresh(snapshot):
             answers = self._nomination_answers = NominationAnswers(snapshot)
         left = answers.leaves(self.profile.kept, state, info, snapshot, start, fitting)
         if self.of_pod.filters_nothing(state):
             return left
-        return self._besides(self.of_pod, state, info, snapshot, start, left)
+        return self._besides_by_rules(self.of_pod, state, info, snapshot, start, left)
 
-    def _besides(
+    def _besides_by_rules(
         self,
         rules: Rules,
         state: CycleState,

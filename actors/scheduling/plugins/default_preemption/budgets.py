@@ -70,7 +70,7 @@ def read_budget(budget: PodDisruptionBudget) -> Budget | None:
     return Budget(metadata.name, metadata.namespace, selector, allowed, exempt)
 
 
-class _Requiring:
+class _BudgetsByValue:
     """The budgets with a requirement about one label key, by number: about the key alone, or about
     each of its values.
     """
@@ -88,14 +88,14 @@ class _LabelIndex:
     """
 
     def __init__(self) -> None:
-        self._by_key: dict[str, _Requiring] = {}
+        self._by_key: dict[str, _BudgetsByValue] = {}
         self._arrays: dict[Label, Ints] = {}
 
     def add(self, key: str, values: Iterable[str], number: int) -> None:
         """Adds a requirement about these different values of a key, or about the key alone."""
         requiring = self._by_key.get(key)
         if requiring is None:
-            requiring = self._by_key[key] = _Requiring()
+            requiring = self._by_key[key] = _BudgetsByValue()
         if not values:
             requiring.of_key.append(number)
         of_value = requiring.of_value
@@ -145,7 +145,7 @@ class Covering(NamedTuple):
     allowed: Ints
 
 
-class _Class:
+class _PodClass:
     """The pods that no budget can tell apart, with the budgets that cover them: those of the first
     `matched` numbers, at a revision.
     """
@@ -169,7 +169,7 @@ class NamespaceBudgets:
         # How many of its requirements only a label meets; -1 if it was replaced.
         self._needed: list[int] = []
         self._meeting, self._failing = _LabelIndex(), _LabelIndex()
-        self._classes: dict[Distinguished, _Class] = {}
+        self._classes: dict[Distinguished, _PodClass] = {}
         self._kept = 0
         self._revision = 0  # increases with every change
         # A budget that covers the pods of a class, which is enough while none allows a disruption.
@@ -246,7 +246,7 @@ class NamespaceBudgets:
             if self._kept > MOST_KEPT:
                 self._classes.clear()
                 self._kept = 0
-            kept = self._classes[alike] = _Class()
+            kept = self._classes[alike] = _PodClass()
             self._kept += CLASS
         if kept.revision != self._revision:
             steps += (len(self._budgets) - kept.matched) // BUDGETS_PER_STEP
@@ -284,7 +284,7 @@ class NamespaceBudgets:
             self._allows = any_true((allowed > 0) & (needed >= 0))
         return self._allows
 
-    def _renew(self, kept: _Class, labels: Mapping[str, str]) -> None:
+    def _renew(self, kept: _PodClass, labels: Mapping[str, str]) -> None:
         """Matches the budgets that were added since the class was matched, and drops those that
         were replaced.
         """

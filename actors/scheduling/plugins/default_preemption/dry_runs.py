@@ -134,7 +134,7 @@ class DryRuns:
                 end, unknown = int(unknown[most]), unknown[:most]
             while len(unknown):
                 if none_left:
-                    return self._so_far(potential, least, start)
+                    return self._early_result(potential, least, start)
                 batch = unknown[:at_once]
                 batch = batch[: self._within_steps(attempt, batch)]
                 size = self._within_work(attempt, batch)
@@ -144,7 +144,7 @@ class DryRuns:
                 at_once = min(at_once * FIRST_CHUNK, together)
                 none_left = steps.take(0)
                 if size < len(batch) or (self._work >= ENOUGH_WORK and len(unknown)):
-                    so_far = self._so_far(potential, least, start)
+                    so_far = self._early_result(potential, least, start)
                     if len(so_far.candidates) or not size:
                         return so_far
             where = (potential[begin:end] & (self._results[begin:end] >= least)).nonzero()[
@@ -162,7 +162,7 @@ class DryRuns:
         candidates = np.concatenate(spans) if len(spans) > 1 else spans[0]
         return Search(candidates[: max(enough, first_sound + 1)] if sound else candidates)
 
-    def _so_far(self, potential: Bools, least: int, start: int) -> Search:
+    def _early_result(self, potential: Bools, least: int, start: int) -> Search:
         """Returns the candidates so far, as the result of a search that ends early."""
         where = (potential & (self._results >= least)).nonzero()[0]
         return Search(np.roll(where, -int(np.searchsorted(where, start))), early=True)

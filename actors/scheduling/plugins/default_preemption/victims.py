@@ -106,7 +106,7 @@ class _Node:
         return Candidate(name, Victims(tuple(self.victims), violations), self.violators)
 
 
-def _in_order(pods: Iterable[PodInfo], priority: int) -> list[PodInfo]:
+def _lower_by_importance(pods: Iterable[PodInfo], priority: int) -> list[PodInfo]:
     """Returns the pods of lower priority, in order of importance."""
     return sorted([pod for pod in pods if pod.priority < priority], key=importance)
 
@@ -117,7 +117,7 @@ def violators_on(
     """Returns the present violators of a candidate."""
     info = attempt.snapshot.columns.infos[row]
     assert info is not None, row
-    keys, taken = violators(_in_order(info.pods.values(), attempt.info.priority), limits)
+    keys, taken = violators(_lower_by_importance(info.pods.values(), attempt.info.priority), limits)
     steps.take(taken)
     return keys
 
@@ -139,7 +139,7 @@ def dry_run(
         for row in rows:
             info = columns.infos[row]
             assert info is not None, row
-            pods = _in_order(info.pods.values(), priority)
+            pods = _lower_by_importance(info.pods.values(), priority)
             if not pods:
                 outcomes[row] = NO_VICTIMS
                 continue

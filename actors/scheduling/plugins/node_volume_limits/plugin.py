@@ -100,7 +100,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
             return None
         room = self._up_to_date(nodes, len(volumes) if isinstance(volumes, dict) else NO_LIMIT)
         if isinstance(volumes, dict) and not room.problems and not self._drivers_are_required:
-            exceeded = _exceeded(volumes, room, nodes)
+            exceeded = _nodes_without_room(volumes, room, nodes)
             return (
                 None
                 if exceeded is None
@@ -127,7 +127,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         if isinstance(volumes, Status):
             answers.reject(among, volumes.code, volumes.message)
             return
-        exceeded = _exceeded(volumes, room, nodes)
+        exceeded = _nodes_without_room(volumes, room, nodes)
         if exceeded is not None:
             answers.reject(exceeded & among, Code.UNSCHEDULABLE, REASON)
         if not volumes:
@@ -172,7 +172,9 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
         def attachment_deleted(pod: Pod, old: object | None, _new: object | None) -> Hint:
             assert isinstance(old, VolumeAttachment)
-            freed = any(_may_need(volume, old.spec.attacher) for volume in pod.spec.volumes)
+            freed = any(
+                _may_use_freed_room(volume, old.spec.attacher) for volume in pod.spec.volumes
+            )
             return Hint.QUEUE if freed else Hint.SKIP
 
         def csi_node_updated(_pod: Pod, old: object | None, new: object | None) -> Hint:
@@ -253,7 +255,7 @@ def full_nodes(info: PodInfo, nodes: NodeView) -> list[FullNodes]:
     return list(_full(volumes, room, nodes))
 
 
-def _exceeded(volumes: dict[str, str], room: NodeRoom, nodes: NodeView) -> Bools | None:
+def _nodes_without_room(volumes: dict[str, str], room: NodeRoom, nodes: NodeView) -> Bools | None:
     """Returns bool[nodes.size]: the nodes without room for all these volumes; None if none."""
     exceeded = None
     for full in _full(volumes, room, nodes):
@@ -281,7 +283,7 @@ def _full(volumes: dict[str, str], room: NodeRoom, nodes: NodeView) -> Iterator[
             yield FullNodes(driver, number, full, left)
 
 
-def _may_need(volume: Volume, driver: str) -> bool:
+def _may_use_freed_room(volume: Volume, driver: str) -> bool:
     """True if a volume of the pod may use the room of a volume that this driver has detached."""
     if volume.persistent_volume_claim is not None:
         return True

@@ -137,11 +137,11 @@ class NodeRoom:
         stale = changes != self._counted[nodes.rows]
         if any_true(stale):
             rows = np.arange(self.columns.size)[nodes.rows][stale]
-            for row in self._full_enough(rows, number).tolist():
+            for row in self._rows_to_count(rows, number).tolist():
                 self._count(row)
         return True
 
-    def _full_enough(self, rows: Ints, number: int) -> Ints:
+    def _rows_to_count(self, rows: Ints, number: int) -> Ints:
         """Returns those of the changed rows whose room may be too little, and which must be
         counted.
         """
@@ -190,7 +190,7 @@ class NodeRoom:
             for _, name in changed.get(kind, ()):
                 claims |= self._readers.get((kind, name), {})
         for claim in claims:
-            self._look_again(claim)
+            self._read_claim_again(claim)
         nodes = [name for _, name in changed.get(CSINode, ())]
         nodes += self._attachments.follow(
             [name for _, name in changed.get(VolumeAttachment, ())],
@@ -253,7 +253,7 @@ class NodeRoom:
 
         def find(claim: ObjectName) -> ClaimedVolume | None:
             pod_volumes.held[claim] = None
-            return self._claims[claim] if claim in self._claims else self._look(claim)
+            return self._claims[claim] if claim in self._claims else self._read_claim(claim)
 
         attached = attached_by(info, find, has_csi_node=True, new=False)
         if isinstance(attached, Status):
@@ -273,17 +273,17 @@ class NodeRoom:
             for driver in now.limits:
                 if driver not in self.room:
                     self.room[driver] = np.full(len(self._counted), NO_LIMIT, dtype=np.int64)
-            _move(self._installed, row, before.installed, now.installed, len(self._counted))
+            _move_row(self._installed, row, before.installed, now.installed, len(self._counted))
         gone = before.held.keys() - now.held.keys()
         come = now.held.keys() - before.held.keys()
-        _move(self._holders, row, gone, come, len(self._counted))
+        _move_row(self._holders, row, gone, come, len(self._counted))
         for key in gone:
             if isinstance(key, tuple) and key not in self._holders:
                 self._forget(key)
 
     # --------------------------------------------------------------------------------------- claims
 
-    def _look(self, name: ObjectName) -> ClaimedVolume | None:
+    def _read_claim(self, name: ObjectName) -> ClaimedVolume | None:
         volume = self._claims[name] = claimed_volume(self._objects, name)
         for read in () if volume is None else volume.read:
             self._readers.setdefault(read, {})[name] = None
@@ -298,14 +298,14 @@ class NodeRoom:
                 del self._readers[read]
         return volume
 
-    def _look_again(self, name: ObjectName) -> None:
+    def _read_claim_again(self, name: ObjectName) -> None:
         """Reads a claim again. If its volume has changed, marks the rows that hold it."""
         before = self._forget(name)
-        if self._look(name) != before:
+        if self._read_claim(name) != before:
             self._counted[self._holders[name].present] = _STALE
 
 
-def _move(
+def _move_row(
     index: dict[K, PresenceColumn], row: int, gone: Iterable[K], come: Iterable[K], rows: int
 ) -> None:
     """Moves a row from the columns of the keys in `gone` to those of the keys in `come`."""

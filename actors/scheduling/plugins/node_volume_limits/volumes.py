@@ -96,7 +96,7 @@ def _attached_volume(volume: PersistentVolume) -> AttachedVolume | None:
         handle = volume_handle(volume)
     except TranslationError:
         return None
-    return _migrated(plugin, handle) if handle else None
+    return _migrated_volume(plugin, handle) if handle else None
 
 
 def _volume_of_class(
@@ -108,13 +108,13 @@ def _volume_of_class(
         return None
     handle = f"{_UNBOUND}{claim[0]}/{claim[1]}"
     if plugin in MIGRATED:
-        return _migrated(plugin, handle)
+        return _migrated_volume(plugin, handle)
     if csi_driver(plugin) is not None:
         return None  # in-tree, and not served by its driver
     return AttachedVolume(f"{plugin}/{handle}", plugin)
 
 
-def _migrated(plugin: str, handle: str) -> AttachedVolume:
+def _migrated_volume(plugin: str, handle: str) -> AttachedVolume:
     driver = csi_driver(plugin)
     assert driver is not None, plugin
     return AttachedVolume(f"{driver}/{handle}", driver, migrated=True)
@@ -129,12 +129,12 @@ def _attached_inline(volume: Volume) -> AttachedVolume | Status | None:
     if plugin is None or plugin not in MIGRATED:
         return None
     try:
-        return _migrated(plugin, volume_handle(volume))
+        return _migrated_volume(plugin, volume_handle(volume))
     except TranslationError as problem:
         return error(f"converting volume({volume.name}) from inline to csi: {problem}")
 
 
-def _uses(pod: Pod) -> tuple[tuple[int, AttachedVolume | Status | None], ...]:
+def _attachable_volumes(pod: Pod) -> tuple[tuple[int, AttachedVolume | Status | None], ...]:
     """Returns the positions of the volumes that may be attached, each with its inline disk; None
     for a volume with a claim, whose name is no part of the template.
     """
@@ -149,7 +149,7 @@ def _uses(pod: Pod) -> tuple[tuple[int, AttachedVolume | Status | None], ...]:
     return tuple(uses)
 
 
-_USES = PerTemplate(_uses)
+_USES = PerTemplate(_attachable_volumes)
 
 
 def attached_by(

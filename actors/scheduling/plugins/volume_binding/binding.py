@@ -26,7 +26,7 @@ from ...kube.csi_translation import (
 )
 from ...kube.meta import ObjectMeta, ObjectReference, version_of
 from ...kube.storage import CSINode, PersistentVolume, PersistentVolumeClaim
-from .matching import allows, by_labels, node_affinity
+from .matching import affinity_allows, labels_selector, node_affinity
 from .pod_volumes import NodeVolumes
 
 T = TypeVar("T", PersistentVolume, PersistentVolumeClaim)
@@ -87,7 +87,7 @@ class Binding:
         for volume, claim in volumes.bindings:
             if not _is_new(claim, done):
                 continue
-            write = _pre_bound(volume, claim)
+            write = _pre_binding_write(volume, claim)
             if write.assumed is not volume:
                 self._handle.objects.assume(write.assumed)
             reservation.unwritten.append(write)
@@ -96,7 +96,7 @@ class Binding:
         for provision in volumes.provisions:
             if not _is_new(provision.claim, done):
                 continue
-            write = _with_node(provision.claim, node)
+            write = _provisioning_write(provision.claim, node)
             self._handle.objects.assume(write.assumed)
             reservation.unwritten.append(write)
             assert isinstance(write.assumed, PersistentVolumeClaim)
@@ -122,7 +122,7 @@ class Binding:
                 return answer
             reservation.written(answer)
         status = await self._handle.objects.wait_for(
-            lambda: self._bound(reservation, pod, node), self._seconds
+            lambda: self._check_bound(reservation, pod, node), self._seconds
         )
         if status is None:
             return error("binding volumes: context deadline exceeded")
@@ -130,7 +130,9 @@ class Binding:
 
     # ------------------------------------------------------------------------------------- waiting
 
-    def _bound(self, reservation: Reservation, pod: Pod, node: str) -> Status | list[ObjectKey]:
+    def _check_bound(
+        self, reservation: Reservation, pod: Pod, node: str
+    ) -> Status | list[ObjectKey]:
         """Returns success once every claim is bound, an error if one never will be, otherwise the
         objects whose change may end the wait.
         """
@@ -225,8 +227,8 @@ class Binding:
                 translated = translated_affinity(volume)
             except TranslationError as problem:
                 return error(f"{untranslated}could not translate pv: {problem}")
-            affinity = None if translated is None else by_labels(translated)
-        if allows(affinity, node):
+            affinity = None if translated is None else labels_selector(translated)
+        if affinity_allows(affinity, node):
             return None
         return error(
             f'pv "{volume.metadata.name}" node affinity doesn\'t match node '
@@ -242,7 +244,7 @@ def _is_new(claim: PersistentVolumeClaim, done: set[tuple[str, str]]) -> bool:
     return is_new
 
 
-def _pre_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> _Write:
+def _pre_binding_write(volume: PersistentVolume, claim: PersistentVolumeClaim) -> _Write:
     """Returns the write that binds a volume to a claim. The volume controller does the rest.
     Mirrors GetBindVolumeToClaim.
     """
@@ -254,7 +256,7 @@ def _pre_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> _Write
     assumed = volume
     if reference is None or not of_claim or reference.uid not in ("", metadata.uid):
         # Nobody has bound it: with this mark, the controller may undo the binding.
-        assumed = _annotated(assumed, BOUND_BY_CONTROLLER, "yes", keep=True)
+        assumed = _with_annotation(assumed, BOUND_BY_CONTROLLER, "yes", keep=True)
     if reference is None or not of_claim or reference.uid != metadata.uid:
         reference = ObjectReference(
             "v1",
@@ -275,13 +277,13 @@ def _pre_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> _Write
     )
 
 
-def _with_node(claim: PersistentVolumeClaim, node: str) -> _Write:
+def _provisioning_write(claim: PersistentVolumeClaim, node: str) -> _Write:
     """Returns the write that makes the provisioner create a volume for a claim, for this node."""
-    assumed = _annotated(claim, SELECTED_NODE, node)
+    assumed = _with_annotation(claim, SELECTED_NODE, node)
     return _Write(assumed, {"metadata": _patch(assumed.metadata, SELECTED_NODE)})
 
 
-def _annotated(item: T, name: str, value: str, *, keep: bool = False) -> T:
+def _with_annotation(item: T, name: str, value: str, *, keep: bool = False) -> T:
     """Returns the object with an annotation. With `keep`, an existing value stays."""
     annotations = item.metadata.annotations
     if keep and name in annotations:

@@ -35,24 +35,28 @@ Sized = tuple[int, str]
 def node_affinity(volume: PersistentVolume) -> NodeSelector | None:
     """Returns the nodes that a volume allows; None for all."""
     affinity = volume.spec.node_affinity
-    return None if affinity is None or affinity.required is None else by_labels(affinity.required)
+    return (
+        None
+        if affinity is None or affinity.required is None
+        else labels_selector(affinity.required)
+    )
 
 
 # A requirement that every node meets.
 _IS_ANY = NodeSelectorRequirement(key="-", operator="DoesNotExist")
 
 
-def by_labels(selector: NodeSelector) -> NodeSelector:
+def labels_selector(selector: NodeSelector) -> NodeSelector:
     """Returns the selector as kube-scheduler applies it to a volume: only node labels count, so
     requirements on the name are met. An invalid term matches nothing.
     """
-    terms = [_by_labels(term) for term in selector.node_selector_terms]
+    terms = [_labels_term(term) for term in selector.node_selector_terms]
     if all(map(operator.is_, terms, selector.node_selector_terms)):
         return selector
     return NodeSelector(node_selector_terms=tuple([term for term in terms if term is not None]))
 
 
-def _by_labels(term: NodeSelectorTerm) -> NodeSelectorTerm | None:
+def _labels_term(term: NodeSelectorTerm) -> NodeSelectorTerm | None:
     """Returns the term without field requirements, the same object if it has none; None for an
     invalid term.
     """
@@ -61,15 +65,15 @@ def _by_labels(term: NodeSelectorTerm) -> NodeSelectorTerm | None:
         return term if validate_node_selector_term(term) is None else None
     if any(f.operator not in ("In", "NotIn") or len(f.values) != 1 for f in fields):
         return None
-    return _by_labels(NodeSelectorTerm(match_expressions=expressions or (_IS_ANY,)))
+    return _labels_term(NodeSelectorTerm(match_expressions=expressions or (_IS_ANY,)))
 
 
-def allows(affinity: NodeSelector | None, node: Node) -> bool:
+def affinity_allows(affinity: NodeSelector | None, node: Node) -> bool:
     """True if a volume with this affinity can be used on the node."""
     return affinity is None or node_selector_matches(affinity.node_selector_terms, node)
 
 
-def allowed(affinity: NodeSelector, nodes: NodeView) -> Bools:
+def nodes_of_affinity(affinity: NodeSelector, nodes: NodeView) -> Bools:
     """Returns bool[nodes.size]: the nodes where a volume with this affinity can be used."""
     return NodeTerms([(term, 1) for term in affinity.node_selector_terms]).match(nodes)
 
@@ -199,10 +203,10 @@ class Matches:
             if counts:
                 usable |= counts.of(nodes) > 0
         if self._others:
-            usable |= self._of_others(nodes.snapshot)[nodes.rows]
+            usable |= self._nodes_of_selections(nodes.snapshot)[nodes.rows]
         return usable
 
-    def _of_others(self, snapshot: Snapshot) -> Bools:
+    def _nodes_of_selections(self, snapshot: Snapshot) -> Bools:
         """Returns bool[rows]: the nodes of affinities with other demands than a single label."""
         deque(self._selected.follow(snapshot), maxlen=0)
         version = self._selected.version

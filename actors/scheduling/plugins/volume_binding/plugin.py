@@ -247,7 +247,7 @@ class VolumeBinding(
         volumes = state.read(_VOLUMES)
         if _RESERVED not in state:
             status = self._without_reserve(state, volumes, node)
-            return _unreserved(volumes, info, node) if status.ok else status
+            return _not_reserved_error(volumes, info, node) if status.ok else status
         reserved = state.read(_RESERVED)
         if reserved is None:
             return SUCCESS
@@ -271,7 +271,7 @@ class VolumeBinding(
         )
 
 
-def _unreserved(volumes: PodVolumes | None, info: PodInfo, node: str) -> Status:
+def _not_reserved_error(volumes: PodVolumes | None, info: PodInfo, node: str) -> Status:
     """Returns the error of PreBind for a pod that was not reserved."""
     bindings = () if volumes is None else volumes.on(node).bindings
     if not bindings:

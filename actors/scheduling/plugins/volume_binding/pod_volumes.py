@@ -36,7 +36,7 @@ from ...kube.storage import (
 )
 from ...kube.volumes import VolumeRequest, can_provision
 from ...model.cluster_objects import ClusterObjects, UnlistedError
-from .matching import Volumes, allowed, allows, by_labels, node_affinity
+from .matching import Volumes, affinity_allows, labels_selector, node_affinity, nodes_of_affinity
 from .provisioning import Capacities, in_topology
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
@@ -109,7 +109,7 @@ class Claims(msgspec.Struct, frozen=True):
 
 def claims_of(pod: Pod, objects: ClusterObjects) -> Claims | None:
     """Returns the claims of a pod; None if it has none. Raises ClaimProblem and VolumeError."""
-    used = [claim for volume in pod.spec.volumes if (claim := _used(pod, volume, objects))]
+    used = [claim for volume in pod.spec.volumes if (claim := _usable_claim(pod, volume, objects))]
     if not used:
         return None
     bound: list[PersistentVolumeClaim] = []
@@ -127,7 +127,9 @@ def claims_of(pod: Pod, objects: ClusterObjects) -> Claims | None:
     return Claims(bound, delayed)
 
 
-def _used(pod: Pod, volume: Volume, objects: ClusterObjects) -> PersistentVolumeClaim | None:
+def _usable_claim(
+    pod: Pod, volume: Volume, objects: ClusterObjects
+) -> PersistentVolumeClaim | None:
     """Returns the claim of a volume of the pod. Raises ClaimProblem if the pod has to wait for
     it.
     """
@@ -278,7 +280,7 @@ class PodVolumes:
     def _conflicts_of(self, volume: PersistentVolume, nodes: NodeView) -> Ints | None:
         """Returns int64[nodes.size]: the key of a bound volume for each node; None if all are 0."""
         affinity = node_affinity(volume)
-        here = None if affinity is None else allowed(affinity, nodes)
+        here = None if affinity is None else nodes_of_affinity(affinity, nodes)
         conflicts = None if here is None else np.where(here, 0, NODE_CONFLICT)
         plugin = in_tree_plugin(volume)
         if plugin not in MIGRATED:
@@ -313,7 +315,7 @@ class PodVolumes:
             self.failure = problem
             keys[open_] = FAILED
             return keys
-        for delayed, needed in self._unmatched(nodes, open_):
+        for delayed, needed in self._claims_to_provision(nodes, open_):
             if not needed.any():
                 continue
             possible, enough = self._can_be_made(delayed.claim, nodes)
@@ -326,13 +328,15 @@ class PodVolumes:
                 open_ &= ~failing
         return keys
 
-    def _unmatched(self, nodes: NodeView, open_: Bools) -> list[tuple[DelayedClaim, Bools]]:
+    def _claims_to_provision(
+        self, nodes: NodeView, open_: Bools
+    ) -> list[tuple[DelayedClaim, Bools]]:
         """Returns the claims that need a new volume, each with the nodes where it needs one, in the
         order in which kube-scheduler provisions.
         """
         unmatched = [(d, open_.copy()) for d in self.claims.delayed if d.request is None]
         matching = self._by_size()
-        here = [self._matched(delayed, nodes) & open_ for delayed in matching]
+        here = [self._nodes_with_match(delayed, nodes) & open_ for delayed in matching]
         # One volume may match several claims of the pod.
         contested = np.zeros(nodes.size, dtype=np.int64)
         if len({d.request.storage_class for d in matching if d.request}) < len(matching):
@@ -340,7 +344,7 @@ class PodVolumes:
         for position in np.flatnonzero(contested > 1).tolist():
             node = nodes.node(position)
             if node is not None:
-                chosen = self._chosen(node)
+                chosen = self._chosen_volumes(node)
                 for i, each in enumerate(here):
                     each[position] = i in chosen
         return unmatched + [(d, open_ & ~each) for d, each in zip(matching, here, strict=True)]
@@ -352,7 +356,7 @@ class PodVolumes:
         sizes = [(d.request.size, d) for d in self.claims.delayed if d.request is not None]
         return [delayed for _, delayed in sorted(sizes, key=lambda pair: pair[0])]
 
-    def _matched(self, delayed: DelayedClaim, nodes: NodeView) -> Bools:
+    def _nodes_with_match(self, delayed: DelayedClaim, nodes: NodeView) -> Bools:
         """Returns bool[nodes.size]: the nodes where an existing volume matches the claim."""
         assert delayed.request is not None
         volume = self.reserved_for(delayed)
@@ -398,7 +402,7 @@ class PodVolumes:
         node = None if row is None else self._snapshot.columns.nodes[row]
         if node is None:
             raise VolumeError(f'node "{name}" not found')
-        matching, chosen = self._by_size(), self._chosen(node)
+        matching, chosen = self._by_size(), self._chosen_volumes(node)
         new = [delayed.claim for delayed in self.claims.delayed if delayed.request is None]
         new += [delayed.claim for i, delayed in enumerate(matching) if i not in chosen]
         return NodeVolumes(
@@ -406,7 +410,7 @@ class PodVolumes:
             tuple([self._provision(claim, node) for claim in new]),
         )
 
-    def _chosen(self, node: Node) -> dict[int, PersistentVolume]:
+    def _chosen_volumes(self, node: Node) -> dict[int, PersistentVolume]:
         """Returns the existing volumes for claims on a node, by the claim's place in `_by_size`."""
         taken: dict[int, PersistentVolume] = {}
         chosen: set[str] = set()
@@ -418,7 +422,7 @@ class PodVolumes:
                 matches = self._indexes.volumes.matches(delayed.request)
                 name = matches.smallest(self._snapshot, row, chosen)
                 volume = None if name is None else self._objects.get(PersistentVolume, name)
-            elif not allows(node_affinity(volume), node):
+            elif not affinity_allows(node_affinity(volume), node):
                 volume = None
             if volume is not None:
                 chosen.add(volume.metadata.name)
@@ -443,7 +447,11 @@ def _may_be_limited(claim: PersistentVolumeClaim, objects: ClusterObjects) -> bo
 
 
 def _nodes_of_affinity(affinity: NodeSelector | None, nodes: NodeView) -> Bools:
-    return np.ones(nodes.size, dtype=np.bool_) if affinity is None else allowed(affinity, nodes)
+    return (
+        np.ones(nodes.size, dtype=np.bool_)
+        if affinity is None
+        else nodes_of_affinity(affinity, nodes)
+    )
 
 
 def _translated(volume: PersistentVolume) -> NodeSelector | VolumeError | None:
@@ -451,4 +459,4 @@ def _translated(volume: PersistentVolume) -> NodeSelector | VolumeError | None:
         affinity = translated_affinity(volume)
     except TranslationError as problem:
         return VolumeError(f"could not translate pv: {problem}")
-    return None if affinity is None else by_labels(affinity)
+    return None if affinity is None else labels_selector(affinity)

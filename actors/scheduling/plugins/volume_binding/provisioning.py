@@ -125,10 +125,10 @@ class _ClassRoom:
             largest = limits.of(nodes)
             enough |= (largest >= size) & (largest != NONE)
         if self._others:
-            enough |= self._of_others(size, nodes.snapshot)[nodes.rows]
+            enough |= self._nodes_of_topologies(size, nodes.snapshot)[nodes.rows]
         return enough
 
-    def _of_others(self, size: int, snapshot: Snapshot) -> Bools:
+    def _nodes_of_topologies(self, size: int, snapshot: Snapshot) -> Bools:
         """Returns bool[rows]: the nodes with such room in a topology of several labels."""
         _, slots, limits = self._list_others(snapshot)
         version, by_size = self._enough

@@ -10,8 +10,8 @@ import pytest
 from berth.actors.attempt.failure import (
     Stage,
     condition_and_event,
-    failed,
-    no_node,
+    failed_at_stage,
+    fits_nowhere,
 )
 from berth.actors.messages.queue import Failure, QueuedPod
 from berth.actors.messages.recorder import EventType, SetUnschedulable
@@ -79,7 +79,7 @@ def parked(
     ],
 )  # fmt: skip
 def test_a_status_is_turned_into_a_failure(stage: Stage, status: Status, expected: Failure) -> None:
-    assert failed(stage, status) == expected
+    assert failed_at_stage(stage, status) == expected
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_a_status_is_turned_into_a_failure(stage: Stage, status: Status, expecte
 def test_post_filter_decides_what_becomes_of_the_nomination(
     post_filtered: PostFiltered | None, hold: int, expected: Failure
 ) -> None:
-    assert no_node(Unfit("no room", PLUGIN, post_filtered=post_filtered), hold) == expected
+    assert fits_nowhere(Unfit("no room", PLUGIN, post_filtered=post_filtered), hold) == expected
 
 
 def test_a_preemption_that_failed_nominates_nothing_and_is_told() -> None:
     unfit = Unfit("no room", PLUGIN, post_filtered=PostFiltered(SUCCESS, Nomination("n")))
-    failure = no_node(unfit, problem="refused")
+    failure = fits_nowhere(unfit, problem="refused")
     assert failure == parked("no room preemption: refused", nominated_node=None)
 
 
@@ -108,12 +108,12 @@ def test_a_preemption_that_failed_does_not_promise_room() -> None:
     found = Status(Code.SUCCESS, ("preemption: found a place",))
     answer = PostFiltered(found, Nomination("n"))
     unfit = Unfit("no room preemption: found a place", PLUGIN, post_filtered=answer)
-    assert no_node(unfit).message == "no room preemption: found a place"
-    assert no_node(unfit, problem="refused").message == "no room preemption: refused"
+    assert fits_nowhere(unfit).message == "no room preemption: found a place"
+    assert fits_nowhere(unfit, problem="refused").message == "no room preemption: refused"
 
 
 def test_a_plugin_that_waits_counts_as_pending_alone() -> None:
-    failure = no_node(Unfit("no room", PLUGIN | {"Q"}, frozenset("Q")), 0)
+    failure = fits_nowhere(Unfit("no room", PLUGIN | {"Q"}, frozenset("Q")), 0)
     assert (failure.unschedulable, failure.pending) == (PLUGIN, frozenset("Q"))
 
 
@@ -132,7 +132,7 @@ def test_a_text_that_no_connection_takes_is_made_writable(
     stage: Stage, kind: Callable[[str], Status]
 ) -> None:
     for text in ("/mnt/\udcff", "\ud800", "x" * 5_000_000):
-        failure = failed(stage, kind(text).by("P"))
+        failure = failed_at_stage(stage, kind(text).by("P"))
         condition, event = condition_and_event(pod("p"), failure)
         assert len(msgspec.json.encode((condition.message, event.note, failure.message))) < 100_000
-    assert failed(stage, error("größer").by("P")).message == "größer"
+    assert failed_at_stage(stage, error("größer").by("P")).message == "größer"

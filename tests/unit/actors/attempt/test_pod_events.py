@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from berth.actors.attempt.pod_events import preempted
+from berth.actors.attempt.pod_events import preempted_event
 from berth.actors.messages.recorder import EventType
 from berth.actors.scheduling.kube.core import Pod, PodSpec, reference_to
 from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference
@@ -24,7 +24,7 @@ PREEMPTOR = Pod(
     ],
 )
 def test_the_event_names_both_pods(in_memory: bool, note: str) -> None:
-    event = preempted(VICTIM, PREEMPTOR, "n", in_memory=in_memory)
+    event = preempted_event(VICTIM, PREEMPTOR, "n", in_memory=in_memory)
     assert event.regarding == ObjectReference("v1", "Pod", "ns", "small", "u", "7")
     assert (
         event.related

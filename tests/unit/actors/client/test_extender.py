@@ -12,7 +12,7 @@ import pytest
 from berth.actors.client.extender.calls import (
     arguments,
     binding,
-    interested,
+    manages_resource,
     preemption_arguments,
     sent_whole,
 )
@@ -229,12 +229,12 @@ def test_an_extender_with_managed_resources_is_interested_in_pods_that_request_t
     container: dict[str, Any], expected: bool
 ) -> None:
     extender = Extender("http://x", managed_resources=(ExtenderManagedResource("example.com/gpu"),))
-    assert interested(extender, pod(**container)) is expected
-    assert interested(WHOLE, pod(**container))
+    assert manages_resource(extender, pod(**container)) is expected
+    assert manages_resource(WHOLE, pod(**container))
     document = {
         "spec": {"containers": [{"name": "c"}], "initContainers": [{"name": "i", **container}]}
     }
-    assert interested(extender, msgspec.convert(document, Pod)) is expected
+    assert manages_resource(extender, msgspec.convert(document, Pod)) is expected
 
 
 # ------------------------------------------------------------------------------------------- filter

@@ -9,7 +9,7 @@ import pytest
 
 from berth.actors.messages.recorder import EventType, RecordEvent
 from berth.actors.recorder.event import Event, EventSeries
-from berth.actors.recorder.series import SeriesTracker, cut
+from berth.actors.recorder.series import SeriesTracker, shortened_note
 from berth.actors.scheduling.kube.meta import ObjectReference
 
 START = datetime(2026, 1, 1, 0, 0, 0, 250_000, tzinfo=UTC)
@@ -188,5 +188,5 @@ def test_names_and_instances_are_cut_to_the_api_servers_limits() -> None:
     ids=range(7),
 )
 def test_a_long_note_is_cut_at_a_character_and_ends_in_dots(note: str, written: str) -> None:
-    assert cut(note) == written
+    assert shortened_note(note) == written
     assert len(written.encode()) <= 1024

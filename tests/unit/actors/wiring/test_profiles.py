@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.actors.wiring.profiles import effective
+from berth.actors.wiring.profiles import completed_profiles
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 
@@ -12,7 +12,7 @@ def read(**fields: object) -> KubeSchedulerConfiguration:
 
 
 def test_a_profile_has_what_it_gets_from_the_rest_of_the_configuration() -> None:
-    profiles = effective(
+    profiles = completed_profiles(
         read(
             percentageOfNodesToScore=30,
             profiles=[

@@ -70,7 +70,8 @@ def take_permission(store: Store, pod: Document) -> str:
     status = _after_eviction(budget["status"], pod, store.outside.now())
     store.update(BUDGETS, {**budget, "status": status})
     left = status["disruptionsAllowed"]
-    return f"the budget {_budget_numbers(budget)}; its allowed disruptions fell from {left + 1} to {left}"
+    numbers = _budget_numbers(budget)
+    return f"the budget {numbers}; its allowed disruptions fell from {left + 1} to {left}"
 
 
 def stays_in_drain(pod: Document) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ...objects.structs import Pod
-from .eviction_ranking import Layout, Stats, is_critical, ranked
+from .eviction_ranking import Layout, Stats, eviction_order, is_critical
 from .kubelet_settings import Settings
 from .local_storage import limit_exceeded
 from .messages import eviction_message
@@ -32,9 +32,9 @@ from .thresholds import (
     by_priority,
     conditions_of,
     first_observed,
-    merged,
     past_grace,
     thresholds_met,
+    union_of_thresholds,
     with_containerfs,
 )
 
@@ -119,7 +119,11 @@ class Manager:
         ):
             return EvictionStep(starved, reclaims)
         victim = next(
-            (p for p in ranked(chosen.signal, pods, stats, self._layout) if not is_critical(p)),
+            (
+                p
+                for p in eviction_order(chosen.signal, pods, stats, self._layout)
+                if not is_critical(p)
+            ),
             None,
         )
         if victim is None:
@@ -135,7 +139,7 @@ class Manager:
         """Updates the conditions. Returns the thresholds that call for action."""
         thresholds = thresholds_met(self._thresholds, observations, enforce_min_reclaim=False)
         unresolved = thresholds_met(self._met, observations, enforce_min_reclaim=True)
-        thresholds = merged(thresholds, unresolved)
+        thresholds = union_of_thresholds(thresholds, unresolved)
         self._first_observed = first_observed(thresholds, self._first_observed, now)
         self._last_observed |= dict.fromkeys(conditions_of(thresholds), now)
         self.conditions = tuple(

@@ -114,7 +114,7 @@ def disk_parts(usage: PodUsage, resource: str) -> dict[Part, int]:
     return {Part.ROOTFS: rootfs, Part.LOGS: logs, Part.VOLUMES: volumes}
 
 
-def ranked(signal: str, pods: Iterable[Pod], stats: Stats, layout: Layout) -> list[Pod]:
+def eviction_order(signal: str, pods: Iterable[Pod], stats: Stats, layout: Layout) -> list[Pod]:
     """Returns the pods in the order in which they are evicted for a signal.
 
     A pod without stats comes first.
@@ -140,7 +140,7 @@ def _by_memory(stats: Stats, pod: Pod) -> tuple[int, ...]:
     if usage is None:
         return False, False, pod.spec.priority or 0
     request = pod_requests(pod, status=False).get("memory", 0)
-    return _excess(pod, usage.memory, request, request)
+    return _excess_key(pod, usage.memory, request, request)
 
 
 def _by_disk(stats: Stats, parts: Parts, resource: str, pod: Pod) -> tuple[int, ...]:
@@ -151,8 +151,8 @@ def _by_disk(stats: Stats, parts: Parts, resource: str, pod: Pod) -> tuple[int, 
     used = sum(amounts[part] for part in parts)
     # Nobody can request inodes, so any use exceeds the request; the last comparison subtracts the
     # request of bytes for inodes, too, as the kubelet does.
-    return _excess(pod, used, requests.get(resource, 0), requests.get(DISK, 0))
+    return _excess_key(pod, used, requests.get(resource, 0), requests.get(DISK, 0))
 
 
-def _excess(pod: Pod, used: int, request: int, subtracted: int) -> tuple[int, ...]:
+def _excess_key(pod: Pod, used: int, request: int, subtracted: int) -> tuple[int, ...]:
     return True, used <= request, pod.spec.priority or 0, subtracted - used

@@ -46,7 +46,7 @@ def eviction_message(
         used, name = binary_text(usage.memory), pod.metadata.name
         message += _EXCEEDS.format("Pod", name, used, canonical(requests[resource]), resource)
         annotations |= {"offending_pod": name, "offending_pod_usage": used}
-    exceeding = _exceeding(resource, pod, usage)
+    exceeding = _containers_above_requests(resource, pod, usage)
     for container, amount, request in exceeding:
         message += _EXCEEDS.format("Container", container, amount, request, resource)
     return message, {
@@ -57,7 +57,9 @@ def eviction_message(
     }
 
 
-def _exceeding(resource: str, pod: Pod, usage: PodUsage) -> list[tuple[str, str, str]]:
+def _containers_above_requests(
+    resource: str, pod: Pod, usage: PodUsage
+) -> list[tuple[str, str, str]]:
     """Returns name, usage and request of each container that uses more than it requests."""
     if resource not in ("memory", DISK):
         return []

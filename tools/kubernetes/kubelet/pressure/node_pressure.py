@@ -22,7 +22,7 @@ from berth.actors.scheduling.kube.meta import version_of
 from berth.actors.scheduling.kube.times import rfc3339
 
 from ...objects.documents import documents_of
-from ...objects.object_events import Reporter, about
+from ...objects.object_events import Reporter, event_about
 from ...objects.properties import holds, is_finished
 from ...objects.structs import Document, Pod, PodStatus
 from ...objects.writes import Create
@@ -304,13 +304,15 @@ class NodePressure:
         """Returns the available amounts, or what they would be without dead containers or unused
         images.
         """
-        dead = [] if CONTAINERS in without else [left for _, left in self._dead(usages)]
+        dead = [] if CONTAINERS in without else [left for _, left in self._dead_containers(usages)]
         images = self._used_images() if IMAGES in without else self._images
         return observe(
             self._machine, usages.values(), dead, sum(image.size_bytes for image in images)
         )
 
-    def _dead(self, usages: Usages) -> Iterator[tuple[tuple[str, str, str], DeadContainer]]:
+    def _dead_containers(
+        self, usages: Usages
+    ) -> Iterator[tuple[tuple[str, str, str], DeadContainer]]:
         for uid, usage in usages.items():
             for left in usage.dead:
                 place = (uid, left.name, left.ended)
@@ -354,7 +356,7 @@ class NodePressure:
             writes.append(self._about_node("EvictionThresholdMet", message, now))
         self._starved = step.starved
         if CONTAINERS in step.reclaimed:
-            self._collected |= {place for place, _ in self._dead(usages)}
+            self._collected |= {place for place, _ in self._dead_containers(usages)}
         if IMAGES in step.reclaimed:
             writes += self._keep_images(self._used_images())
         writes += self._report(now)
@@ -426,16 +428,16 @@ class NodePressure:
             if victim.of_node:
                 message = f"System OOM encountered, victim process: {name}, pid: 1"
                 writes.append(self._about_node("SystemOOM", message, now))
-            status = statuses.killed(pod.status, name, rfc3339(now))
+            status = statuses.status_after_kill(pod.status, name, rfc3339(now))
             if oom.restarts(pod, name):
                 wait = self._restarts.wait(uid, name, now.timestamp())
                 if wait:
-                    status = statuses.backing_off(status, pod, name, wait)
+                    status = statuses.status_in_back_off(status, pod, name, wait)
                     message = statuses.back_off_message(pod, name)
                     writes.append(self._event_about(pod, "BackOff", message, now))
                 else:
-                    status = statuses.restarted(status, name, rfc3339(now))
-            self._keep(pod, status)
+                    status = statuses.status_after_restart(status, name, rfc3339(now))
+            self._keep_pods(pod, status)
             after[uid] = pod, status
             usage = usage_of(self._room.pods[uid], now, self._scenario)
             assert usage is not None
@@ -447,11 +449,13 @@ class NodePressure:
         used = [(pod, usages[uid]) for uid, pod in pods.items() if uid in usages]
         if sum([usage.memory for _, usage in used]) <= memory or not memory:
             # Then only pods can be beyond limits of their own.
-            used = [(pod, usage) for pod, usage in used if not self._is_within(pod, usage)]
+            used = [
+                (pod, usage) for pod, usage in used if not self._stays_within_limits(pod, usage)
+            ]
         qos = {pod.metadata.uid: qos_of(pod) for pod, _ in used}
         return oom.next_victim(used, qos, memory)
 
-    def _is_within(self, pod: Pod, usage: PodUsage) -> bool:
+    def _stays_within_limits(self, pod: Pod, usage: PodUsage) -> bool:
         """True if a pod is sure to stay within its own limits, because its usage never changes."""
         uid = pod.metadata.uid
         cached = self._within.get(uid)
@@ -471,15 +475,17 @@ class NodePressure:
         for uid, name in self._restarts.due(now.timestamp()):
             pod = self._room.pods.get(uid)
             if pod is not None and self._starts_again:
-                yield self._store(pod, statuses.restarted(pod.status, name, rfc3339(now)), now)
+                yield self._store(
+                    pod, statuses.status_after_restart(pod.status, name, rfc3339(now)), now
+                )
 
-    def _keep(self, pod: Pod, status: PodStatus) -> None:
+    def _keep_pods(self, pod: Pod, status: PodStatus) -> None:
         uid = pod.metadata.uid
         self._room.pods[uid] = self._using[uid] = msgspec.structs.replace(pod, status=status)
 
     def _store(self, pod: Pod, status: PodStatus, now: datetime) -> StatusPatch:
         """Stores a new status of a pod's containers, and returns the write of it."""
-        self._keep(pod, status)
+        self._keep_pods(pod, status)
         return _patch_pod(pod, statuses.containers_patch(status, rfc3339(now)))
 
     # ----------------------------------------------------------------------------- planning
@@ -495,7 +501,7 @@ class NodePressure:
             return
         if not self._using and not self._manager.conditions:
             usages, _ = self._read(now)
-            is_calm = self._manager.is_calm(self._notice(usages))
+            is_calm = self._manager.is_calm(self._future_amounts(usages))
             self._look_at = NEVER if is_calm else self._step_at
             if self._is_filled:
                 self._look_at = min(self._look_at, self._collect_at)
@@ -524,7 +530,7 @@ class NodePressure:
         lasts = self._next_victim(usages) is None
         return self._step_at if lasts else min(self._step_at, seconds + OOM_SECONDS)
 
-    def _notice(self, usages: Usages) -> dict[str, Observation]:
+    def _future_amounts(self, usages: Usages) -> dict[str, Observation]:
         """Returns the future available amounts, and notes when the image disk will be full."""
         observations = self._observe(usages)
         self._is_filled = self._collector.is_due(observations.get(IMAGEFS))
@@ -534,12 +540,12 @@ class NodePressure:
         """True if nothing can happen for this many seconds, unless a pod changes."""
         usages, _ = self._read(now, ahead)
         return (
-            self._manager.is_calm(self._notice(usages))
+            self._manager.is_calm(self._future_amounts(usages))
             and self._next_victim(usages) is None
             and not any(
                 limit_exceeded(pod, usages[uid], self._machine.layout)
                 for uid, pod in self._room.pods.items()
-                if uid in usages and not self._is_within(pod, usages[uid])
+                if uid in usages and not self._stays_within_limits(pod, usages[uid])
             )
         )
 
@@ -553,7 +559,7 @@ class NodePressure:
         now: datetime,
         annotations: dict[str, str] | None = None,
     ) -> Create:
-        event = about(pod, "Warning", reason, message, self._reporter, now)
+        event = event_about(pod, "Warning", reason, message, self._reporter, now)
         if annotations:
             event["metadata"]["annotations"] = annotations
         return Create("Event", event)
@@ -561,7 +567,7 @@ class NodePressure:
     def _about_node(
         self, reason: str, message: str, now: datetime, type_: str = "Warning"
     ) -> Create:
-        return Create("Event", about(self._node, type_, reason, message, self._reporter, now))
+        return Create("Event", event_about(self._node, type_, reason, message, self._reporter, now))
 
     def _patch_node(self, status: Document) -> StatusPatch:
         metadata = self._node.metadata

@@ -44,7 +44,7 @@ def score_adjust(pod: Pod, container: Container, qos: str, capacity: int) -> int
         return GUARANTEED_ADJUST
     if qos == "BestEffort":
         return BEST_EFFORT_ADJUST
-    request, shared = _request(container), _unassigned(pod)
+    request, shared = _request(container), _share_of_pod_requests(pod)
     if any(container is sidecar for sidecar in pod.spec.init_containers if _is_sidecar(sidecar)):
         request = max(request, min(map(_request, pod.spec.containers), default=0))
     adjust = 1000 - 1000 * (request + shared) // capacity
@@ -126,7 +126,7 @@ def next_backoff(before: tuple[float, float] | None, now: float) -> tuple[float,
 
 def beyond_limit(pod: Pod, usage: PodUsage, qos: str, memory: int) -> str:
     """Returns the container to kill for a limit of its own or of its pod; "" if there is none."""
-    in_effect = _in_effect(pod)
+    in_effect = _resources_in_effect(pod)
     for used in usage.containers:
         limit = in_effect[used.name].limits.get("memory")
         if limit is not None and used.memory > value(limit) > 0:
@@ -139,7 +139,7 @@ def beyond_limit(pod: Pod, usage: PodUsage, qos: str, memory: int) -> str:
     return max(scores, key=lambda score: score[0], default=(0.0, pod, ""))[2]
 
 
-def _in_effect(pod: Pod) -> dict[str, ResourceRequirements]:
+def _resources_in_effect(pod: Pod) -> dict[str, ResourceRequirements]:
     """Returns the resources that containers have now, whatever a resize requests."""
     containers = (*pod.spec.containers, *pod.spec.init_containers)
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
@@ -167,7 +167,7 @@ def _request(container: Container) -> int:
     return value(container.resources.requests.get("memory", 0))
 
 
-def _unassigned(pod: Pod) -> int:
+def _share_of_pod_requests(pod: Pod) -> int:
     """Returns a container's share of the pod's own requests that its containers do not request."""
     requests = pod.spec.resources.requests if pod.spec.resources is not None else {}
     if "memory" not in requests:

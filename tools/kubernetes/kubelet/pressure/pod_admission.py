@@ -129,19 +129,21 @@ def shortages(requests: Amounts, used: Amounts, pods: int, node: Node) -> list[S
 def mismatch(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | None:
     """Returns why the pod must not run on the node, whatever resources are free."""
     if not _selects(pod, node):
-        return _failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+        return _unmet_selector("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
     claims = set(_ports(pod))
     if claims and any(_ports_conflict(claims, other) for other in others):
-        return _failed("NodePorts", "node(s) didn't have free ports for the requested pod ports")
+        return _unmet_selector(
+            "NodePorts", "node(s) didn't have free ports for the requested pod ports"
+        )
     if not is_static(pod) and any(
         taint.effect == "NoExecute" and not tolerates_any(pod.spec.tolerations, taint)
         for taint in node.spec.taints
     ):
-        return _failed("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+        return _unmet_selector("TaintToleration", "node(s) had taints that the pod didn't tolerate")
     return None
 
 
-def _failed(predicate: str, reason: str) -> Rejection:
+def _unmet_selector(predicate: str, reason: str) -> Rejection:
     return Rejection(predicate, f"Predicate {predicate} failed: {reason}")
 
 
@@ -189,13 +191,17 @@ def victims_of(
         if _preemptable(pod, other):
             classes[qos(other)].append(other)
     best_effort, burstable, guaranteed = classes.values()
-    chosen_guaranteed = _nearest(guaranteed, _still_needed(needs, [*best_effort, *burstable]))
+    chosen_guaranteed = _nearest_pods(guaranteed, _still_needed(needs, [*best_effort, *burstable]))
     if chosen_guaranteed is None:
         return None
-    chosen_burstable = _nearest(burstable, _still_needed(needs, [*best_effort, *chosen_guaranteed]))
+    chosen_burstable = _nearest_pods(
+        burstable, _still_needed(needs, [*best_effort, *chosen_guaranteed])
+    )
     if chosen_burstable is None:
         return None
-    chosen = _nearest(best_effort, _still_needed(needs, [*chosen_burstable, *chosen_guaranteed]))
+    chosen = _nearest_pods(
+        best_effort, _still_needed(needs, [*chosen_burstable, *chosen_guaranteed])
+    )
     return None if chosen is None else [*chosen, *chosen_burstable, *chosen_guaranteed]
 
 
@@ -209,7 +215,7 @@ def _preemptable(pod: Pod, other: Pod) -> bool:
     )
 
 
-def _nearest(pods: Iterable[Pod], needs: dict[str, int]) -> list[Pod] | None:
+def _nearest_pods(pods: Iterable[Pod], needs: dict[str, int]) -> list[Pod] | None:
     """Returns pods that together meet the needs. Each is the one whose requests come nearest to
     what is still needed.
     """

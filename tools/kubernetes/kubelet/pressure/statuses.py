@@ -83,7 +83,7 @@ def failed_status(pod: Pod, reason: str, message: str, disruption: str, time: st
     ):
         if statuses:
             status[field] = container_documents(
-                _ended(container, "Error", time) for container in statuses
+                _killed_container(container, "Error", time) for container in statuses
             )
     return status
 
@@ -94,7 +94,7 @@ def rejected_status(reason: str, message: str, time: str) -> Document:
     return {"phase": "Failed", "reason": reason, "message": message, "startTime": time}
 
 
-def _ended(status: ContainerStatus, reason: str, time: str) -> ContainerStatus:
+def _killed_container(status: ContainerStatus, reason: str, time: str) -> ContainerStatus:
     """Returns the status of a container after it was killed. The status of an ended container
     stays.
     """
@@ -111,16 +111,18 @@ def _ended(status: ContainerStatus, reason: str, time: str) -> ContainerStatus:
     )
 
 
-def killed(status: PodStatus, name: str, time: str) -> PodStatus:
+def status_after_kill(status: PodStatus, name: str, time: str) -> PodStatus:
     """Returns the status of a pod after one of its containers was killed because memory ran out."""
-    return _with(status, name, lambda before: _ended(before, "OOMKilled", time))
+    return _with_container(
+        status, name, lambda before: _killed_container(before, "OOMKilled", time)
+    )
 
 
-def backing_off(status: PodStatus, pod: Pod, name: str, seconds: float) -> PodStatus:
+def status_in_back_off(status: PodStatus, pod: Pod, name: str, seconds: float) -> PodStatus:
     """Returns the status of a pod while one of its killed containers waits for its restart."""
     message = f"back-off {seconds:.0f}s restarting failed container={name} pod={_place(pod)}"
     waiting = ContainerState(waiting=Waiting(reason="CrashLoopBackOff", message=message))
-    return _with(
+    return _with_container(
         status,
         name,
         lambda before: msgspec.structs.replace(before, state=waiting, last_state=before.state),
@@ -135,7 +137,7 @@ def _place(pod: Pod) -> str:
     return f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
 
 
-def restarted(status: PodStatus, name: str, time: str) -> PodStatus:
+def status_after_restart(status: PodStatus, name: str, time: str) -> PodStatus:
     """Returns the status of a pod after one of its killed containers was started again."""
 
     def start(before: ContainerStatus) -> ContainerStatus:
@@ -149,21 +151,21 @@ def restarted(status: PodStatus, name: str, time: str) -> PodStatus:
             last_state=ended,
         )
 
-    return _with(status, name, start)
+    return _with_container(status, name, start)
 
 
-def _with(
+def _with_container(
     status: PodStatus, name: str, change: Callable[[ContainerStatus], ContainerStatus]
 ) -> PodStatus:
-    def changed(statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
+    def changed_statuses(statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
         return tuple(
             change(container) if container.name == name else container for container in statuses
         )
 
     return msgspec.structs.replace(
         status,
-        container_statuses=changed(status.container_statuses),
-        init_container_statuses=changed(status.init_container_statuses),
+        container_statuses=changed_statuses(status.container_statuses),
+        init_container_statuses=changed_statuses(status.init_container_statuses),
     )
 
 

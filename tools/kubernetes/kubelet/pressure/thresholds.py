@@ -116,7 +116,7 @@ def parse_thresholds(
     read: list[Threshold] = []
     for field, statements in (("evictionHard", hard), ("evictionSoft", soft)):
         for signal, text in statements.items():
-            amount = _statement(f"{field}[{signal}]", signal, text)
+            amount = _stated_amount(f"{field}[{signal}]", signal, text)
             if amount is None:
                 continue
             if field == "evictionSoft" and signal not in graces:
@@ -158,13 +158,13 @@ def with_containerfs(
     ]
 
 
-def _statement(path: str, signal: str, text: str) -> Amount | None:
+def _stated_amount(path: str, signal: str, text: str) -> Amount | None:
     """Returns the amount that a threshold states; None for 0% and 100%, which disable it."""
     _check_signal(path, signal)
     if text in ("0%", "100%"):
         return None
     if text.endswith("%"):
-        share = _share(path, text)
+        share = _percentage(path, text)
         if not 0 <= share <= 1:
             raise ThresholdError(f"{path}: expected a percentage from 0% to 100%, got {text!r}")
         return Amount(share=share)
@@ -189,7 +189,7 @@ def _reclaim(signal: str, text: str) -> Amount:
     path = f"evictionMinimumReclaim[{signal}]"
     _check_signal(path, signal)
     if text.endswith("%"):
-        share = _share(path, text)
+        share = _percentage(path, text)
         if share <= 0:
             raise ThresholdError(f"{path}: expected a percentage above 0%, got {text!r}")
         return Amount(share=share)
@@ -210,7 +210,7 @@ def _quantity(path: str, text: str) -> int:
         raise ThresholdError(f"{path}: {problem}") from None
 
 
-def _share(path: str, text: str) -> float:
+def _percentage(path: str, text: str) -> float:
     """Returns a percentage as a share, with the precision that the kubelet has: 32 bits."""
     number = text.rstrip("%")
     problem = ThresholdError(f"{path}: expected a percentage such as 10%, got {text!r}")
@@ -250,7 +250,7 @@ def thresholds_met(
     return met
 
 
-def merged(some: Sequence[Threshold], more: Iterable[Threshold]) -> list[Threshold]:
+def union_of_thresholds(some: Sequence[Threshold], more: Iterable[Threshold]) -> list[Threshold]:
     """Returns the thresholds of both lists, each once."""
     by_identity = {threshold.identity: threshold for threshold in some}
     for threshold in more:

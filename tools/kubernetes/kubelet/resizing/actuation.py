@@ -24,7 +24,7 @@ from ...objects.structs import (
     Terminated,
 )
 from ..usage_models import PodUsage
-from .allocation import RESIZABLE, Allocation, amounts, listed
+from .allocation import RESIZABLE, Allocation, amounts, resource_document
 
 UNREADY = "containers with unready status: [{}]"
 
@@ -48,21 +48,21 @@ def is_actuated(pod: Pod, allocation: Allocation) -> bool:
 
 def actuate(pod: Pod, allocation: Allocation, time: str) -> Actuation:
     """Gives a pod its allocated resources, and restarts the containers whose policy requires it."""
-    restarted = _restarting(pod, allocation)
+    restarted = _containers_to_restart(pod, allocation)
 
-    def sized(statuses: Iterable[ContainerStatus]) -> list[Document]:
+    def with_resources(statuses: Iterable[ContainerStatus]) -> list[Document]:
         return container_documents(
-            _restarted(_sized(status, allocation), time)
+            _restarted_container(_with_container_resources(status, allocation), time)
             if status.name in restarted
-            else _sized(status, allocation)
+            else _with_container_resources(status, allocation)
             for status in statuses
         )
 
-    status: Document = {"containerStatuses": sized(pod.status.container_statuses)}
+    status: Document = {"containerStatuses": with_resources(pod.status.container_statuses)}
     if pod.status.init_container_statuses:
-        status["initContainerStatuses"] = sized(pod.status.init_container_statuses)
+        status["initContainerStatuses"] = with_resources(pod.status.init_container_statuses)
     if allocation.pod is not None:
-        status["resources"] = listed(allocation.pod)
+        status["resources"] = resource_document(allocation.pod)
     if restarted:
         unready = " ".join(
             status.name
@@ -98,7 +98,7 @@ def allocated_status(pod: Pod, allocation: Allocation) -> Document:
 
 def memory_problem(pod: Pod, allocation: Allocation, usage: PodUsage | None) -> str:
     """Returns why memory limits cannot be decreased to the allocated ones; "" if they can."""
-    restarted = _restarting(pod, allocation)
+    restarted = _containers_to_restart(pod, allocation)
     running = [
         status
         for status in _statuses(pod)
@@ -109,7 +109,10 @@ def memory_problem(pod: Pod, allocation: Allocation, usage: PodUsage | None) -> 
     problems = []
     limits = [_memory_limit(allocation.containers[c.name]) for c in pod.spec.containers]
     before = [_memory_limit(status.resources) for status in pod.status.container_statuses]
-    now, then = (sum(listed) if all(listed) else 0 for listed in (before, limits))
+    now, then = (
+        sum(resource_document) if all(resource_document) else 0
+        for resource_document in (before, limits)
+    )
     if allocation.pod is not None:
         now, then = _memory_limit(pod.status.resources), _memory_limit(allocation.pod) or then
     if then and (not now or then < now) and total >= then:
@@ -136,7 +139,7 @@ def _statuses(pod: Pod) -> tuple[ContainerStatus, ...]:
     return (*pod.status.init_container_statuses, *pod.status.container_statuses)
 
 
-def _restarting(pod: Pod, allocation: Allocation) -> tuple[str, ...]:
+def _containers_to_restart(pod: Pod, allocation: Allocation) -> tuple[str, ...]:
     containers = {c.name: c for c in (*pod.spec.init_containers, *pod.spec.containers)}
     return tuple(
         status.name
@@ -163,14 +166,14 @@ def _allocated(status: ContainerStatus, allocation: Allocation) -> ContainerStat
     return replace(status, allocated_resources=dict(resources.requests))
 
 
-def _sized(status: ContainerStatus, allocation: Allocation) -> ContainerStatus:
+def _with_container_resources(status: ContainerStatus, allocation: Allocation) -> ContainerStatus:
     resources = allocation.containers.get(status.name)
     if resources is None or status.resources is None:
         return status
     return replace(status, allocated_resources=dict(resources.requests), resources=resources)
 
 
-def _restarted(status: ContainerStatus, time: str) -> ContainerStatus:
+def _restarted_container(status: ContainerStatus, time: str) -> ContainerStatus:
     running = status.state.running
     ended = Terminated(
         reason="Completed",

@@ -46,8 +46,8 @@ def amounts(resources: ResourceRequirements | None) -> tuple[int | None, ...]:
     if resources is None:
         return (None,) * 4
     return tuple(
-        nano_value(listed[name]) if name in listed else None
-        for listed in (resources.requests, resources.limits)
+        nano_value(resource_document[name]) if name in resource_document else None
+        for resource_document in (resources.requests, resources.limits)
         for name in RESIZABLE
     )
 
@@ -74,22 +74,25 @@ def document_with(pod: Document, allocation: Allocation) -> Document:
     for field in ("initContainers", "containers"):
         if spec.get(field):
             spec[field] = [
-                {**container, "resources": listed(allocation.containers[container["name"]])}
+                {
+                    **container,
+                    "resources": resource_document(allocation.containers[container["name"]]),
+                }
                 for container in spec[field]
             ]
     spec.pop("resources", None)
     if allocation.pod is not None:
-        spec["resources"] = listed(allocation.pod)
+        spec["resources"] = resource_document(allocation.pod)
     return {**pod, "spec": spec}
 
 
-def listed(resources: ResourceRequirements) -> Document:
+def resource_document(resources: ResourceRequirements) -> Document:
     """Returns requests and limits as a document of resources."""
     document: Document = msgspec.to_builtins(resources)
     return document
 
 
-def reported(pod: Pod) -> Allocation:
+def reported_allocation(pod: Pod) -> Allocation:
     """Returns the allocation that the status of a pod shows, for a kubelet that has just started.
 
     The status has no allocated limits. While a resize is in progress, and no other one is pending,

@@ -17,7 +17,7 @@ from berth.actors.scheduling.kube.core import PodCondition, ResourceRequirements
 from berth.actors.scheduling.kube.meta import version_of
 from berth.actors.scheduling.kube.times import rfc3339
 
-from ...objects.object_events import Reporter, about
+from ...objects.object_events import Reporter, event_about
 from ...objects.structs import Document, Pod
 from ...objects.writes import Create
 from ..kubelet_writes import KubeletWrite, StatusPatch
@@ -30,8 +30,8 @@ from .allocation import (
     allocation_of,
     document_with,
     is_increase,
-    listed,
-    reported,
+    reported_allocation,
+    resource_document,
     same,
     with_allocation,
 )
@@ -93,7 +93,7 @@ class Resizes:
         """Compares what the spec of a pod requests with what is allocated to it."""
         uid, desired = pod.metadata.uid, allocation_of(pod)
         if before is None:
-            allocation = reported(pod)
+            allocation = reported_allocation(pod)
         else:
             allocation = self._allocations.get(uid) or allocation_of(before)
         if not same(allocation, desired):
@@ -128,11 +128,11 @@ class Resizes:
             for pod in self._in_order(pods[uid] for uid in self._pending if uid in pods):
                 if pod.metadata.uid in self._pending:  # else another one has preempted it
                     tried.add(pod.metadata.uid)
-                    writes += self._try(pod, now)
+                    writes += self._try_to_allocate(pod, now)
         due = [uid for uid, at in self._progressing.items() if at <= seconds and uid not in tried]
         for uid in due:
             if uid in pods:
-                writes += self._finish(pods[uid], now)
+                writes += self._put_into_effect(pods[uid], now)
             else:
                 del self._progressing[uid]
         return writes
@@ -154,7 +154,7 @@ class Resizes:
             since,
         )
 
-    def _try(self, pod: Pod, now: datetime) -> list[KubeletWrite]:
+    def _try_to_allocate(self, pod: Pod, now: datetime) -> list[KubeletWrite]:
         """Allocates the resources that a pod's spec requests, or returns why it cannot."""
         uid = pod.metadata.uid
         allocation = self._allocations.get(uid)
@@ -170,7 +170,9 @@ class Resizes:
             del self._pending[uid]
         shown = INFEASIBLE if reason == INFEASIBLE else DEFERRED
         before = _condition(pod, PENDING)
-        condition = _conditioned(before, PENDING, shown, message, pod.metadata.generation, now)
+        condition = _with_transition_time(
+            before, PENDING, shown, message, pod.metadata.generation, now
+        )
         new = before is None or (before.reason, before.observed_generation) != (
             shown,
             pod.metadata.generation,
@@ -187,7 +189,7 @@ class Resizes:
         generation = pod.metadata.generation
         self._progressing[pod.metadata.uid] = now.timestamp() + ACTUATION_SECONDS
         self._completed.discard(pod.metadata.uid)
-        condition = _conditioned(None, IN_PROGRESS, "", "", generation, now)
+        condition = _with_transition_time(None, IN_PROGRESS, "", "", generation, now)
         status = {
             **allocated_status(pod, allocation_of(pod)),
             "observedGeneration": generation,
@@ -199,7 +201,7 @@ class Resizes:
 
     # ------------------------------------------------------------------------------- actuation
 
-    def _finish(self, pod: Pod, now: datetime) -> list[KubeletWrite]:
+    def _put_into_effect(self, pod: Pod, now: datetime) -> list[KubeletWrite]:
         """Puts an allocation into effect, or returns why that must wait."""
         uid, seconds = pod.metadata.uid, now.timestamp()
         pod = self.allocated(pod)
@@ -211,7 +213,7 @@ class Resizes:
             self._progressing[uid] = seconds + SYNC_SECONDS
             if before is not None and before.message == problem:
                 return []
-            condition = _conditioned(before, IN_PROGRESS, ERROR, problem, generation, now)
+            condition = _with_transition_time(before, IN_PROGRESS, ERROR, problem, generation, now)
             text = _summary("Pod resize error", pod, generation, problem)
             return [
                 self._event(pod, "Warning", "ResizeError", text, now),
@@ -233,7 +235,7 @@ class Resizes:
         return [*writes, _patch(pod, status, versioned=True)]
 
     def _event(self, pod: Pod, type_: str, reason: str, message: str, now: datetime) -> Create:
-        return Create("Event", about(pod, type_, reason, message, self._reporter, now))
+        return Create("Event", event_about(pod, type_, reason, message, self._reporter, now))
 
 
 def _has_same_requests(before: Pod, after: Pod) -> bool:
@@ -249,7 +251,7 @@ def _condition(pod: Pod, kind: str) -> PodCondition | None:
     return next((each for each in pod.status.conditions if each.type == kind), None)
 
 
-def _conditioned(
+def _with_transition_time(
     before: PodCondition | None,
     kind: str,
     reason: str,
@@ -302,6 +304,6 @@ def _summary(title: str, pod: Pod, generation: int, error: str = "") -> str:
 
 
 def _sorted(resources: ResourceRequirements) -> Document:
-    document = listed(resources)
+    document = resource_document(resources)
     fields = [field for field in ("limits", "requests") if document.get(field)]
     return {field: dict(sorted(document[field].items())) for field in fields}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from berth.actors.scheduling.cel.regex import compiled
+from berth.actors.scheduling.cel.regex import compile_pattern
 
 Filter = Callable[[Any], list[Any]]  # from a value to its results
 _RANKS: dict[type, int] = {type(None): 0, bool: 1, int: 2, float: 2, str: 3, list: 4, dict: 5}
@@ -145,7 +145,7 @@ def _has(value: Any, place: Any) -> bool:
 
 def _test(value: Any, pattern: Any) -> bool:
     """True if the text matches the pattern. As in Go, the time grows linearly with the text."""
-    matcher = compiled(_of(str, pattern)).matcher
+    matcher = compile_pattern(_of(str, pattern)).matcher
     if matcher is None:
         raise FailedError
     return matcher.search(_of(str, value).encode(errors="replace")) is not None

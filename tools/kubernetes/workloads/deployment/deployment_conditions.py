@@ -82,7 +82,7 @@ def status_after(deployment: Deployment, step: Step, now: datetime) -> list[Writ
     """Returns the writes of the status, and a reminder for the deadline of the roll-out."""
     status, conditions = _counted(step, deployment), Conditions(deployment.status.conditions, now)
     if _has_deadline(deployment):
-        _begin(deployment, step, conditions)
+        _report_start(deployment, step, conditions)
     enough = status.available_replicas >= replicas_of(deployment) - limits(deployment).unavailable
     conditions.set(
         "Available",
@@ -92,8 +92,8 @@ def status_after(deployment: Deployment, step: Step, now: datetime) -> list[Writ
     )
     again: list[Write] = []
     if step.rolls:
-        again = _progress(deployment, step.new, status, conditions, now)
-        _fail([*([step.new] if step.new else []), *step.sets], conditions)
+        again = _report_progress(deployment, step.new, status, conditions, now)
+        _copy_failure([*([step.new] if step.new else []), *step.sets], conditions)
     document = {**msgspec.to_builtins(status), "conditions": conditions.documents()}
     return status_writes(deployment, document) + again
 
@@ -124,7 +124,7 @@ def _has_deadline(deployment: Deployment) -> bool:
     return deployment.spec.progress_deadline_seconds not in (None, _NO_DEADLINE)
 
 
-def _begin(deployment: Deployment, step: Step, conditions: Conditions) -> None:
+def _report_start(deployment: Deployment, step: Step, conditions: Conditions) -> None:
     """Reports in Progressing that a roll-out begins, pauses or resumes, which restarts its
     deadline.
     """
@@ -146,7 +146,7 @@ def _begin(deployment: Deployment, step: Step, conditions: Conditions) -> None:
         conditions.set("Progressing", "True", "FoundNewReplicaSet", message)
 
 
-def _progress(
+def _report_progress(
     deployment: Deployment,
     new: ReplicaSet | None,
     status: DeploymentStatus,
@@ -199,7 +199,7 @@ def _has_progressed(before: DeploymentStatus, after: DeploymentStatus) -> bool:
     )
 
 
-def _fail(sets: list[ReplicaSet], conditions: Conditions) -> None:
+def _copy_failure(sets: list[ReplicaSet], conditions: Conditions) -> None:
     """Copies the first ReplicaFailure of the ReplicaSets, or removes the condition."""
     failures = (condition_of(each.status.conditions, FAILURE) for each in sets)
     failure = next((each for each in failures if each is not None), None)

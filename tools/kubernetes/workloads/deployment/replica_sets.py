@@ -10,8 +10,8 @@ import msgspec
 from ...api.types.schema import same
 from ...objects.documents import labels_in, reference_to, template_hash
 from ...objects.structs import Deployment, Document, ReplicaSet
-from ...objects.writes import Write, annotated, patch
-from .sizes import sizes_noted
+from ...objects.writes import Write, annotation_writes, patch
+from .sizes import size_annotations
 
 REVISION = "deployment.kubernetes.io/revision"
 _EARLIER = "deployment.kubernetes.io/revision-history"
@@ -54,7 +54,7 @@ def next_revision(old: Iterable[ReplicaSet]) -> int:
     return max((0, *(revision_of(each) or 0 for each in old))) + 1
 
 
-def renewed(deployment: Deployment, new: ReplicaSet, revision: int) -> list[Write]:
+def with_latest_revision(deployment: Deployment, new: ReplicaSet, revision: int) -> list[Write]:
     """Gives a ReplicaSet the latest revision, also an old one after a roll-back.
 
     Then the deployment gets its revision. Annotations are left alone if the revision is no number.
@@ -62,25 +62,27 @@ def renewed(deployment: Deployment, new: ReplicaSet, revision: int) -> list[Writ
     annotations, before = new.metadata.annotations, revision_of(new)
     writes: list[Write] = []
     if before is not None:
-        copied = _copied(deployment)
+        copied = _copied_annotations(deployment)
         if before < revision:
             copied[REVISION] = str(revision)
             if REVISION in annotations:
-                copied[_EARLIER] = _extended(annotations.get(_EARLIER, ""), annotations[REVISION])
-        writes += annotated(new, copied)
+                copied[_EARLIER] = _revision_history(
+                    annotations.get(_EARLIER, ""), annotations[REVISION]
+                )
+        writes += annotation_writes(new, copied)
         annotations = {**annotations, **copied}
     seconds = deployment.spec.min_ready_seconds
     if new.spec.min_ready_seconds != seconds:
         writes.append(patch(new, {"spec": {"minReadySeconds": seconds}}))
-    return writes + annotated(deployment, {REVISION: annotations.get(REVISION, "")})
+    return writes + annotation_writes(deployment, {REVISION: annotations.get(REVISION, "")})
 
 
-def _copied(deployment: Deployment) -> dict[str, str]:
+def _copied_annotations(deployment: Deployment) -> dict[str, str]:
     annotations = deployment.metadata.annotations
     return {key: value for key, value in annotations.items() if key not in _NOT_COPIED}
 
 
-def _extended(earlier: str, revision: str) -> str:
+def _revision_history(earlier: str, revision: str) -> str:
     """Appends a revision to a list of revisions. If the list gets too long, the oldest are
     dropped.
     """
@@ -115,7 +117,7 @@ def new_replica_set(
     label = {HASH: _hash(deployment, collisions)}
     labels = {**labels_in(template), **label}
     selector: Document = msgspec.to_builtins(spec.selector)
-    noted = sizes_noted(deployment)
+    noted = size_annotations(deployment)
     return {
         "apiVersion": "apps/v1",
         "kind": "ReplicaSet",
@@ -123,7 +125,7 @@ def new_replica_set(
             "name": name_of_new(deployment, collisions),
             "namespace": deployment.metadata.namespace,
             "labels": labels,
-            "annotations": {**_copied(deployment), REVISION: str(revision), **noted},
+            "annotations": {**_copied_annotations(deployment), REVISION: str(revision), **noted},
             "ownerReferences": [reference_to(deployment)],
         },
         "spec": {

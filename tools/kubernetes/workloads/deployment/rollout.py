@@ -9,7 +9,7 @@ from ...objects.documents import labels_in
 from ...objects.properties import deleting, replicas_of
 from ...objects.structs import Deployment, ReplicaSet
 from ...objects.writes import Create, Notice, Write, delete
-from ..adoption import claim, keeps
+from ..adoption import claim, would_keep
 from .deployment_conditions import Step, is_complete, status_after
 from .replica_sets import (
     collisions_of,
@@ -17,10 +17,19 @@ from .replica_sets import (
     new_replica_set,
     next_revision,
     of_template,
-    renewed,
     revision_of,
+    with_latest_revision,
 )
-from .sizes import SCALING, age, is_scaled, recreates, resized, scaled, shrunk, size_of_new
+from .sizes import (
+    SCALING,
+    age,
+    is_scaled,
+    recreates,
+    resize_patches,
+    scale_down_old,
+    scale_in_proportion,
+    size_of_new,
+)
 
 _KEEPS_ALL = 2**31 - 1
 
@@ -44,15 +53,15 @@ def reconcile(
     collisions = deployment.status.collision_count
     if deleting(deployment):
         return writes + status_after(deployment, Step(new, sets, collisions=collisions), now)
-    if not keeps(deployment, labels_in(deployment.spec.template)):
+    if not would_keep(deployment, labels_in(deployment.spec.template)):
         return writes
     revision = next_revision(old)
     if new is not None:
-        writes += renewed(deployment, new, revision)
+        writes += with_latest_revision(deployment, new, revision)
     if deployment.spec.paused or is_scaled(deployment, sets):
-        writes += scaled(deployment, new, old)
+        writes += scale_in_proportion(deployment, new, old)
         if deployment.spec.paused:
-            writes += _history(deployment, old)
+            writes += _delete_old_sets(deployment, old)
         return writes + status_after(deployment, Step(new, sets, collisions=collisions), now)
     steps = _roll_out(deployment, new, old)
     if steps is None:
@@ -66,7 +75,7 @@ def reconcile(
         # the status of a refusal is written first, because nothing follows another one
         return [*writes, *status, created] if refusal else [*writes, created, *status]
     if not steps and is_complete(deployment, deployment.status):
-        steps = _history(deployment, old)
+        steps = _delete_old_sets(deployment, old)
     step = Step(new, sets, rolls=True, collisions=collisions)
     return writes + steps + status_after(deployment, step, now)
 
@@ -79,13 +88,13 @@ def _roll_out(
     The new ReplicaSet grows within the surge, before the old ones shrink within availability.
     """
     if recreates(deployment):
-        writes = [write for each in old for write in resized(deployment, each, 0)]
+        writes = [write for each in old for write in resize_patches(deployment, each, 0)]
         if writes or any(_has_pods(each) for each in old):
             return writes
     if new is None:
         return None
-    writes = resized(deployment, new, size_of_new(deployment, new, old))
-    return writes or shrunk(deployment, new, old)
+    writes = resize_patches(deployment, new, size_of_new(deployment, new, old))
+    return writes or scale_down_old(deployment, new, old)
 
 
 def _has_pods(replica_set: ReplicaSet) -> bool:
@@ -94,7 +103,7 @@ def _has_pods(replica_set: ReplicaSet) -> bool:
     return status.replicas > 0 or bool(status.terminating_replicas)
 
 
-def _history(deployment: Deployment, old: list[ReplicaSet]) -> list[Write]:
+def _delete_old_sets(deployment: Deployment, old: list[ReplicaSet]) -> list[Write]:
     """Deletes the oldest ReplicaSets beyond the limit, but none that has pods."""
     limit = deployment.spec.revision_history_limit
     if limit is None or limit == _KEEPS_ALL:

@@ -45,7 +45,7 @@ def recreates(deployment: Deployment) -> bool:
     return deployment.spec.strategy.type == "Recreate"
 
 
-def sizes_noted(deployment: Deployment) -> dict[str, str]:
+def size_annotations(deployment: Deployment) -> dict[str, str]:
     """Returns the annotations of a ReplicaSet that record the sizes of the deployment.
 
     From them it follows later whether the deployment has been scaled since.
@@ -54,7 +54,7 @@ def sizes_noted(deployment: Deployment) -> dict[str, str]:
     return {DESIRED: str(desired), MOST: str(desired + limits(deployment).surge)}
 
 
-def _noted(replica_set: ReplicaSet, annotation: str) -> int | None:
+def _recorded_size(replica_set: ReplicaSet, annotation: str) -> int | None:
     """Returns a size recorded in an annotation; None if it is absent or invalid."""
     text = replica_set.metadata.annotations.get(annotation, "")
     size = int(text) if text.isascii() and text.isdigit() else None
@@ -63,11 +63,11 @@ def _noted(replica_set: ReplicaSet, annotation: str) -> int | None:
 
 def is_scaled(deployment: Deployment, sets: Iterable[ReplicaSet]) -> bool:
     """True if the deployment has been scaled since the sizes in its ReplicaSets were noted."""
-    noted = (_noted(each, DESIRED) for each in sets if replicas_of(each))
+    noted = (_recorded_size(each, DESIRED) for each in sets if replicas_of(each))
     return any(size is not None and size != replicas_of(deployment) for size in noted)
 
 
-def resized(
+def resize_patches(
     deployment: Deployment,
     replica_set: ReplicaSet,
     replicas: int,
@@ -78,7 +78,7 @@ def resized(
     """Returns the patches that give a ReplicaSet its size. With `notes`, annotations are updated
     even at that size. A resize `via` another size is reported as two steps.
     """
-    annotations, before = sizes_noted(deployment), replicas_of(replica_set)
+    annotations, before = size_annotations(deployment), replicas_of(replica_set)
     if before == replicas and not (
         notes and annotations.items() - replica_set.metadata.annotations.items()
     ):
@@ -99,36 +99,42 @@ def resized(
 # ---------------------------------------------------------------------------------------- scaling
 
 
-def scaled(deployment: Deployment, new: ReplicaSet | None, old: list[ReplicaSet]) -> list[Write]:
+def scale_in_proportion(
+    deployment: Deployment, new: ReplicaSet | None, old: list[ReplicaSet]
+) -> list[Write]:
     """Scales the ReplicaSets to the size of the deployment, without a step of the roll-out."""
     desired, active = (
         replicas_of(deployment),
-        [each for each in _all(new, old) if replicas_of(each)],
+        [each for each in _all_sets(new, old) if replicas_of(each)],
     )
     if len(active) < 2:
         latest = active or ([new] if new is not None else old[-1:])
-        return [write for each in latest for write in resized(deployment, each, desired)]
+        return [write for each in latest for write in resize_patches(deployment, each, desired)]
     if new is not None and _is_saturated(deployment, new):
-        return [write for each in old for write in resized(deployment, each, 0)]
+        return [write for each in old for write in resize_patches(deployment, each, 0)]
     if recreates(deployment):
         return []
     return [
         write
-        for each, size in _proportional(deployment, active)
-        for write in resized(deployment, each, size, notes=True)
+        for each, size in _proportional_resizes(deployment, active)
+        for write in resize_patches(deployment, each, size, notes=True)
     ]
 
 
-def _all(new: ReplicaSet | None, old: list[ReplicaSet]) -> list[ReplicaSet]:
+def _all_sets(new: ReplicaSet | None, old: list[ReplicaSet]) -> list[ReplicaSet]:
     return old if new is None else [*old, new]
 
 
 def _is_saturated(deployment: Deployment, new: ReplicaSet) -> bool:
     desired = replicas_of(deployment)
-    return replicas_of(new) == _noted(new, DESIRED) == new.status.available_replicas == desired
+    return (
+        replicas_of(new) == _recorded_size(new, DESIRED) == new.status.available_replicas == desired
+    )
 
 
-def _proportional(deployment: Deployment, active: list[ReplicaSet]) -> list[tuple[ReplicaSet, int]]:
+def _proportional_resizes(
+    deployment: Deployment, active: list[ReplicaSet]
+) -> list[tuple[ReplicaSet, int]]:
     """Divides added or removed replicas among ReplicaSets by their sizes. The largest gets the
     remainder.
 
@@ -160,7 +166,7 @@ def _share(deployment: Deployment, replica_set: ReplicaSet, most: int) -> int:
     replicas = replicas_of(replica_set)
     if not replicas_of(deployment):
         return -replicas
-    before = _noted(replica_set, MOST) or deployment.status.replicas
+    before = _recorded_size(replica_set, MOST) or deployment.status.replicas
     return floor(replicas * most / before + 0.5) - replicas if before else 0
 
 
@@ -177,7 +183,9 @@ def size_of_new(deployment: Deployment, new: ReplicaSet | None, old: Sequence[Re
     return desired if have >= desired else have + min(allowed, desired - have)
 
 
-def shrunk(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> list[Write]:
+def scale_down_old(
+    deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]
+) -> list[Write]:
     """Scales the old ReplicaSets down: first by their unavailable pods, then as far as availability
     allows.
     """
@@ -185,14 +193,14 @@ def shrunk(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -
     if not sum(sizes.values()):
         return []
     needed = replicas_of(deployment) - limits(deployment).unavailable
-    missing = replicas_of(new) - _available(new)
+    missing = replicas_of(new) - _staying_available(new)
     unhealthy = max(sum(sizes.values()) + replicas_of(new) - needed - missing, 0)
     for each in old:
-        removed = min(unhealthy, max(sizes[each.metadata.name] - _available(each), 0))
+        removed = min(unhealthy, max(sizes[each.metadata.name] - _staying_available(each), 0))
         sizes[each.metadata.name] -= removed
         unhealthy -= removed
     healthy = dict(sizes)
-    spare = max(sum(map(_available, [new, *old])) - needed, 0)
+    spare = max(sum(map(_staying_available, [new, *old])) - needed, 0)
     for each in old:
         removed = min(spare, sizes[each.metadata.name])
         sizes[each.metadata.name] -= removed
@@ -201,11 +209,11 @@ def shrunk(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -
         write
         for each in old
         for name in (each.metadata.name,)
-        for write in resized(deployment, each, sizes[name], via=healthy[name])
+        for write in resize_patches(deployment, each, sizes[name], via=healthy[name])
     ]
 
 
-def _available(replica_set: ReplicaSet) -> int:
+def _staying_available(replica_set: ReplicaSet) -> int:
     """Returns the number of available pods that stay. The status also counts those to be
     deleted.
     """

@@ -46,7 +46,7 @@ def finish_time(pod: Pod) -> datetime:
     """Returns when a pod ended, as far as its containers, its condition or its deletion show it."""
     sidecars = {each.name for each in pod.spec.init_containers if each.restart_policy == "Always"}
     status, metadata = pod.status, pod.metadata
-    ends = _ends(
+    ends = _container_ends(
         [
             *status.container_statuses,
             *(each for each in status.init_container_statuses if each.name in sidecars),
@@ -63,7 +63,7 @@ def finish_time(pod: Pod) -> datetime:
     return datetime.fromisoformat(metadata.creation_timestamp or EARLIEST.isoformat())
 
 
-def _ends(statuses: Iterable[ContainerStatus]) -> list[datetime]:
+def _container_ends(statuses: Iterable[ContainerStatus]) -> list[datetime]:
     """Returns when the containers ended; nothing unless all have."""
     ends: list[datetime] = []
     for status in statuses:

@@ -29,14 +29,14 @@ class PolicyVerdict(msgspec.Struct, frozen=True):
 def judge(job: Job, pod: Pod) -> PolicyVerdict:
     policy = job.spec.pod_failure_policy
     for number, rule in enumerate(policy.rules if policy else ()):
-        why = _match(rule, pod)
+        why = _match_in_words(rule, pod)
         if why:
             message = f"{why} matching {rule.action} rule at index {number}"
             return PolicyVerdict(rule.action, message if rule.action == "FailJob" else "")
     return PolicyVerdict()
 
 
-def _match(rule: PodFailureRule, pod: Pod) -> str:
+def _match_in_words(rule: PodFailureRule, pod: Pod) -> str:
     """Returns how a rule matches a pod, in words; "" if it does not."""
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     status = pod.status
@@ -62,7 +62,7 @@ def _exit_code(status: ContainerStatus, rule: OnExitCodes) -> int:
     return end.exit_code if (end.exit_code in rule.values) == (rule.operator == "In") else 0
 
 
-def success(job: Job, completions: int, succeeded: Sequence[range]) -> str:
+def satisfied_rule(job: Job, completions: int, succeeded: Sequence[range]) -> str:
     """Returns the rule of the success policy that is met; "" if none is."""
     policy = job.spec.success_policy
     for number, rule in enumerate(policy.rules if policy and succeeded else ()):

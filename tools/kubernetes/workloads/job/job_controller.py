@@ -38,10 +38,10 @@ from ...objects.writes import (
     patch,
     status_writes,
 )
-from ..adoption import claim, keeps, without
+from ..adoption import claim, without_finalizer, would_keep
 from ..pod_ranking import by_age
 from .backoff import Failures, finish_time, remaining
-from .failure_policies import judge, success
+from .failure_policies import judge, satisfied_rule
 from .indexes import first_free, has, parse, single, text_of, total, union
 
 LONGEST_PREFIX = 58  # of a generated name
@@ -74,13 +74,13 @@ def reconcile(
     """
     if finished(job):
         mine = [pod for pod in candidates if controls(job, pod)]
-        return [*_released(job, mine), *_expire(job, now)]
+        return [*_released(job, mine), *_delete_expired(job, now)]
     if job.spec.managed_by not in (None, CONTROLLER):
         return []
     pods, writes = claim(job, candidates, FINALIZER)
     if deleting(job):
         return [*writes, *_released(job, pods)]
-    if not keeps(job, {**labels_in(job.spec.template), **labels(job)}):
+    if not would_keep(job, {**labels_in(job.spec.template), **labels(job)}):
         return writes
     return writes + _Step(job, pods, now, failures, refusal).writes()
 
@@ -100,16 +100,16 @@ def labels(job: Job) -> dict[str, str]:
     }
 
 
-def freed(pod: Pod) -> list[Write]:
+def without_job_finalizer(pod: Pod) -> list[Write]:
     """Removes the finalizer from a pod whose job is gone."""
-    left = without(pod, FINALIZER)
+    left = without_finalizer(pod, FINALIZER)
     return [patch(pod, {"metadata": left}, guarded=True)] if left else []
 
 
 def _released(job: Job, pods: Iterable[Pod]) -> list[Write]:
     if job.spec.managed_by not in (None, CONTROLLER):
         return []
-    return [write for pod in pods for write in freed(pod)]
+    return [write for pod in pods for write in without_job_finalizer(pod)]
 
 
 def _index(pod: Pod) -> int:
@@ -217,7 +217,7 @@ class _Step:
         count = len(self.active)
         if end is not None:
             writes += map(delete_pod, self.active)
-            self._leave(self.active)
+            self._count_as_terminating(self.active)
             count = 0
         else:
             writes, count = self._manage()
@@ -308,7 +308,7 @@ class _Step:
             return JobVerdict(FAILURE, "MaxFailedIndexesExceeded", message)
         if lost and lost + total(self.indexes) >= completions:
             return JobVerdict(FAILURE, "FailedIndexes", "Job has failed indexes")
-        rule = success(self.job, completions, self.indexes)
+        rule = satisfied_rule(self.job, completions, self.indexes)
         return JobVerdict(SUCCESS, "SuccessPolicy", rule) if rule else None
 
     def _is_complete(self, active: int) -> bool:
@@ -316,7 +316,7 @@ class _Step:
             return self.succeeded > 0 and not active
         return self.succeeded >= self.completions and not active
 
-    def _leave(self, pods: list[Pod]) -> None:
+    def _count_as_terminating(self, pods: list[Pod]) -> None:
         """Counts the pods that this decision deletes as terminating."""
         self.terminating += len(pods)
         self.ready -= sum(map(is_ready, pods))
@@ -335,8 +335,8 @@ class _Step:
         leaving = self._superfluous(active - desired)
         if leaving:
             # without their finalizers, they do not count as failed
-            self._leave(leaving)
-            frees = [write for pod in leaving for write in freed(pod)]
+            self._count_as_terminating(leaving)
+            frees = [write for pod in leaving for write in without_job_finalizer(pod)]
             return [*frees, *map(delete_pod, leaving)], active - len(leaving)
         only_failed = self.job.spec.pod_replacement_policy == "Failed"
         missing = min(desired - active - (self.terminating if only_failed else 0), BURST)
@@ -407,13 +407,13 @@ class _Step:
         metadata["generateName"] = f"{job.metadata.name[: LONGEST_PREFIX - len(end)]}{end}"
         annotations = {**metadata.get("annotations", {}), INDEX: str(index)}
         if self.per_index is not None:
-            annotations |= self._inherited(self.held.get(index))
+            annotations |= self._failure_annotations(self.held.get(index))
         metadata["annotations"] = annotations
         metadata["labels"][INDEX] = str(index)
         pod["spec"] = {**_with_variable(pod["spec"]), "hostname": name}
         return pod
 
-    def _inherited(self, last: Pod | None) -> dict[str, str]:
+    def _failure_annotations(self, last: Pod | None) -> dict[str, str]:
         """Returns the annotations with the number of failures of an index, for its next pod."""
         failed, ignored = (0, 0) if last is None else _counts(last)
         if last is not None:
@@ -436,11 +436,11 @@ class _Step:
         releases: list[Write] = []
         fresh: set[int] = set()
         for pod in self.tracked:
-            if not self._may_go(pod, end):
+            if not self._needs_no_finalizer(pod, end):
                 continue
-            kind = "" if pod.metadata.uid in recorded else self._kind(pod, end)
+            kind = "" if pod.metadata.uid in recorded else self._counted_as(pod, end)
             if not kind:
-                releases += freed(pod)
+                releases += without_job_finalizer(pod)
             elif len(good) + len(bad) + len(fresh) < BURST:
                 if kind == "index":
                     fresh.add(_index(pod))
@@ -457,7 +457,7 @@ class _Step:
                 status["failedIndexes"] = text_of(self.lost)
         return releases
 
-    def _may_go(self, pod: Pod, end: JobVerdict | None) -> bool:
+    def _needs_no_finalizer(self, pod: Pod, end: JobVerdict | None) -> bool:
         """True if a pod may be removed once it is counted."""
         if end is not None or pod.status.phase == "Succeeded":
             return True
@@ -466,7 +466,7 @@ class _Step:
             held is None or held.metadata.uid != pod.metadata.uid
         )
 
-    def _kind(self, pod: Pod, end: JobVerdict | None) -> str:
+    def _counted_as(self, pod: Pod, end: JobVerdict | None) -> str:
         """Returns as what a pod counts: succeeded, failed, of its index, or nothing ("")."""
         valid = self._is_valid(pod)
         if pod.status.phase == "Succeeded":
@@ -559,7 +559,7 @@ def _rank(pod: Pod) -> tuple[int, datetime]:
     return sum(_counts(pod)), finish_time(pod)
 
 
-def _expire(job: Job, now: datetime) -> list[Write]:
+def _delete_expired(job: Job, now: datetime) -> list[Write]:
     seconds, conditions = job.spec.ttl_seconds_after_finished, job.status.conditions
     if seconds is None or deleting(job):
         return []

@@ -12,7 +12,7 @@ from berth.actors.client.rest import ApiError
 from berth.actors.scheduling.kube.core import Node
 from berth.tools.cluster.controllers.cluster_access import ClusterAccess
 from berth.tools.cluster.controllers.event_writer import MOST_WAITING, Recorder
-from berth.tools.kubernetes.objects.object_events import Reporter, about
+from berth.tools.kubernetes.objects.object_events import Reporter, event_about
 from berth.tools.kubernetes.objects.structs import Document, read
 from tests.kit.virtual_loop import LoopClock, in_virtual_time
 
@@ -54,7 +54,7 @@ async def recording(server: Server) -> AsyncGenerator[Recorder]:
 def event(message: str, node: str = "n") -> Document:
     metadata = {"name": node, "uid": node, "resourceVersion": "7"}
     obj = read({"metadata": metadata}, Node)
-    return about(obj, "Normal", "SuccessfulCreate", message, REPORTER, LoopClock().wall())
+    return event_about(obj, "Normal", "SuccessfulCreate", message, REPORTER, LoopClock().wall())
 
 
 @in_virtual_time

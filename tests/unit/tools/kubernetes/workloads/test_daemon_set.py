@@ -12,7 +12,7 @@ from berth.tools.kubernetes.objects.structs import DaemonSet, Document, Node, Po
 from berth.tools.kubernetes.objects.writes import Again, Create, Delete, Patch
 from berth.tools.kubernetes.workloads.daemon_failures import FailedPods
 from berth.tools.kubernetes.workloads.daemon_set import reconcile, target_node
-from berth.tools.kubernetes.workloads.revisions import HASH, unrecorded
+from berth.tools.kubernetes.workloads.revisions import HASH, empty_history
 
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 READY, FRESH, NEVER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:50Z", None
@@ -39,7 +39,7 @@ def pod(
         "name": name or f"old-{node}",
         "namespace": "n",
         "uid": name or f"old-{node}",
-        "labels": {"app": "x", HASH: unrecorded(owner).hash if name else "old"},
+        "labels": {"app": "x", HASH: empty_history(owner).hash if name else "old"},
         "ownerReferences": [{**reference_to(owner), "controller": True}],
         **more,
     }

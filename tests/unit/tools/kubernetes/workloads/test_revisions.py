@@ -17,8 +17,13 @@ from berth.tools.kubernetes.objects.structs import (
     read,
 )
 from berth.tools.kubernetes.objects.writes import Create, Delete, Patch, Write
-from berth.tools.kubernetes.workloads.revisions import HASH, forget, record, unrecorded
-from berth.tools.kubernetes.workloads.stateful_set import creation
+from berth.tools.kubernetes.workloads.revisions import (
+    HASH,
+    delete_old_revisions,
+    empty_history,
+    record,
+)
+from berth.tools.kubernetes.workloads.stateful_set import pod_creation
 
 KINDS = pytest.mark.parametrize("kind", [DaemonSet, StatefulSet])
 Owner = DaemonSet | StatefulSet
@@ -74,7 +79,7 @@ def test_a_template_that_returns_gets_a_new_number(kind: type[Owner]) -> None:
 @KINDS
 def test_a_name_that_is_taken_counts_as_a_collision(kind: type[Owner]) -> None:
     owner = owner_of(kind, "a")
-    taken = unrecorded(owner).name
+    taken = empty_history(owner).name
     history, writes = record(owner, [], lambda name: name == taken)
     assert (history.collisions, len(creations(writes))) == (1, 1)
     assert history.name != taken
@@ -93,10 +98,10 @@ def test_the_oldest_revisions_without_pods_go() -> None:
         history, _ = record(owner, old.values(), lambda name: False)
         metadata = old["a"].metadata
         mark = metadata.labels[HASH] if kind is DaemonSet else metadata.name
-        writes = forget(owner, history, [pod(mark)])
+        writes = delete_old_revisions(owner, history, [pod(mark)])
         names = [write.name for write in writes if isinstance(write, Delete)]
         assert names == [old[image].metadata.name for image in gone]
-        assert forget(owner_of(kind, "e"), history, []) == []
+        assert delete_old_revisions(owner_of(kind, "e"), history, []) == []
 
 
 def test_the_current_revision_of_a_stateful_set_stays() -> None:
@@ -104,8 +109,13 @@ def test_the_current_revision_of_a_stateful_set_stays() -> None:
     old = revision_of(owner, 1, "a")
     history, _ = record(owner, [old], lambda name: False)
     status = {"currentRevision": old.metadata.name}
-    assert len(forget(owner, history, [])) == 1
-    assert forget(owner_of(StatefulSet, "b", status, revisionHistoryLimit=0), history, []) == []
+    assert len(delete_old_revisions(owner, history, [])) == 1
+    assert (
+        delete_old_revisions(
+            owner_of(StatefulSet, "b", status, revisionHistoryLimit=0), history, []
+        )
+        == []
+    )
 
 
 def test_a_pod_below_the_partition_has_the_current_template() -> None:
@@ -122,7 +132,7 @@ def test_a_pod_below_the_partition_has_the_current_template() -> None:
     made_of = {
         ordinal: (pod["spec"]["containers"][0]["image"], pod["metadata"]["labels"][HASH])
         for ordinal in (1, 2, 3)
-        for pod in creations(creation(owner, ordinal, {}, history))
+        for pod in creations(pod_creation(owner, ordinal, {}, history))
     }
     before, after = ("a", old.metadata.name), ("b", history.name)
     assert made_of == {1: before, 2: before, 3: after}

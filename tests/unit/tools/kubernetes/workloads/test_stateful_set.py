@@ -11,7 +11,7 @@ from berth.tools.kubernetes.objects.documents import reference_to
 from berth.tools.kubernetes.objects.object_events import refused_creation
 from berth.tools.kubernetes.objects.structs import Document, Pod, StatefulSet, read
 from berth.tools.kubernetes.objects.writes import Create, Delete, Patch
-from berth.tools.kubernetes.workloads.revisions import HASH, unrecorded
+from berth.tools.kubernetes.workloads.revisions import HASH, empty_history
 from berth.tools.kubernetes.workloads.stateful_set import POD_INDEX, POD_NAME, reconcile
 
 NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
@@ -40,7 +40,7 @@ def pod(
         "name": name or f"w-{ordinal}",
         "namespace": "n",
         "uid": f"u{ordinal}",
-        "labels": {"app": "x", HASH: revision or unrecorded(owner).name},
+        "labels": {"app": "x", HASH: revision or empty_history(owner).name},
         "ownerReferences": [{**reference_to(owner), "controller": True}],
     }
     if ending:
@@ -142,7 +142,7 @@ def test_the_current_revision_follows_a_roll_out_but_not_deletions_by_hand() -> 
         )
         return str(write.body["status"].get("currentRevision", OLD))
 
-    assert current(rolling(0)) == unrecorded(stateful_set()).name
+    assert current(rolling(0)) == empty_history(stateful_set()).name
     assert current({"type": "OnDelete"}) == OLD
 
 

@@ -16,7 +16,7 @@ from berth.tools.answers.feed.feed import Frame
 from berth.tools.answers.feed.story import Story, StoryChange
 from berth.tools.views.top import app
 from berth.tools.views.top.app import Top
-from berth.tools.views.top.cluster_model import Began, ClusterModel
+from berth.tools.views.top.cluster_model import ClusterModel, FeedBegan
 from tests.kit.page import QUIET, node_of, pod_of
 from tests.kit.top import Filled, screen_of, shows
 
@@ -34,7 +34,7 @@ def filled() -> Filled:
     nodes = [node_of(f"node-{number}", labels={ZONE: "zone-a"}) for number in range(1, 31)]
     pods = [pod_of(f"shop/web-{number}", "node-2") for number in range(4)]
     watched = Filled(
-        Began(), Frame(nodes=nodes, pods=[*pods, pod_of("shop/big", message=MESSAGE)]), GLANCE
+        FeedBegan(), Frame(nodes=nodes, pods=[*pods, pod_of("shop/big", message=MESSAGE)]), GLANCE
     )
     told = Story(
         "shop/big",
@@ -138,7 +138,7 @@ async def test_the_cursor_stays_with_its_row_and_in_sight() -> None:
         await shows(pilot, lambda text: ">node-12 " in text)
         await pilot.press("g")
         await shows(pilot, lambda text: ">node-3 " in text)
-        watched.put(Began())
+        watched.put(FeedBegan())
         await shows(pilot, lambda text: "cluster 0" in text)
         await pilot.press("j", "enter", "G")
         await shows(pilot, lambda text: "cluster 0" in text)
@@ -155,7 +155,7 @@ async def test_hostile_names_are_shown_as_they_are_at_any_size(size: tuple[int, 
     )
     node = node_of(HOSTILE, labels={ZONE: HOSTILE}, taints=(HOSTILE,), problems=(HOSTILE,))
     watched = Filled(
-        Began(), Frame(nodes=[node], pods=[pod_of(HOSTILE, HOSTILE, message=HOSTILE)]), glance
+        FeedBegan(), Frame(nodes=[node], pods=[pod_of(HOSTILE, HOSTILE, message=HOSTILE)]), glance
     )
     watched.stories[HOSTILE] = Story(HOSTILE, HOSTILE, HOSTILE, HOSTILE, 0, HOSTILE, {}, [], [])
     async with looking(watched, size) as pilot:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 
 from berth.tools.answers.feed.feed import Frame
-from berth.tools.views.top.cluster_model import MOST_NEWS, SECONDS, Began, ClusterModel
+from berth.tools.views.top.cluster_model import MOST_NEWS, SECONDS, ClusterModel, FeedBegan
 from tests.kit.page import QUIET, node_of, pod_of
 
 NOW = 1000.0
@@ -43,7 +43,7 @@ def test_pods_that_were_placed_long_ago_are_no_throughput() -> None:
 def test_a_feed_that_begins_anew_replaces_the_cluster() -> None:
     cluster = ClusterModel()
     cluster.take(Frame(nodes=[node_of("a")], pods=[pod_of("x/1", "a")]), NOW)
-    cluster.take(Began(), NOW)
+    cluster.take(FeedBegan(), NOW)
     assert (cluster.nodes, cluster.pods, cluster.use("a", "cpu")) == ({}, {}, 0)
 
 

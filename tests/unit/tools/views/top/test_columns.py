@@ -8,11 +8,11 @@ from rich.cells import cell_len
 from berth.tools.views.top.columns import (
     ScreenColumn,
     bar,
-    clean,
-    fitted,
+    fitted_text,
+    one_line,
     sparkline,
     widths,
-    wrapped,
+    wrapped_lines,
 )
 
 COLUMNS = (
@@ -31,29 +31,29 @@ def test_columns_share_what_is_left_and_leave_out_what_does_not_fit() -> None:
 
 @given(TEXTS, st.integers(2, 40), st.booleans(), st.booleans())
 def test_a_cell_is_as_wide_as_its_column(text: str, width: int, right: bool, middle: bool) -> None:
-    cell = fitted(text, ScreenColumn("", width, right=right, middle=middle), width)
+    cell = fitted_text(text, ScreenColumn("", width, right=right, middle=middle), width)
     assert cell_len(cell) == width
     assert cell.isprintable()
 
 
 def test_a_long_cell_is_cut_at_its_end_or_in_its_middle() -> None:
-    assert fitted("abcdefghi", ScreenColumn("", 6), 6) == "abcde~"
-    assert fitted("abcdefghi", ScreenColumn("", 6, middle=True), 6) == "abc~hi"
-    assert fitted("ab", ScreenColumn("", 6, right=True), 6) == "    ab"
-    assert fitted("a\nb \x1b[31m", ScreenColumn("", 12), 12) == "a b \\x1b[31m"
+    assert fitted_text("abcdefghi", ScreenColumn("", 6), 6) == "abcde~"
+    assert fitted_text("abcdefghi", ScreenColumn("", 6, middle=True), 6) == "abc~hi"
+    assert fitted_text("ab", ScreenColumn("", 6, right=True), 6) == "    ab"
+    assert fitted_text("a\nb \x1b[31m", ScreenColumn("", 12), 12) == "a b \\x1b[31m"
 
 
 @given(st.lists(st.tuples(TEXTS, st.just("")), max_size=4), st.integers(4, 40))
 def test_wrapped_lines_fit_and_lose_no_letter(line: list[tuple[str, str]], width: int) -> None:
-    lines = list(wrapped([tuple(line)], width))
+    lines = list(wrapped_lines([tuple(line)], width))
     assert all(sum(cell_len(text) for text, _ in part) <= width for part in lines)
     letters = "".join(text for part in lines for text, _ in part)
     assert letters.isprintable()
-    assert letters.replace(" ", "") == "".join(clean(text) for text, _ in line).replace(" ", "")
+    assert letters.replace(" ", "") == "".join(one_line(text) for text, _ in line).replace(" ", "")
 
 
 def test_lines_wrap_at_spaces_and_keep_their_indent() -> None:
-    lines = wrapped([(("  one two three", ""),), (("abcdefghij", ""),)], 9)
+    lines = wrapped_lines([(("  one two three", ""),), (("abcdefghij", ""),)], 9)
     assert ["".join(text for text, _ in line) for line in lines] == [
         "  one two",
         "  three",

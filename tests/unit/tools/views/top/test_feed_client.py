@@ -6,7 +6,7 @@ import pytest
 
 from berth.tools.answers.feed.feed import Frame, event_of
 from berth.tools.views.top import feed_client
-from berth.tools.views.top.cluster_model import Began, Event
+from berth.tools.views.top.cluster_model import Event, FeedBegan
 from berth.tools.views.top.feed_client import events_of
 from berth.tools.views.top.view_source import LostError
 from tests.kit.page import QUIET, node_of, pod_of
@@ -27,11 +27,11 @@ async def test_events_are_read_however_they_are_cut(size: int) -> None:
     sent = [("begin", None), ("frame", FRAME), ("news", 1), ("glance", QUIET), ("frame", Frame())]
     body = b"".join(event_of(name, data) for name, data in sent)
     chunks = [body[start : start + size] for start in range(0, len(body), size)]
-    assert await events(*chunks) == [Began(), FRAME, QUIET, Frame()]
+    assert await events(*chunks) == [FeedBegan(), FRAME, QUIET, Frame()]
 
 
 async def test_the_rest_of_an_event_is_left_out_when_the_body_ends() -> None:
-    assert await events(event_of("begin", None) + event_of("glance", QUIET)[:-1]) == [Began()]
+    assert await events(event_of("begin", None) + event_of("glance", QUIET)[:-1]) == [FeedBegan()]
 
 
 async def test_an_event_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -223,7 +223,7 @@ def test_a_write_does_not_count_the_other_objects_again(
         counted.append(document["metadata"]["name"])
         return object_usage(kind, document, now)
 
-    monkeypatch.setattr(resource_quotas, "usage", count)
+    monkeypatch.setattr(resource_quotas, "object_usage", count)
     api.create(PODS, NS, pod("new"))
     api.delete(PODS, NS, "p0", NOW)
     assert set(counted) == {"new"}

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from berth.tools.kubernetes.kubelet.pressure.eviction_ranking import Layout, is_critical, ranked
+from berth.tools.kubernetes.kubelet.pressure.eviction_ranking import (
+    Layout,
+    eviction_order,
+    is_critical,
+)
 from berth.tools.kubernetes.kubelet.pressure.thresholds import (
     ALLOCATABLE_MEMORY,
     CONTAINERFS,
@@ -26,7 +30,7 @@ def order(
     """Returns the names of the pods as they are evicted; they come in the reverse order."""
     stats = {p.metadata.uid: usage for p, usage in pods}
     last_first = [p for p, _ in reversed(pods)]
-    return [p.metadata.name for p in ranked(signal, last_first, stats, layout)]
+    return [p.metadata.name for p in eviction_order(signal, last_first, stats, layout)]
 
 
 def with_memory(name: str, priority: int, request: str, used: str) -> tuple[Pod, PodUsage]:
@@ -136,7 +140,7 @@ def test_processes_rank_by_priority_and_number() -> None:
 def test_pods_without_stats_come_first_by_priority(signal: str) -> None:
     pods = [pod("measured", LOW), pod("high", HIGH), pod("normal", NORMAL)]
     stats = {"measured": uses("measured", memory="1Gi", rootfs="1Gi")}
-    names = [p.metadata.name for p in ranked(signal, pods, stats, Layout.SHARED)]
+    names = [p.metadata.name for p in eviction_order(signal, pods, stats, Layout.SHARED)]
     assert names == ["normal", "high", "measured"]
 
 

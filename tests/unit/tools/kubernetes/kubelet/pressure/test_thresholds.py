@@ -23,10 +23,10 @@ from berth.tools.kubernetes.kubelet.pressure.thresholds import (
     by_priority,
     conditions_of,
     first_observed,
-    merged,
     parse_thresholds,
     past_grace,
     thresholds_met,
+    union_of_thresholds,
     with_allocatable,
     with_containerfs,
 )
@@ -205,7 +205,7 @@ def test_a_threshold_counts_from_when_it_was_first_met_without_a_break() -> None
 def test_lists_are_merged_without_duplicates() -> None:
     soft = Threshold(MEMORY, Amount("1Gi"), 60.0)
     again = Threshold(MEMORY, Amount("1Gi"))
-    assert merged([HARD], [soft, again]) == [HARD, soft]
+    assert union_of_thresholds([HARD], [soft, again]) == [HARD, soft]
 
 
 @pytest.mark.parametrize(
