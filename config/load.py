@@ -11,7 +11,7 @@ import msgspec
 
 from .extenders import extender_problems
 from .feature_gates import DEFAULTS
-from .fields import Problems, converted, printed_value, read_document
+from .fields import Problems, converted, read_document, shown
 from .foreign import of_other_versions
 from .legacy import refusal_of_removed
 from .types import (
@@ -116,7 +116,7 @@ def _encoded(value: object) -> object:
 
 
 def _shown_or_nothing(value: object) -> str:
-    return "nothing" if value is None else printed_value(value)
+    return "nothing" if value is None else shown(value)
 
 
 def _check_points(document: Any, gates: Mapping[str, bool], problems: Problems) -> None:

@@ -197,7 +197,7 @@ class Reflector(Generic[T]):
                         # The next line may be an hour away, and these large.
                         line = b""
                         lines.clear()
-                step = self._ended(RequestEnd.QUIETLY)
+                step = self._note_end(RequestEnd.QUIETLY)
             except _InterruptedError as interruption:
                 step = self._next_request_after(interruption)
                 if interruption.unlisted is not None:

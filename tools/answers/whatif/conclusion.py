@@ -11,7 +11,7 @@ import msgspec
 
 from ..explain.cause import Cause
 from ..explain.pending_pods import without_pods
-from ..explain.words import listed, some
+from ..explain.words import counted_words, listed
 from .node_usage import NodeChange
 from .placement import Deleted, Evicted, Lost, Placed, Refused
 
@@ -124,7 +124,7 @@ class Result(msgspec.Struct, frozen=True, rename="camel"):
             kept = self.kept[0].pod if len(self.kept) == 1 else f"{len(self.kept)} pods"
             yield f"{kept} kept by disruption budgets: a drain waits"
         if self.refused_evictions:
-            refusals = some(len(self.refused_evictions), "eviction")
+            refusals = counted_words(len(self.refused_evictions), "eviction")
             names = listed([of.pod for of in self.refused_evictions])
             yield f"{refusals} refused by disruption budgets (429): {names}"
         if self.returned:

@@ -21,7 +21,7 @@ from berth.actors.scheduling.kube.devices import InFlightAllocation
 from berth.actors.scheduling.model.pod_info import PodInfo
 
 from ...kubernetes.api.types.api_documents import Place, controller_in, place_of
-from ...kubernetes.workloads.daemon_set import pinned
+from ...kubernetes.workloads.daemon_set import spec_for_node
 from ..explain.cause import Cause
 from ..explain.cluster_source import SourceError
 from ..explain.on_node import reserve_and_permit
@@ -250,7 +250,7 @@ class Placing:
                 self.add(new, workload if named else "")
             replacement = f"{new['metadata']['namespace']}/{new['metadata']['name']}"
         elif kind not in OF_NODES and not pod["metadata"].get("deletionTimestamp"):
-            self.lost.append(Lost(name, node, _loss(owner, reason), self.step, cause))
+            self.lost.append(Lost(name, node, _reason_for_loss(owner, reason), self.step, cause))
         self.evicted.append(Evicted(name, node, reason, replacement, self.step, cause))
 
     def new_name(self, base: str, namespace: str) -> str:

@@ -122,7 +122,7 @@ class Documents(TriedCluster):
             status = {**status, **RUNNING}
         return read({**document, "status": status}, Pod)
 
-    def claims_without_maker(self, place: Place) -> tuple[str, ...]:
+    def unmade(self, place: Place) -> tuple[str, ...]:
         """Returns the claims of a pending pod whose volumes nothing makes."""
         return claims_without_maker(
             self.at(place), self.document, lambda kind: (of for _, of in self.every(kind))

@@ -26,7 +26,7 @@ from ...kubernetes.api.writes.evictions import stays_in_drain
 from ..explain.changes.another_node import node_like
 from ..explain.cluster_source import SourceError
 from ..explain.subject import Subject
-from ..explain.words import listed, some
+from ..explain.words import counted_words, listed
 from ..feed.page_actions import OfferedVerb
 from ..manifests.manifest_files import paths_of
 from ..manifests.manifests import (
@@ -438,7 +438,7 @@ async def _evict(real: RealCluster, step: Step) -> str:
         for of in named
         if not await real.evict({"namespace": of.namespace, "name": of.name})
     ]
-    said = f"{len(named) - len(held)} of {some(len(named), 'pod')} evicted."
+    said = f"{len(named) - len(held)} of {counted_words(len(named), 'pod')} evicted."
     return f"{said} Disruption budgets hold {listed(held)}." if held else said
 
 

@@ -141,7 +141,7 @@ class Server:
             raise RefusedError(404, "NotFound", "the server could not find the requested resource")
         return target
 
-    def _written(
+    def _write_answer(
         self, request: HttpRequest, target: RequestTarget, user: Requester
     ) -> tuple[Answer, int, list[str]]:
         """Performs a write, or a dry run of it. Returns the answer, its code and the warnings."""

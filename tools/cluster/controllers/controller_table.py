@@ -98,5 +98,9 @@ def _collect(cluster: ObjectIndex, item: Item, _now: datetime) -> list[Write]:
     obj = cluster.find(TYPES[item.kind], item.namespace, item.name)
     if obj is None:
         return []
-    frees = job.freed(obj) if isinstance(obj, Pod) and _waits_for_job(cluster, obj) else []
+    frees = (
+        job.without_job_finalizer(obj)
+        if isinstance(obj, Pod) and _waits_for_job(cluster, obj)
+        else []
+    )
     return [*frees, *garbage_collector.reconcile(cluster, obj)]

@@ -17,7 +17,7 @@ import msgspec
 
 from berth.actors.scheduling.kube.labels import SelectorError
 from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
-from berth.config.fields import Problems, converted, printed_value, read_document
+from berth.config.fields import Problems, converted, read_document, shown
 from berth.config.types import Duration
 
 from ...kubernetes.api.requests.selectors import label_selector
@@ -175,12 +175,12 @@ def _configuration(document: object, folder: Path) -> Configuration:
 def _read(document: object) -> _Document:
     """Reads the fields of a document. Raises ConfigurationError for the first wrong one."""
     problems = Problems()
-    problems.expect(isinstance(document, dict), "", "a mapping", printed_value(document))
+    problems.expect(isinstance(document, dict), "", "a mapping", shown(document))
     if not isinstance(document, dict):
         raise ConfigurationError(problems[0])
     for field, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         problems.expect(
-            document.get(field) == expected, field, expected, printed_value(document.get(field))
+            document.get(field) == expected, field, expected, shown(document.get(field))
         )
     used: Document = {field: at for field, at in document.items() if field not in _UNUSED}
     plain = read_document(used, _Document, problems)
@@ -199,8 +199,9 @@ def _read(document: object) -> _Document:
         if seconds < 0:
             raise ConfigurationError(f"{field}: expected at least 0")
     if 0 < read.file_check_frequency < LEAST_FILE_CHECK_SECONDS:
-        shown = printed_value(used["fileCheckFrequency"])
-        raise ConfigurationError(f"fileCheckFrequency: expected at least 100ms, got {shown}")
+        raise ConfigurationError(
+            f"fileCheckFrequency: expected at least 100ms, got {shown(used['fileCheckFrequency'])}"
+        )
     high, low = read.image_gc_high_threshold_percent, read.image_gc_low_threshold_percent
     if not 0 <= high <= 100:
         raise ConfigurationError(f"imageGCHighThresholdPercent: expected 0 to 100, got {high}")
