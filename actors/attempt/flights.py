@@ -405,7 +405,7 @@ def _verdicts(names: Names, evaluation: Evaluation, message: str, outside: Statu
     diagnosis, live, size = evaluation.diagnosis, evaluation.live, 1000 + 4 * len(message)
     is_long = len(message) >= LONGEST_MESSAGE  # and otherwise it has all words
     if is_long:
-        reasons, bytes_of_texts = _shortened(outside.reasons, MOST_WORDS)
+        reasons, bytes_of_texts = _first_texts(outside.reasons, MOST_WORDS)
         size += bytes_of_texts
         outside = Status(outside.code, reasons, outside.plugin)
     if diagnosis is None or live is None:
@@ -414,7 +414,7 @@ def _verdicts(names: Names, evaluation: Evaluation, message: str, outside: Statu
     number, by = len(words), diagnosis.by.tobytes()
     if is_long or number > FEW_KEYS:
         for key, texts in words.items():
-            words[key], bytes_of_texts = _shortened(texts, MOST_WORDS // number)
+            words[key], bytes_of_texts = _first_texts(texts, MOST_WORDS // number)
             size += WORDS_BYTES + bytes_of_texts
     else:
         size += number * (WORDS_BYTES + 4 * len(message))
@@ -436,7 +436,7 @@ def _verdicts(names: Names, evaluation: Evaluation, message: str, outside: Statu
     )
 
 
-def _shortened(texts: Sequence[str], most: int) -> tuple[tuple[str, ...], int]:
+def _first_texts(texts: Sequence[str], most: int) -> tuple[tuple[str, ...], int]:
     """Returns the first of the texts, in about `most` bytes, and how many bytes these are. The last
     one says how many are left out.
     """
@@ -457,18 +457,18 @@ def _rejections(names: list[str], verdicts: Verdicts) -> Iterator[Rejection]:
     for (place, key), words in verdicts.words.items():
         mine = (by == place) & (keys == key) if len(keys) else by == place
         for code in np.unique(codes[mine]).tolist():
-            nodes = _named(names, rows[mine & (codes == code)])
+            nodes = _attempt_with_names(names, rows[mine & (codes == code)])
             if nodes:
                 label = Code(code).label
                 yield Rejection(verdicts.plugins[place], label, tuple(sorted(words)), nodes)
     outside = np.ones(len(names), dtype=np.bool_)
     outside[rows[rejected]] = False
-    nodes, status = _named(names, outside.nonzero()[0]), verdicts.outside
+    nodes, status = _attempt_with_names(names, outside.nonzero()[0]), verdicts.outside
     if nodes:
         yield Rejection(status.plugin, status.code.label, tuple(sorted(status.reasons)), nodes)
 
 
-def _named(names: list[str], rows: Ints) -> tuple[str, ...]:
+def _attempt_with_names(names: list[str], rows: Ints) -> tuple[str, ...]:
     return tuple(sorted(filter(None, map(names.__getitem__, rows.tolist()))))
 
 

@@ -21,7 +21,13 @@ from berth.config.load import (
 from berth.config.types import KubeSchedulerConfiguration
 from berth.config.versions import CURRENT, VERSIONS, emulated
 
-from ..configuration.file import ConfigurationFile, read_document, schema, warnings_of, written
+from ..configuration.file import (
+    ConfigurationFile,
+    completed_text,
+    read_document,
+    schema,
+    warnings_of,
+)
 from ..telemetry.logs import configure_logs
 
 VERSION = f"{__name__}.version"  # where the context keeps the version that is asked for
@@ -119,7 +125,7 @@ def _contents(configuration: KubeSchedulerConfiguration) -> str:
 @version
 def default(gates: Mapping[str, bool]) -> None:
     """Print the default configuration, with all plugins and their arguments."""
-    click.echo(written(from_mapping(None), gates), nl=False)
+    click.echo(completed_text(from_mapping(None), gates), nl=False)
 
 
 @config.command()

@@ -21,7 +21,7 @@ from berth.config.options import Options
 from ..attempt.flight_file import FlightFile
 from ..client.credentials import KubeconfigError
 from ..client.kubeconfig import load
-from ..configuration.file import ConfigurationFile, warnings_of, written
+from ..configuration.file import ConfigurationFile, completed_text, warnings_of
 from ..leader.actor import LeaseLostError
 from ..process import open_files
 from ..process.collector import collecting, tune_collector
@@ -129,7 +129,7 @@ def _schedule(flags: Flags, options: Options) -> None:
         else source.parse(source.read())
     )
     if flags["write-config-to"]:
-        text = written(configuration, gates)
+        text = completed_text(configuration, gates)
         Path(flags["write-config-to"]).write_text(text, encoding="utf-8")
         log.info("Wrote configuration", file=flags["write-config-to"])
         return

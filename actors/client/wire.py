@@ -102,7 +102,7 @@ class _Wire(asyncio.Protocol):
             raise _log_closed()
         answer: asyncio.Future[Reply] = self._loop.create_future()
         self._answer = answer
-        timer = self._loop.call_later(seconds, _expire, answer, seconds)
+        timer = self._loop.call_later(seconds, _check_deadlines, answer, seconds)
         try:
             if permits is not None and not permits():
                 raise NotPermittedError
@@ -168,8 +168,8 @@ class Wires:
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         url = urlsplit(server)
-        self._server = _place(server, server_name)
-        self._proxy = None if proxy is None else _place(proxy)
+        self._server = _server_place(server, server_name)
+        self._proxy = None if proxy is None else _server_place(proxy)
         self._prefix = url.path.rstrip("/")
         self._always = (("Host", _authority(url.netloc)), *headers)
         self._connect = b""
@@ -285,7 +285,7 @@ class Wires:
         return trust
 
 
-def _place(url: str, name: str | None = None) -> _Place:
+def _server_place(url: str, name: str | None = None) -> _Place:
     parts = urlsplit(url)
     assert parts.hostname is not None
     secure = parts.scheme == "https"
@@ -308,7 +308,7 @@ def _lines(headers: Headers) -> str:
     return text
 
 
-def _expire(answer: asyncio.Future[Reply], seconds: float) -> None:
+def _check_deadlines(answer: asyncio.Future[Reply], seconds: float) -> None:
     if not answer.done():
         answer.set_exception(TimeoutError(f"no answer within {seconds:g} s"))
 

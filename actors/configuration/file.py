@@ -109,7 +109,9 @@ def warnings_of(configuration: KubeSchedulerConfiguration, raw: bytes) -> list[s
     return [*([ignored] if more > 0 else ()), *plugin_warnings(configuration, every_plugin())]
 
 
-def written(configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool] = DEFAULTS) -> str:
+def completed_text(
+    configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool] = DEFAULTS
+) -> str:
     """Returns the configuration with all defaults, in the form that kube-scheduler writes and
     reads.
     """

@@ -96,7 +96,7 @@ class PreemptionActor(Actor[PreemptionMessage]):
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with anyio.create_task_group() as group:
             self._jobs.clear()
-            self._workers = Workers(group, self._jobs, _do, most=self._parallelism)
+            self._workers = Workers(group, self._jobs, _do_job, most=self._parallelism)
             await super().run(task_status=task_status)
 
     def handle(self, message: PreemptionMessage) -> None:
@@ -275,5 +275,5 @@ def _namespace(info: PodInfo) -> str:
     return info.pod.metadata.namespace
 
 
-async def _do(job: Callable[[], Awaitable[None]]) -> None:
+async def _do_job(job: Callable[[], Awaitable[None]]) -> None:
     await job()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from berth.actors.configuration.file import written
+from berth.actors.configuration.file import completed_text
 from berth.actors.scheduling.decision.completion import completed
 from berth.actors.scheduling.decision.registry import plugin_problems
 from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
@@ -53,4 +53,4 @@ def test_a_configuration_is_read_as_by_kube_scheduler(case: Case, answer: Answer
 
 def test_the_default_configuration_is_written_as_by_kube_scheduler() -> None:
     (default,) = (answer.written for case, answer in ANSWERED if not case.text and not case.gates)
-    assert written(from_mapping(None)) == yaml.safe_dump(default)
+    assert completed_text(from_mapping(None)) == yaml.safe_dump(default)

@@ -136,7 +136,7 @@ class SampledDecisions(DecisionObserver):
         place = window.place()
         if place is None:
             return
-        cluster, chance = recorded(snapshot), Random()
+        cluster, chance = record_cluster(snapshot), Random()
         chance.setstate(self._chance.getstate())
 
         def keep(outcome: Outcome) -> None:
@@ -188,7 +188,7 @@ def check(
 
 def difference(kept: KeptDecision, configuration: KubeSchedulerConfiguration) -> str:
     """Returns how the decision differs from explain's; "" if it does not."""
-    snapshot, info = restored(kept.cluster), PodInfo(kept.pod)
+    snapshot, info = rebuild_cluster(kept.cluster), PodInfo(kept.pod)
     profile = profiles_of(configuration, ReadOnlyHandle())[kept.profile]
     search = Sampling(configuration.percentage_of_nodes_to_score, configuration.extenders)
     search.start = kept.start
@@ -206,7 +206,7 @@ def difference(kept: KeptDecision, configuration: KubeSchedulerConfiguration) ->
             return _other_node("the decision", _outcome_words(outcome), _outcome_words(expected))
 
 
-def recorded(snapshot: Snapshot) -> RecordedCluster:
+def record_cluster(snapshot: Snapshot) -> RecordedCluster:
     """Records the cluster with everything that a decision may read."""
     columns, nominations = snapshot.columns, snapshot.nominations
     nodes: list[Node] = []
@@ -226,7 +226,7 @@ def recorded(snapshot: Snapshot) -> RecordedCluster:
     return RecordedCluster(nodes, numbers, pods, nominated, objects)
 
 
-def restored(cluster: RecordedCluster) -> Snapshot:
+def rebuild_cluster(cluster: RecordedCluster) -> Snapshot:
     """Returns the cluster rebuilt from its objects, without any values derived before."""
     cache = CacheState()
     for item in cluster.objects:

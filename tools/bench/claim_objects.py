@@ -98,7 +98,7 @@ def shared_claims(pod: Pod) -> Iterator[str]:
             yield entry.resource_claim_name
 
 
-def released(claim: ResourceClaim, uid: str) -> ResourceClaim | None:
+def without_reservation(claim: ResourceClaim, uid: str) -> ResourceClaim | None:
     """Returns the claim without its reservation for a pod; None if it has none.
 
     Without any reservation, it loses its allocation too.

@@ -58,7 +58,7 @@ from ..kubernetes.api.types.resources import BY_KIND, Kind
 from ..kubernetes.api.writes.admission import admitted_pod
 from ..kubernetes.api.writes.patch import patched_document
 from ..kubernetes.api.writes.registry import Api
-from .claim_objects import ClaimTemplates, released, shared_claims, with_claims
+from .claim_objects import ClaimTemplates, shared_claims, with_claims, without_reservation
 from .pod_counts import PodTracker
 from .templates import Document
 from .workload_cluster import ClusterError, ExistsError
@@ -495,7 +495,7 @@ class InProcess:
         owned = self._claims_of.pop(uid, ())
         for key in (*owned, *((namespace, name) for name in shared_claims(pod))):
             claim = self._claims.items.get(key)
-            without = None if claim is None else released(claim, uid)
+            without = None if claim is None else without_reservation(claim, uid)
             if without is not None:
                 self._write(CLAIMS, without)
         for key in owned:

@@ -71,20 +71,20 @@ class Worker:
         try:
             await self._input.send(msgspec.json.encode(order) + b"\n")
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            raise self._ended() from None
+            raise self._ended_error() from None
 
     async def answer(self) -> Answer:
         """Reads the next answer. Raises ProcessEndedError."""
         try:
             answer: Answer = _ANSWERS.decode(await self._output.receive_until(b"\n", LONGEST_LINE))
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.ClosedResourceError):
-            raise self._ended() from None
+            raise self._ended_error() from None
         return answer
 
     async def wait(self) -> None:
         """Waits until the process ends, which is an error."""
         await self._process.wait()
-        raise self._ended()
+        raise self._ended_error()
 
     async def start(self) -> None:
         await self.send(StartMeasuring())
@@ -121,7 +121,7 @@ class Worker:
                 assert isinstance(answer, kind)
                 return answer
 
-    def _ended(self) -> ProcessEndedError:
+    def _ended_error(self) -> ProcessEndedError:
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").strip().splitlines()[-LOG_LINES:]
         return ProcessEndedError("\n".join(("the scheduler's process has ended:", *lines)))

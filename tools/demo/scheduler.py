@@ -77,7 +77,7 @@ class Scheduler:
         try:
             await self._questions.send(msgspec.json.encode(start) + b"\n")
         except GONE:
-            raise await self._ended() from None
+            raise await self._ended_error() from None
         self._started.set()
         try:
             async for text in TextReceiveStream(self._log, errors="replace"):
@@ -85,7 +85,7 @@ class Scheduler:
         except BaseException:
             self._end()  # A question under way would wait for its answer.
             raise
-        raise await self._ended()
+        raise await self._ended_error()
 
     async def glance(self) -> Glance:
         return await self._ask(None, Glance)
@@ -104,13 +104,13 @@ class Scheduler:
                     line = await self._answers.receive_until(b"\n", LONGEST_LINE)
             except GONE:
                 await anyio.lowlevel.checkpoint()  # Whoever has given up asks no longer.
-                raise await self._ended() from None
+                raise await self._ended_error() from None
         return msgspec.json.decode(line, type=answer)
 
     def _end(self) -> None:
         if self._process.returncode is None:
             self._process.kill()
 
-    async def _ended(self) -> SchedulerEndedError:
+    async def _ended_error(self) -> SchedulerEndedError:
         code = await self._process.wait()
         return SchedulerEndedError(f"the scheduler's process has ended with exit code {code}")

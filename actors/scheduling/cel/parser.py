@@ -207,12 +207,12 @@ class _Parser:
             elif self._next.kind == "(":
                 at = self._take().at
                 args = yield self._arguments()
-                node = self._called(at, field.value, args, node)
+                node = self._call_of_method(at, field.value, args, node)
             else:
                 node = self._size_checked(Select(dot.at, node, field.value))
         return node
 
-    def _called(
+    def _call_of_method(
         self, at: int, function: str, args: list[TreeNode], target: TreeNode | None
     ) -> TreeNode:
         node = expand(at, function, args, target) or Call(at, function, args, target)
@@ -245,7 +245,7 @@ class _Parser:
             case "{":
                 return (yield self._map())
             case "." | "ident":
-                return (yield self._named())
+                return (yield self._name_expression())
             case "escaped":
                 raise CompileError([Problem(token.at, "unsupported syntax: '`'")])
             case _:
@@ -295,7 +295,7 @@ class _Parser:
             entries.append((key, (yield self._expression()), optional))
         return self._size_checked(MapNode(at, entries))
 
-    def _named(self) -> NodeWalk:
+    def _name_expression(self) -> NodeWalk:
         """Parses a name: a variable, a call, or a message such as `a.b.Name{field: value}`."""
         at = self._next.at
         dot = "." if self._take_if(".") else ""
@@ -303,7 +303,7 @@ class _Parser:
         if self._next.kind == "(":
             opened = self._take().at
             args = yield self._arguments()
-            return self._called(opened, dot + token.value, args, None)
+            return self._call_of_method(opened, dot + token.value, args, None)
         message = self._message_name()
         if message:
             self._at += 1

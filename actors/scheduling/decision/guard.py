@@ -93,7 +93,7 @@ class Hook(Generic[A]):
         except CRASHES as exception:
             raise self._failure(exception, record, started, info, about) from exception
         if record.detailed:
-            self._ran(record, code_of(answer), started)
+            self._record_call(record, code_of(answer), started)
         return answer
 
     async def ask_async(
@@ -111,7 +111,7 @@ class Hook(Generic[A]):
                 raise
             raise self._failure(exception, record, started, info, node) from exception
         if record.detailed:
-            self._ran(record, code_of(answer), started)
+            self._record_call(record, code_of(answer), started)
         return answer
 
     def ask_in_steps(self, attempt: FailedAttempt) -> Steps[A]:
@@ -126,7 +126,7 @@ class Hook(Generic[A]):
         except CRASHES as exception:
             raise self._failure(exception, record, started, attempt.info) from exception
         if record.detailed:
-            self._ran(record, code_of(answer), started)
+            self._record_call(record, code_of(answer), started)
         return answer
 
     def _failure(
@@ -146,10 +146,10 @@ class Hook(Generic[A]):
             node = about if isinstance(about, str) else ""
             named = about.name if isinstance(about, NodeInfo) else ""
             status = failure_status(self.plugin, point, exception, pod=pod, node=node, named=named)
-        self._ran(record, status.code, started)
+        self._record_call(record, status.code, started)
         return PluginError(status)
 
-    def _ran(self, record: Record, code: Code, started: float) -> None:
+    def _record_call(self, record: Record, code: Code, started: float) -> None:
         if record.detailed and self.metric:
             record.ran(self.name, self.metric, code, started)
 

@@ -23,7 +23,7 @@ def pod_changes(old: Pod, new: Pod) -> tuple[Action, ...]:
     )
     changes = (
         (Action.UPDATE_POD_LABEL, old.metadata.labels != new.metadata.labels),
-        (Action.UPDATE_POD_SCALE_DOWN, _scaled_down(old, new)),
+        (Action.UPDATE_POD_SCALE_DOWN, _is_scaled_down(old, new)),
         (Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, ungated),
         (Action.UPDATE_POD_TOLERATION, more_tolerations),
         (Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM, other_claims),
@@ -34,7 +34,7 @@ def pod_changes(old: Pod, new: Pod) -> tuple[Action, ...]:
 _OTHER = (Action.UPDATE_OTHER,)
 
 
-def _scaled_down(old: Pod, new: Pod) -> bool:
+def _is_scaled_down(old: Pod, new: Pod) -> bool:
     if old.spec == new.spec and resize_of(old) == resize_of(new):
         return False
     before, after = pod_requests(old), pod_requests(new)

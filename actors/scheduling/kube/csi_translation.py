@@ -198,7 +198,7 @@ def translated_affinity(pv: PersistentVolume) -> NodeSelector | None:
         renamed[zone] = zone_label
     if region == BETA_REGION and _has_values(terms, region):
         renamed[region] = REGION
-    terms = tuple([_renamed(term, renamed) for term in terms])
+    terms = tuple([_with_csi_label(term, renamed) for term in terms])
     if zone not in renamed:
         zones = {name.strip() for name in labels.get(zone, "").split(ZONE_DELIMITER)} - {""}
         if zones:
@@ -230,7 +230,7 @@ def _has_values(terms: Sequence[NodeSelectorTerm], key: str) -> bool:
     return any(r.key == key and r.values for term in terms for r in term.match_expressions)
 
 
-def _renamed(term: NodeSelectorTerm, keys: dict[str, str]) -> NodeSelectorTerm:
+def _with_csi_label(term: NodeSelectorTerm, keys: dict[str, str]) -> NodeSelectorTerm:
     if not any(r.key in keys for r in term.match_expressions):
         return term
     return replace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from .aggregate import aggregated
+from .aggregate import joined_errors
 from .core import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from .names import label_value, qualified_name
 
@@ -105,7 +105,7 @@ def selector_error(selector: NodeSelector) -> str:
     it can.
     """
     terms = enumerate(selector.node_selector_terms)
-    return aggregated(
+    return joined_errors(
         problem for i, term in terms for problem in parse_errors(term, f"nodeSelectorTerms[{i}]")
     )
 

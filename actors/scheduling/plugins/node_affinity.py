@@ -46,7 +46,7 @@ from berth.plugin import (
     unresolvable,
 )
 
-from ..kube.aggregate import aggregated
+from ..kube.aggregate import joined_errors
 from ..kube.core import NodeAffinity as NodeAffinitySpec
 from ..kube.core import NodeSelectorTerm, PreferredSchedulingTerm
 from ..kube.node_selector import node_selector_matches, parse_errors
@@ -147,7 +147,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin):
         affinity = pod.spec.affinity
         own = affinity.node_affinity if affinity is not None else None
         terms = own.preferred_during_scheduling_ignored_during_execution if own is not None else ()
-        if problem := aggregated(_preferred_errors(terms)):
+        if problem := joined_errors(_preferred_errors(terms)):
             return error(problem)
         weighed = [
             (term.preference, bounded_weight(term.weight))

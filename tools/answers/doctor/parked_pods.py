@@ -135,7 +135,7 @@ def examine(
     return Examination(nodes, tuple(left), causes)
 
 
-def diagnosed(
+def always_parked(
     before: Mapping[str, QueuedPodDump],
     first: Examination,
     after: Mapping[str, QueuedPodDump],
@@ -168,7 +168,7 @@ def diagnosed(
     return sorted(pods, key=lambda pod: (pod.verdict != FORGOTTEN, pod.key))
 
 
-def registered(profiles: Iterable[Profile]) -> dict[str, tuple[str, ...]]:
+def registered_events(profiles: Iterable[Profile]) -> dict[str, tuple[str, ...]]:
     """Returns the names of the events that each plugin registered for."""
     events: dict[str, set[str]] = {}
     for profile in profiles:

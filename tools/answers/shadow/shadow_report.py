@@ -67,7 +67,7 @@ class Report:
     def markdown(self, skipped: int) -> str:
         """Returns the report as Markdown, for an issue or a pull request."""
         lines = ["# Shadow", "", f"{self.sentence()}.", ""]
-        lines += _rows(("agreement", "pods", "meaning"), self._counted(skipped))
+        lines += _rows(("agreement", "pods", "meaning"), self._agreement_counts(skipped))
         if self.kept:
             rows = [(p.pod, p.node, str(p.agreement), p.reason) for p in self.kept]
             lines += ["", *_rows(("pod", "node", "agreement", "reason"), rows)]
@@ -79,13 +79,13 @@ class Report:
         table.add_column("agreement")
         table.add_column("pods", justify="right")
         table.add_column("meaning", overflow="fold")
-        for row in self._counted(skipped):
+        for row in self._agreement_counts(skipped):
             table.add_row(*row)
         console.print(table)
         color = "yellow" if self.differs else "green"
         console.print(f"[{color}]{self.sentence()}[/{color}]")
 
-    def _counted(self, skipped: int) -> list[tuple[str, str, str]]:
+    def _agreement_counts(self, skipped: int) -> list[tuple[str, str, str]]:
         rows = [(str(each), str(self.counts[each]), MEANINGS[each]) for each in Agreement]
         if skipped:
             rows.append(("skipped", str(skipped), "an extender takes part in the decision"))

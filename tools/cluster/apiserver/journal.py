@@ -92,8 +92,8 @@ class Journal:
     """
 
     def __init__(self, path: Path) -> None:
-        """Opens the file, also through a link, which stays one. Raises JournalError, or OSError if
-        the file cannot be read or written; the file is then unchanged.
+        """Opens the file; a link to it stays a link. Raises JournalError, or OSError if the file
+        cannot be read or written, which is then unchanged.
         """
         path = Path(os.path.realpath(path))
         self.store = Store(this_machine(), journal=self._write)

@@ -34,7 +34,7 @@ from ...answers.doctor.parked_pods import (
     examine,
     gated,
     parked,
-    registered,
+    registered_events,
 )
 from ...answers.explain.cluster_source import NO_ANSWER, from_cluster
 from ...answers.explain.decider import Explainer
@@ -103,13 +103,13 @@ def doctor(
             time.sleep(apart)
         second = _examination(explainer, target, before, seconds, MOST_TOLD)
         after = parked(_queue(target), key) if before else {}
-        events = registered(profiles_of(configuration, explainer.handle).values())
+        events = registered_events(profiles_of(configuration, explainer.handle).values())
     except (
         *NO_ANSWER,
         msgspec.DecodeError,
     ) as problem:
         raise NoAnswerError(str(problem)) from None
-    pods = [*diagnosed(before, first, after, second, events), *gated(queue, key)]
+    pods = [*always_parked(before, first, after, second, events), *gated(queue, key)]
     if output == "json":
         click.echo(msgspec.json.encode(ParkedPods(pods)))
     else:

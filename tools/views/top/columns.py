@@ -74,12 +74,12 @@ def wrapped_lines(lines: Iterable[Line], width: int) -> Iterator[Line]:
                 rest = word
                 if cell_len(rest) > room and room < width - len(indent):
                     yield tuple(parts)
-                    parts, room = _continued(indent, width)
+                    parts, room = _continuation(indent, width)
                     rest = rest.lstrip()
                 while cell_len(rest) > room:
                     first, *_ = chop_cells(rest, max(room, 2))
                     yield (*parts, (first, kind))
-                    parts, room = _continued(indent, width)
+                    parts, room = _continuation(indent, width)
                     rest = rest[len(first) :]
                 if parts and parts[-1][1] == kind:
                     parts[-1] = parts[-1][0] + rest, kind
@@ -89,7 +89,7 @@ def wrapped_lines(lines: Iterable[Line], width: int) -> Iterator[Line]:
         yield tuple(parts)
 
 
-def _continued(indent: str, width: int) -> tuple[list[Cell], int]:
+def _continuation(indent: str, width: int) -> tuple[list[Cell], int]:
     return ([(indent, "")] if indent else []), max(width - len(indent), 2)
 
 
@@ -123,5 +123,5 @@ def sparkline(values: Sequence[int]) -> str:
     return "".join(" ▁▂▃▄▅▆▇█"[-(-8 * value // most)] for value in values)
 
 
-def counted(number: int, noun: str) -> str:
+def number_of_things(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + "s" * (number != 1)

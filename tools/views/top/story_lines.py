@@ -10,7 +10,7 @@ from itertools import islice
 
 from ...answers.explain.decision import Failure
 from ...answers.feed.story import PastAttempt, Story
-from .columns import Line, counted
+from .columns import Line, number_of_things
 
 MOST_NODES = 200
 _FRACTION = re.compile(r"\.\d+Z\Z")
@@ -76,7 +76,7 @@ def _attempt(attempt: PastAttempt) -> Iterator[Line]:
     yield ((f"  {took}" + f", woken by {attempt.woken_by}" * bool(attempt.woken_by), "dim"),)
     for reason in attempt.reasons:
         words = "; ".join(reason.reasons)
-        yield ((f"  {counted(reason.nodes, 'node')}: {words} [{reason.plugin}]", ""),)
+        yield ((f"  {number_of_things(reason.nodes, 'node')}: {words} [{reason.plugin}]", ""),)
     if attempt.nominated:
         victims = ", ".join(attempt.victims) or "nobody"
         yield ((f"  nominated to {attempt.nominated}; evicts {victims}", ""),)
@@ -97,8 +97,8 @@ def _decision(story: Story) -> Iterator[Line]:
             if len(decision.best) > 1
             else f"{decision.hosts[0]} has the best score."
         )
-        fits = f"{len(decision.total):,} of {counted(len(decision.filter), 'node')} fit. {best}"
-        yield ((fits, ""),)
+        nodes = number_of_things(len(decision.filter), "node")
+        yield ((f"{len(decision.total):,} of {nodes} fit. {best}", ""),)
     else:
         condition_messages = {condition.message for condition in story.conditions}
         message = "" if decision.message in condition_messages else decision.message
@@ -120,7 +120,7 @@ def _decision(story: Story) -> Iterator[Line]:
         if verdict.plugin
     )
     for why, number in refused.most_common():
-        yield ((f"  {counted(number, 'node')}  {why}", "warn"),)
+        yield ((f"  {number_of_things(number, 'node')}  {why}", "warn"),)
     ranked = sorted(decision.total.items(), key=lambda item: (-item[1], item[0]))
     for name, score in islice(ranked, MOST_NODES):
         here = " (runs here)" if name == story.node else ""

@@ -10,7 +10,7 @@ from datetime import datetime
 from ...answers.feed.rows import NodeRow, PodRow
 from ...answers.feed.story import Story
 from .cluster_model import ClusterModel
-from .columns import Cell, Line, ScreenColumn, bar, counted, sparkline, wrapped_lines
+from .columns import Cell, Line, ScreenColumn, bar, number_of_things, sparkline, wrapped_lines
 from .story_lines import lines_of
 
 ZONE = "topology.kubernetes.io/zone"
@@ -68,8 +68,11 @@ class Nodes(View):
             used.update({resource: cluster.use(name, resource) for resource in node.allocatable})
         shares = ", ".join(f"{r} {used[r] / whole[r]:.0%}" for r in ("cpu", "memory") if whole[r])
         zones = len({node.labels.get(ZONE) for node in cluster.nodes.values()} - {None})
-        nodes, pods = counted(len(cluster.nodes), "node"), counted(len(cluster.pods), "pod")
-        text = f"{nodes} in {counted(zones, 'zone')}, {pods}"
+        nodes, pods = (
+            number_of_things(len(cluster.nodes), "node"),
+            number_of_things(len(cluster.pods), "pod"),
+        )
+        text = f"{nodes} in {number_of_things(zones, 'zone')}, {pods}"
         return [((text, ""), (f"; requested: {shares}" if shares else "", ""))]
 
     def rows(self, cluster: ClusterModel, text: str, now: float, width: int) -> Sequence[str]:
@@ -335,7 +338,9 @@ def status_line(cluster: ClusterModel, now: float) -> Line:
     if cluster.glance is not None and not cluster.lost:
         cells.append(("leading", "good") if cluster.glance.leads else ("standing by", "warn"))
         problems = cluster.problems()
-        cells.append((counted(len(problems), "problem"), "bad") if problems else ("ok", "good"))
+        cells.append(
+            (number_of_things(len(problems), "problem"), "bad") if problems else ("ok", "good")
+        )
     pending = cluster.pending()
     cells.append((f"{len(cluster.pods) - pending:,} placed", ""))
     cells.append((f"{pending:,} pending", "warn" if pending else ""))

@@ -240,7 +240,7 @@ class NamespaceBudgets:
         them.
         """
         labels, steps = info.pod.metadata.labels, STEPS_PER_POD
-        alike = self._distinguished(labels)
+        alike = self._class_key(labels)
         kept = self._classes.get(alike)
         if kept is None:
             if self._kept > MOST_KEPT:
@@ -250,7 +250,7 @@ class NamespaceBudgets:
             self._kept += CLASS
         if kept.revision != self._revision:
             steps += (len(self._budgets) - kept.matched) // BUDGETS_PER_STEP
-            self._renew(kept, labels)
+            self._match_new_budgets(kept, labels)
         exempting = self._exempting_budgets.get(info.pod.metadata.name)
         if not exempting:
             return kept.covering, steps
@@ -263,7 +263,7 @@ class NamespaceBudgets:
         """
         if self._some_allow:
             return self.covering(info)
-        alike = self._distinguished(info.pod.metadata.labels)
+        alike = self._class_key(info.pod.metadata.labels)
         witness = self._witnesses.get(alike, -1)
         exempt = info.pod.metadata.name in self._exempting_budgets
         if witness < 0 or self._needed[witness] < 0 or exempt:
@@ -284,7 +284,7 @@ class NamespaceBudgets:
             self._allows = any_true((allowed > 0) & (needed >= 0))
         return self._allows
 
-    def _renew(self, kept: _PodClass, labels: Mapping[str, str]) -> None:
+    def _match_new_budgets(self, kept: _PodClass, labels: Mapping[str, str]) -> None:
         """Matches the budgets that were added since the class was matched, and drops those that
         were replaced.
         """
@@ -301,7 +301,7 @@ class NamespaceBudgets:
         some = allowed > 0
         return Covering(numbers, numbers[~some], numbers[some], allowed[some])
 
-    def _distinguished(self, labels: Mapping[str, str]) -> Distinguished:
+    def _class_key(self, labels: Mapping[str, str]) -> Distinguished:
         """Returns a value that is equal for labels that no budget can tell apart."""
         meeting, failing = self._meeting, self._failing
         return tuple(

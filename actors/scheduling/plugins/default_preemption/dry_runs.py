@@ -30,7 +30,7 @@ from berth.plugin import (
     unschedulable,
 )
 
-from ...kube.aggregate import aggregated
+from ...kube.aggregate import joined_errors
 from ...model.bookmark import Bookmark
 from ...model.vectors import Floats, any_true, highest, lowest
 from .. import steps as counted
@@ -306,7 +306,7 @@ class DryRuns:
                 ).nonzero()[0]
                 where = np.roll(where, -int(np.searchsorted(where, start)))
                 codes = dict.fromkeys(self._refusals[where].tolist())
-                failure = aggregated(statuses[code].message for code in codes)
+                failure = joined_errors(statuses[code].message for code in codes)
         breaking = int(np.count_nonzero(potential & (self._results == _BREAKING)))
         if breaking:
             refused[BUDGET_BROKEN] = breaking

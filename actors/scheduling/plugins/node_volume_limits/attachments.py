@@ -35,7 +35,7 @@ class Attachments:
         self._on: dict[str, dict[str, _Attachment]] = {}
         self._of_volume: dict[str, dict[str, None]] = {}
         for item in objects.every(VolumeAttachment):
-            self._look(item.metadata.name)
+            self._read_attachment(item.metadata.name)
 
     def on(self, node: str) -> dict[str, str]:
         """Returns the drivers of the volumes attached to a node, by the volume's name."""
@@ -53,12 +53,12 @@ class Attachments:
         for name in names:
             before = self._attachments.get(name)
             self._forget(name)
-            after = self._look(name)
+            after = self._read_attachment(name)
             if before != after:
                 nodes += [a.node for a in (before, after) if a is not None]
         return nodes
 
-    def _look(self, name: str) -> _Attachment | None:
+    def _read_attachment(self, name: str) -> _Attachment | None:
         item = self._objects.get(VolumeAttachment, name)
         if item is None:
             return None

@@ -35,7 +35,7 @@ from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
-from berth.tools.bench.check import Sample, SampledDecisions, check, recorded, restored
+from berth.tools.bench.check import Sample, SampledDecisions, check, rebuild_cluster, record_cluster
 from berth.tools.bench.decision import SPECS, make_node, make_pod
 from berth.tools.bench.measure import CheckResult
 
@@ -227,5 +227,5 @@ def test_devices_that_wait_to_be_written_to_a_claim_stay_taken() -> None:
     taken = DeviceRequestAllocationResult(request="r", driver="d", pool="p", device="x")
     pending = InFlightAllocation(metadata=ObjectMeta(name="uid"), results=(taken,))
     cache.handle(AssumeObject(pending))
-    again = restored(recorded(cache.snapshot()))
+    again = rebuild_cluster(record_cluster(cache.snapshot()))
     assert again.objects.get(InFlightAllocation, "uid") == pending

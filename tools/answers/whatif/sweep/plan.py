@@ -106,7 +106,7 @@ def plan_of(definition: Definition, live: Live, gates: Mapping[str, bool]) -> Pl
     return Plan(
         BERTH,
         objects,
-        [_planned(of, nodes, declared) for of in definition.node_types],
+        [_planned_types(of, nodes, declared) for of in definition.node_types],
         _workload(definition.workload, objects),
         {name: _as_json(of) for name, of in configurations.items()},
         dict(gates),
@@ -158,7 +158,7 @@ def _fleets(definition: Definition) -> Iterator[Fleet]:
         yield from ({name: count} for count in each if count)
 
 
-def _planned(
+def _planned_types(
     of: NodeType, nodes: Collection[str], declared: Collection[WatchedKind]
 ) -> PlannedType:
     if bool(of.like) == bool(of.manifest):

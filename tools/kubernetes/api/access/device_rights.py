@@ -1,8 +1,9 @@
 """Rights to the status of device claims.
 
-Beside the status as a whole, its parts need rights of their own: the allocation that to
-resourceclaims/binding in the whole cluster, and the state of devices that to resourceclaims/driver
-for each driver. A service account of a pod may have the latter for the devices of its node alone.
+A user needs the right to the status as a whole, and rights to the parts that change. For the
+allocation that is resourceclaims/binding in the whole cluster; for the state of devices it is
+resourceclaims/driver for each driver. A service account of a pod may have the latter for the
+devices of its node alone.
 """
 
 from __future__ import annotations

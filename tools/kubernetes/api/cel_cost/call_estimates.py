@@ -32,10 +32,10 @@ class Range(NamedTuple):
     high: int
 
     def plus(self, other: Range) -> Range:
-        return Range(_capped(self.low + other.low), _capped(self.high + other.high))
+        return Range(_at_most_uint64(self.low + other.low), _at_most_uint64(self.high + other.high))
 
     def times(self, other: Range) -> Range:
-        return Range(_capped(self.low * other.low), _capped(self.high * other.high))
+        return Range(_at_most_uint64(self.low * other.low), _at_most_uint64(self.high * other.high))
 
     def scaled(self, factor: float) -> Range:
         return Range(_scaled(self.low, factor), _scaled(self.high, factor))
@@ -44,12 +44,12 @@ class Range(NamedTuple):
         return Range(min(self.low, other.low), max(self.high, other.high))
 
 
-def _capped(value: int) -> int:
+def _at_most_uint64(value: int) -> int:
     return min(value, MAX_UINT64)
 
 
 def _scaled(value: int, factor: float) -> int:
-    return _capped(math.ceil(float(value) * factor))
+    return _at_most_uint64(math.ceil(float(value) * factor))
 
 
 def fixed(value: int) -> Range:
@@ -126,11 +126,11 @@ def call_estimate(
     return estimate(*operands)
 
 
-def _read(text: Operand, *_: Operand) -> Estimate:
+def _cost_of_reading(text: Operand, *_: Operand) -> Estimate:
     return Estimate(size_of(text).scaled(0.1))
 
 
-def _read_twice(text: Operand, *_: Operand) -> Estimate:
+def _cost_of_reading_twice(text: Operand, *_: Operand) -> Estimate:
     return Estimate(size_of(text).scaled(0.2))
 
 
@@ -219,17 +219,17 @@ def _replaced(text: Operand, old: Operand, new: Operand, *_: Operand) -> Estimat
     size, before, after = size_of(text), size_of(old), size_of(new)
     most = least = kept_most = kept_least = 0
     if before.low == 0:
-        most, kept_most = _capped(size.high + 1), size.high
+        most, kept_most = _at_most_uint64(size.high + 1), size.high
     elif after.high <= before.low:
         kept_most = size.high
     else:
-        most = _capped(math.ceil(size.high / before.low))
+        most = _at_most_uint64(math.ceil(size.high / before.low))
     if before.high == 0:
-        least, kept_least = _capped(size.low + 1), size.low
+        least, kept_least = _at_most_uint64(size.low + 1), size.low
     elif before.high <= after.low:
         kept_least = size.low
     else:
-        least = _capped(math.ceil(size.low / before.high))
+        least = _at_most_uint64(math.ceil(size.low / before.high))
     result = Range(least, most).times(after).plus(Range(kept_least, kept_most))
     return Estimate(size.scaled(0.2), result)
 
@@ -360,7 +360,7 @@ _BY_FUNCTION: dict[str, Callable[..., Estimate]] = {
     "containsIP": _contains_ip,
     "containsCIDR": _contains_cidr,
     "validate": _validated,
-    "ip.isCanonical": _read_twice,
+    "ip.isCanonical": _cost_of_reading_twice,
     **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _same_size),
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _traversed),
     **dict.fromkeys(
@@ -374,6 +374,6 @@ _BY_FUNCTION: dict[str, Callable[..., Estimate]] = {
             "semver",
             "isSemver",
         ),
-        _read,
+        _cost_of_reading,
     ),
 }

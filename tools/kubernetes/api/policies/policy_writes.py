@@ -78,16 +78,18 @@ def _by_rules(rules: Collection[Document], write: Write, *, is_exact: bool) -> K
 def _by_rule(rule: Document, write: Write, kind: Kind) -> bool:
     names = rule.get("resourceNames")
     return (
-        _has(rule, "apiGroups", kind.group)
-        and _has(rule, "apiVersions", kind.version)
-        and _has(rule, "operations", write.operation)
+        _lists(rule, "apiGroups", kind.group)
+        and _lists(rule, "apiVersions", kind.version)
+        and _lists(rule, "operations", write.operation)
         and _in_scope(rule.get("scope") or "*", kind)
-        and any(_names(text, kind, write.subresource) for text in rule.get("resources") or ())
+        and any(
+            _names_resource(text, kind, write.subresource) for text in rule.get("resources") or ()
+        )
         and (not names or write.name in names)
     )
 
 
-def _has(rule: Document, field: str, value: str) -> bool:
+def _lists(rule: Document, field: str, value: str) -> bool:
     values = rule.get(field) or ()
     return "*" in values or value in values
 
@@ -96,7 +98,7 @@ def _in_scope(scope: str, kind: Kind) -> bool:
     return scope == "*" or (scope == "Namespaced") is kind.namespaced
 
 
-def _names(text: str, kind: Kind, subresource: str) -> bool:
+def _names_resource(text: str, kind: Kind, subresource: str) -> bool:
     """True if a text such as `pods`, `pods/status` or `*/*` names the resource."""
     resource, _, sub = text.partition("/")
     return resource in ("*", kind.plural) and sub in ("*", subresource)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..types.document_cache import recalled
+from ..types.document_cache import cached_by_document
 from ..types.schema import TYPES, Field, Shape, canonical
 from .fields import (
     Document,
@@ -118,7 +118,7 @@ class Marks:
         name = self._names.get(id(shape), "")
         type_ = _Type(fields, self._across.get(name))
         if name in _RECALLED:
-            return type_._replace(recalled=recalled(partial(_problems, type_)))
+            return type_._replace(recalled=cached_by_document(partial(_problems, type_)))
         return type_ if fields or type_.across else None
 
     def _marked(self, name: str, field: Field) -> _Marked | None:

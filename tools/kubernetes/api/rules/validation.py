@@ -13,7 +13,7 @@ from typing import Any
 
 from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, qualified_name
 
-from ..types.document_cache import recalled
+from ..types.document_cache import cached_by_document
 from ..types.schema import TYPES
 from . import (
     autoscaler_rules,
@@ -144,7 +144,7 @@ def status_problems(kind: str, document: Document, before: Document) -> list[str
     return [*rule(document, before)] if rule is not None else []
 
 
-@recalled
+@cached_by_document
 def _pod_spec(spec: Document) -> list[str]:
     return [*_MARKS.problems("PodSpec", "spec", spec), *pod_rules.pod_only_rules(spec)]
 

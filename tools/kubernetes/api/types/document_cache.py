@@ -18,7 +18,7 @@ _ENCODER = msgspec.msgpack.Encoder()
 _T = TypeVar("_T")
 
 
-def recalled(function: Callable[[dict[str, Any]], _T]) -> Callable[[dict[str, Any]], _T]:
+def cached_by_document(function: Callable[[dict[str, Any]], _T]) -> Callable[[dict[str, Any]], _T]:
     """Wraps the function in a cache of its results for the latest documents."""
     results: dict[bytes, _T] = {}
 

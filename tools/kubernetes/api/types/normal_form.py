@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .amounts import canonical_text
-from .document_cache import recalled
+from .document_cache import cached_by_document
 from .schema import TYPES, Field, Shape
 
 Document = dict[str, Any]
@@ -36,7 +36,7 @@ class NormalForm:
         self._constants = {TYPES[name]: tuple(fields.items()) for name, fields in constants.items()}
         self._rules = {TYPES[name]: rule for name, rule in rules.items()}
         self._recalled = TYPES[recalls]
-        self._recall = recalled(lambda document: self._object(self._recalled, document))
+        self._recall = cached_by_document(lambda document: self._object(self._recalled, document))
 
     def of(self, name: str, document: Document) -> Document:
         """Returns a well-typed document of a type in its normal form."""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from berth.actors.scheduling.kube import quantity
 
-from .document_cache import recalled
+from .document_cache import cached_by_document
 
 SCALARS = frozenset(
     (
@@ -196,7 +196,7 @@ def types_of(minor: int | None) -> dict[str, Shape]:
     types = compiled(_TEXT, minor)
     pod_spec = types["PodSpec"]
 
-    @recalled
+    @cached_by_document
     def recall(spec: dict[str, Any]) -> Findings:
         walk = _Walk()
         walk.visit(pod_spec, spec, ((), "spec"), "Pod")

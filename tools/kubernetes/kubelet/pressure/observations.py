@@ -107,11 +107,11 @@ def observe(
     observations: dict[str, Observation] = {}
     if machine.memory:
         memory = together.memory
-        observations[MEMORY] = _rest_of(machine.memory, memory)
-        observations[ALLOCATABLE_MEMORY] = _rest_of(machine.allocatable_memory, memory)
+        observations[MEMORY] = _remainder(machine.memory, memory)
+        observations[ALLOCATABLE_MEMORY] = _remainder(machine.allocatable_memory, memory)
     if machine.disk:
         observations |= _disks(machine, together, images)
-    observations[PIDS] = _rest_of(MOST_PIDS, together.pids)
+    observations[PIDS] = _remainder(MOST_PIDS, together.pids)
     return observations
 
 
@@ -130,12 +130,12 @@ def _disks(machine: Machine, together: PodUsage, images: int) -> dict[str, Obser
         )
         size = machine.imagefs if on_imagefs else machine.disk
         of_images = images if on_imagefs or layout is Layout.SHARED else 0
-        observations[available] = _rest_of(size, of_images + sum(used[part] for part in parts))
-        observations[inodes] = _rest_of(
+        observations[available] = _remainder(size, of_images + sum(used[part] for part in parts))
+        observations[inodes] = _remainder(
             size // BYTES_PER_INODE, sum(inodes_used[part] for part in parts)
         )
     return observations
 
 
-def _rest_of(capacity: int, used: int) -> Observation:
+def _remainder(capacity: int, used: int) -> Observation:
     return Observation(max(capacity - used, 0), capacity)

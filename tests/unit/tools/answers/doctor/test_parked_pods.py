@@ -34,13 +34,13 @@ def fits(*nodes: str) -> Examination:
 
 
 def verdict(after: QueuedPodDump, first: Examination, second: Examination) -> list[tuple[str, str]]:
-    pods = diagnosed({POD.key: POD}, first, {after.key: after}, second, EVENTS)
+    pods = always_parked({POD.key: POD}, first, {after.key: after}, second, EVENTS)
     return [(pod.verdict, pod.node) for pod in pods]
 
 
 def test_a_pod_that_fits_twice_on_a_node_is_forgotten() -> None:
     after = msgspec.structs.replace(POD, skipped={"Fit: NodeAdd": 2})
-    (pod,) = diagnosed({POD.key: POD}, fits("a", "b"), {POD.key: after}, fits("b"), EVENTS)
+    (pod,) = always_parked({POD.key: POD}, fits("a", "b"), {POD.key: after}, fits("b"), EVENTS)
     assert (pod.verdict, pod.node, pod.since) == ("forgotten", "b", 5.0)
     assert pod.events == ("Fit: NodeAdd",)
     assert pod.skipped == {"Fit: NodeAdd": 2}

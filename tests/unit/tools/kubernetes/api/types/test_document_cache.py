@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.tools.kubernetes.api.types.document_cache import MOST, MOST_BYTES, recalled
+from berth.tools.kubernetes.api.types.document_cache import MOST, MOST_BYTES, cached_by_document
 
 
 def test_each_distinct_document_is_computed_once() -> None:
     seen: list[dict[str, Any]] = []
 
-    @recalled
+    @cached_by_document
     def worked_out(document: dict[str, Any]) -> str:
         seen.append(document)
         return repr(document)
@@ -34,7 +34,7 @@ def test_each_distinct_document_is_computed_once() -> None:
 def test_documents_that_cannot_be_compared_are_not_remembered_and_the_oldest_is_forgotten() -> None:
     calls = 0
 
-    @recalled
+    @cached_by_document
     def worked_out(document: dict[str, Any]) -> int:
         nonlocal calls
         calls += 1
@@ -49,7 +49,7 @@ def test_documents_that_cannot_be_compared_are_not_remembered_and_the_oldest_is_
 def test_long_documents_are_not_remembered() -> None:
     calls = 0
 
-    @recalled
+    @cached_by_document
     def worked_out(document: dict[str, Any]) -> int:
         nonlocal calls
         calls += 1
