@@ -21,7 +21,7 @@ from berth.actors.scheduling.decision.profile import Profile
 from ...kubernetes.api.types.api_documents import key_of, place_of
 from ..explain.cause import Cause
 from ..explain.cluster_source import Document, SourceError
-from ..explain.decider import Attempt, Explainer, decided, fitting, rejections
+from ..explain.decider import Attempt, Explainer, decided, fitting_nodes, rejections
 from ..explain.decision import Decision, Failure
 from ..explain.eviction_story import eviction
 from ..explain.reasons.pod_causes import PodCauses

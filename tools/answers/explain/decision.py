@@ -222,12 +222,12 @@ def rejected(profile: Profile, info: PodInfo, snapshot: Snapshot) -> Decision | 
     try:
         plain = Plain(profile, info, snapshot)
         every_node(plain)
-        return _filtered(plain, plain.evaluation())
+        return _with_filter_results(plain, plain.evaluation())
     except PluginError as failure:
         return Failure(failure.status.message)
 
 
-def _filtered(plain: Plain, evaluation: Evaluation) -> Decision:
+def _with_filter_results(plain: Plain, evaluation: Evaluation) -> Decision:
     """Returns a decision with the results of PreFilter and Filter."""
     prefilter, diagnosis, live = evaluation.prefilter, evaluation.diagnosis, evaluation.live
     if diagnosis is None or live is None:

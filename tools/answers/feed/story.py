@@ -16,7 +16,7 @@ from berth.config.load import ConfigError
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.cause import Cause
-from ..explain.changes.proof_search import first_of, is_pending, search
+from ..explain.changes.proof_search import changes_to_show, is_pending, search
 from ..explain.cluster_source import ClusterQuestion, SourceError, question_about
 from ..explain.decider import Explainer, decided
 from ..explain.decision import Decision, Failure

@@ -30,7 +30,7 @@ from ...answers.doctor.parked_pods import (
     Examination,
     ParkedPod,
     ParkedPods,
-    diagnosed,
+    always_parked,
     examine,
     gated,
     parked,

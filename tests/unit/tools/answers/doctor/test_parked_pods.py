@@ -13,7 +13,7 @@ from berth.actors.messages.queue import Place, QueuedPodDump, StoryStep
 from berth.config.load import from_mapping
 from berth.tools.answers.doctor.parked_pods import (
     Examination,
-    diagnosed,
+    always_parked,
     examine,
     gated,
     parked,
@@ -87,7 +87,7 @@ def test_examine_decides_again() -> None:
 def test_a_pod_that_does_not_fit_or_is_gated_has_causes() -> None:
     cause = Cause("NodeUnschedulable", "node(s) were unschedulable", "NodeUnschedulable", 3)
     told = Examination({POD.key: ()}, causes={POD.key: [cause]})
-    (unfit,) = diagnosed({POD.key: POD}, fits(), {POD.key: POD}, told, EVENTS)
+    (unfit,) = always_parked({POD.key: POD}, fits(), {POD.key: POD}, told, EVENTS)
     assert (unfit.verdict, unfit.causes) == ("does not fit", [cause])
     held = {"gated_by": "SchedulingGates", "gate_message": "waiting for scheduling gates: [a b]"}
     (pod,) = gated([msgspec.structs.replace(POD, place=Place.GATED, **held)])
