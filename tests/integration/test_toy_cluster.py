@@ -245,6 +245,17 @@ def test_a_server_without_controllers_protects_nothing_for_ever(tmp_path: Path) 
     assert daemon.end() == 0
 
 
+@pytest.mark.parametrize(("version", "has_rules"), [("1.36", False), ("1.37", True)])
+def test_a_server_has_the_kinds_of_its_version(
+    tmp_path: Path, version: str, has_rules: bool
+) -> None:
+    daemon = Daemon(tmp_path, "apiserver", "--version", version)
+    assert f"Server Version: v{version}." in daemon.kubectl("version")
+    kinds = daemon.kubectl("api-resources", "-o", "name").split()
+    assert ("devicetaintrules.resource.k8s.io" in kinds) == has_rules
+    assert daemon.end() == 0
+
+
 def test_objects_survive_the_killing_of_the_server(tmp_path: Path) -> None:
     data = tmp_path / "objects"
     daemon = Daemon(tmp_path, "apiserver", "--data", str(data))
