@@ -105,6 +105,7 @@ def test_metrics_that_differ() -> None:
     assert "metric scheduler_preemption_victims: STABLE {}; upstream ALPHA {}" in lines
     assert "metric scheduler_pending_pods: STABLE {queue}; upstream not there" in lines
     assert not any("schedule_attempts_total" in line for line in lines)
+    assert all(line.startswith("metric scheduler_") for line in lines)
 
 
 def test_fields_that_differ(tmp_path: Path) -> None:
@@ -117,10 +118,13 @@ def test_fields_that_differ(tmp_path: Path) -> None:
     file.write_text(PROTO.replace("labels = 11", "name = 9").replace("key = 2", "key = 3"))
     lines = [line for line in field_differences(tmp_path, V36) if "core/v1" in line]
     assert "type core/v1 ConfigMapKeySelector: key has the number 3 upstream" in lines
+    file.write_text(PROTO.replace("key = 2", "keys = 2"))
+    lines = [line for line in field_differences(tmp_path, V36) if "core/v1" in line]
+    assert "type core/v1 ConfigMapKeySelector: upstream has the field keys=2" in lines
 
 
 @pytest.mark.parametrize("version", ["1.36", "1.37"])
 def test_the_command_counts_the_differences(tmp_path: Path, version: str) -> None:
     result = CliRunner().invoke(main, [str(tmp_path), "--version", version])
     assert result.exit_code == 1
-    assert f"differences from Kubernetes {version}" in result.output
+    assert f"differences from Kubernetes {version}" in result.stderr

@@ -202,6 +202,7 @@ def test_a_drain_waits_for_disruption_budgets(folder: Path, minimum: int, kept: 
     if kept:
         shown = CliRunner().invoke(whatif, ["-f", "cluster.yaml", *steps]).stdout
         assert "\n2 pods kept by disruption budgets: a drain waits\n" in shown
+        assert tried(*steps, "uncordon node-2")["kept"] == []
 
 
 def test_pods_of_other_schedulers_are_named(folder: Path) -> None:
