@@ -106,3 +106,11 @@ def test_what_cannot_be_decided_says_why() -> None:
         decision=Decision(preemption=preemption)
     )
     assert "not helpful" in told(decision=Decision(preemption_message="not helpful"))
+
+
+def test_an_event_that_was_seen_more_than_once_has_a_count() -> None:
+    at = "2026-01-01T00:00:00Z"
+    events = [Happening(at, "Normal", "Pulled", "It is here", count) for count in (1, 2)]
+    lines = told(events=events)
+    assert f"{at} Pulled: It is here" in lines
+    assert f"{at} Pulled x 2: It is here" in lines
