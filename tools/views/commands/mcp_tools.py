@@ -126,7 +126,8 @@ def server_of(commands: Commands) -> MCPServer:
         and which are evicted or lost.
 
         steps: such as "add 3 like node-1", "remove node-1", "drain node-1", "cordon node-1",
-        "taint node-1 key=value:NoSchedule", "scale deployment/web 50", "delete shop/web-1".
+        "taint node-1 key=value:NoSchedule", "scale deployment/web 50", "delete shop/web-1",
+        "evict shop/web-1 shop/web-2" (a set of pods, as disruption budgets allow).
         """
         for step in steps:
             if step.split()[:1] and step.split()[0] in FILE_STEPS:
