@@ -202,8 +202,8 @@ def _text(value: bool) -> str:
 
 def gate_warnings(settings: Mapping[str, bool], version: Version = CURRENT) -> list[str]:
     """Returns a line for each gate that is set although it is GA or deprecated, and a line for the
-    gates that are on and that berth does not implement. `settings` is what `with_defaults`
-    accepted.
+    gates that were turned on and that berth does not implement. `settings` is what
+    `with_defaults` accepted.
     """
     ending, gates = {GA: "GA", DEPRECATED: "deprecated"}, gates_of(version)
     lines = [
@@ -212,7 +212,8 @@ def gate_warnings(settings: Mapping[str, bool], version: Version = CURRENT) -> l
         for name, value in settings.items()
         if gates[name].stage in ending
     ]
-    values = with_defaults(settings, version)
-    if on := [name for name in NOT_IMPLEMENTED if values.get(name)]:
+    values, before = with_defaults(settings, version), defaults_of(version)
+    asked = [name for name in NOT_IMPLEMENTED if name in settings or not before.get(name)]
+    if on := [name for name in asked if values.get(name)]:
         lines.append(f"feature gates without an effect: berth does not implement {', '.join(on)}")
     return lines

@@ -182,6 +182,10 @@ def test_warnings() -> None:
     assert gate_warnings({"GenericWorkload": True}) == [
         "feature gates without an effect: berth does not implement GenericWorkload"
     ]
+    assert gate_warnings({}, VERSIONS[37]) == []
+    assert gate_warnings({"NativeHistograms": True}, VERSIONS[37]) == [
+        "feature gates without an effect: berth does not implement NativeHistograms"
+    ]
     (line,) = gate_warnings({"AllAlpha": True, "AllBeta": True})
     here = [name for name in NOT_IMPLEMENTED if name in GATES]
     assert line.endswith(f"berth does not implement {', '.join(here)}")
