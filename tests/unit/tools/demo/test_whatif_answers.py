@@ -89,6 +89,7 @@ async def test_every_step_changes_the_cluster() -> None:
         ("add 100000 like node-1", "at most 1000"),
         ("weight ImageLocality 3", "keeps its configuration"),
         ({"manifests": "kind: Pod"}, "apiVersion, kind and metadata"),
+        ({"manifests": WEB.replace("image: nginx", "image: ''")}, "image: Required value"),
         ("flip node-1", "expected one of add"),
     ],
 )

@@ -293,6 +293,13 @@ def test_a_new_node_has_the_daemon_pods_that_it_takes(folder: Path, taint: str, 
     assert sum(new) == pods
 
 
+def test_a_node_without_its_taint_gets_the_pods_of_daemon_sets(folder: Path) -> None:
+    (folder / "daemon.yaml").write_text(DAEMON)
+    steps = ("taint node-2 a=b:NoSchedule", "apply daemon.yaml", "taint node-2 a:NoSchedule-")
+    placed = [(pod["node"], pod["step"]) for pod in tried(*steps)["placed"]]
+    assert placed == [("node-1", 2), ("node-2", 3)]
+
+
 def test_the_same_seed_gives_the_same_answer(folder: Path) -> None:
     steps = ("apply web.yaml", "add 3 like node-2", "scale deployment/web 7", "--seed", "7")
     assert tried(*steps) == tried(*steps)
