@@ -14,6 +14,7 @@ import anyio
 import pytest
 import yaml
 
+from berth.actors.client.rest import ApiError
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.devices import ResourceClaim
 from berth.tools.bench import pod_waits
@@ -80,6 +81,9 @@ async def test_a_kind_that_the_scheduler_does_not_follow_is_updated() -> None:
     assert [item["data"] for item in listed["items"]] == [{"a": "2"}]
     with pytest.raises(ClusterError, match='configmaps "gone" not found'):
         await cluster.update(maps, "default", "gone", {"data": {}}, ())
+    with pytest.raises(ApiError, match="is not served in process") as refused:
+        await cluster.call("OPTIONS", PODS.path("default"), dict)
+    assert refused.value.code == 405
 
 
 class Story:
