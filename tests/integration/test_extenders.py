@@ -525,8 +525,9 @@ async def test_explain_asks_the_extenders(tmp_path: Path) -> None:
         assert [verb for verb, _ in extender.calls] == ["filter", "prioritize"]
     assert result.exit_code == 0, result.output
     decision = json.loads(result.stdout)
-    expected = {"code": "Unschedulable", "plugin": "Extender", "reasons": ["too dear"]}
-    assert decision["filter"]["c"] == expected
+    verdict = {"code": "Unschedulable", "plugin": "Extender", "reasons": ["too dear"]}
+    cause = {"code": "ExtenderRejected", "message": "too dear", "plugin": "Extender"}
+    assert decision["filter"]["c"] == {**verdict, "causes": [cause]}
     assert decision["score"]["Extender"] == {"a": 0, "b": 200}
     assert decision["total"]["b"] == decision["total"]["a"] + 200
     assert decision["hosts"] == ["b"]

@@ -36,7 +36,7 @@ def environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment
     monkeypatch.setattr(venv, "create", create)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: None)
     (tmp_path / "requirements.lock").write_text("a==1\n")
-    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / "pyproject.toml").write_text("[build-system]\n[project]\n[tool.hatch]\n")
     dev.setup()
     return done
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from anyio.abc import TaskStatus
 
 from berth.actors.client.watch import (
+    KindUnlisted,
     ObjectChanged,
     ObjectDeleted,
     ObjectsListed,
@@ -47,7 +48,9 @@ class Watches:
         self._beaten = heartbeat_of
 
     async def follow(self, kind: Kind, type_: type[T], *, task_status: TaskStatus[None]) -> None:
-        """Follows one kind until cancelled; started after the first list."""
+        """Follows one kind until cancelled; started after the first list, or without one if the API
+        server does not serve the kind: then there are no objects, until it does.
+        """
         listed = False
         changes: AsyncGenerator[WatchUpdate[T] | WatchUpdate[Lease] | Renewed]
         if type_ is Lease:
@@ -70,14 +73,15 @@ class Watches:
                         _warn(item.part, item.problem)
                     parts = [item.part for item in unreadable]
                     self._changed(self._cluster.replace(type_, items, parts))
-                    if not listed:
-                        task_status.started()
-                        listed = True
                 case Unreadable(part, problem):
                     _warn(part, problem)
                     self._pass_on(self._cluster.put(part, readable=False))
                 case ObjectDeleted(obj):
                     self._pass_on(self._cluster.remove(obj))
+            if not listed and isinstance(event, ObjectsListed | KindUnlisted):
+                listed = isinstance(event, ObjectsListed) or event.absent
+                if listed:
+                    task_status.started()
 
     def _pass_on(self, change: ObjectChange | None) -> None:
         if change is not None:
