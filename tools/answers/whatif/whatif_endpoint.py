@@ -41,7 +41,7 @@ MOST_ARRIVING = 32
 MOST_AT_ONCE = 4
 
 
-def whatif_page(view: View) -> Page:
+def make(view: View) -> Page:
     return WhatIfs(view.shared(answer_process_of)).show
 
 
