@@ -1,4 +1,7 @@
-"""`berth mcp` as an assistant's program uses it: with the official SDK's own client."""
+"""`berth mcp` as an assistant's program uses it: with the official SDK's own client.
+
+The SDK is imported by the tests that need it: that takes a second, which the quick tier has not.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,8 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
-from mcp import Client, StdioServerParameters, stdio_client
 
 from berth.tools.views.commands.mcp import MISSING, mcp
-from berth.tools.views.commands.mcp_tools import MOST_ITEMS, Commands, server_of, shortened
 from tests.kit.documents import Document, node, pod
 
 pytestmark = pytest.mark.full("starts processes")
@@ -31,19 +32,24 @@ def file(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def connected(options: Mapping[str, object], seconds: float = 60) -> AsyncIterator[Client]:
+async def connected(options: Mapping[str, object], seconds: float = 60) -> AsyncIterator[Any]:
+    """Yields a client of a server in this process."""
+    from mcp import Client
+
+    from berth.tools.views.commands.mcp_tools import Commands, server_of
+
     async with Client(server_of(Commands(options, seconds))) as client:
         yield client
 
 
-async def answer_of(client: Client, tool: str, **arguments: Any) -> Document:
+async def answer_of(client: Any, tool: str, **arguments: Any) -> Document:
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     assert isinstance(result.structured_content, dict)
     return result.structured_content
 
 
-async def refusal_of(client: Client, tool: str, **arguments: Any) -> str:
+async def refusal_of(client: Any, tool: str, **arguments: Any) -> str:
     result = await client.call_tool(tool, arguments)
     assert result.is_error
     return getattr(result.content[0], "text", "")
@@ -88,6 +94,8 @@ async def test_a_command_that_does_not_answer_in_time_is_ended(file: Path) -> No
 
 
 async def test_a_program_starts_the_command_and_speaks_to_it(file: Path) -> None:
+    from mcp import Client, StdioServerParameters, stdio_client
+
     words = ["-m", "berth.actors", "mcp", "-f", str(file), "--emulated-version", "1.36"]
     program = StdioServerParameters(command=sys.executable, args=words)
     async with Client(stdio_client(program)) as client:
@@ -98,6 +106,8 @@ async def test_a_program_starts_the_command_and_speaks_to_it(file: Path) -> None
 
 
 def test_long_lists_are_counted() -> None:
+    from berth.tools.views.commands.mcp_tools import MOST_ITEMS, shortened
+
     short: dict[str, Any] = {"a": [1, 2], "b": {"c": "d"}}
     assert shortened(short) == short
     long = {"nodes": {f"n{i}": i for i in range(MOST_ITEMS + 7)}, "pods": [*range(MOST_ITEMS + 2)]}

@@ -170,6 +170,7 @@ async def test_the_first_pod_is_bound_within_fifteen_seconds(name: str) -> None:
             await bound(client, "after", 60.0)
 
 
+@pytest.mark.full("long")
 @pytest.mark.parametrize(
     ("server", "scheduler_", "told"),
     [
