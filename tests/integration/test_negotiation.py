@@ -13,8 +13,11 @@ import msgspec
 import pytest
 
 from berth.actors.configuration.file import load_file
+from berth.tools.cluster.apiserver.app import Server
+from berth.tools.cluster.apiserver.http import Follow, Response
 from berth.tools.cluster.drivers.negotiation_driver import run_negotiating_driver
 from berth.tools.demo.command import NEGOTIATION
+from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from tests.kit import documents
 from tests.kit.cluster import UNLIMITED, Cluster, cluster
@@ -187,4 +190,30 @@ async def test_a_claim_may_come_after_its_pod() -> None:
         await anyio.sleep(5)
         await running.create(CLAIM, claim("c"))
         await runs(running, "p")
+        await settle(running)
+
+
+@in_virtual_time
+async def test_a_context_that_was_created_before_is_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The scheduler learns it from the API server, if the informer does not have it yet."""
+    answer = Server.answer
+    created: list[HttpRequest] = []
+
+    def first_is_lost(server: Server, request: HttpRequest) -> Response | Follow:
+        answered = answer(server, request)
+        is_first = request.path.endswith("/podschedulingcontexts") and not created
+        if request.method != "POST" or not is_first:
+            return answered
+        created.append(request)
+        exists = {"kind": "Status", "code": 409, "reason": "AlreadyExists", "message": "it exists"}
+        return Response(msgspec.json.encode(exists), 409)
+
+    monkeypatch.setattr(Server, "answer", first_is_lost)
+    async with negotiating() as running:
+        await running.create(CLAIM, claim("c"))
+        await running.create("Pod", pod("p", "c"))
+        await runs(running, "p")
+        assert created
         await settle(running)
