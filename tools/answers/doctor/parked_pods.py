@@ -24,8 +24,8 @@ from ..explain.cluster_source import Document, SourceError
 from ..explain.decider import Attempt, Explainer, decided, fitting_nodes, rejections
 from ..explain.decision import Decision, Failure
 from ..explain.eviction_story import eviction
+from ..explain.reasons.cause_search import cause_of
 from ..explain.reasons.pod_causes import PodCauses
-from ..explain.reasons.reason_table import cause_of
 from ..explain.subject import standing
 from ..explain.tried_cluster import TriedCluster
 

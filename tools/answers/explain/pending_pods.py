@@ -23,8 +23,8 @@ from .empty_workloads import Podless, finds_a_node
 from .last_attempt import binding_failure
 from .on_node import OnNode, on_node
 from .pinned_pods import waiting_claims
+from .reasons.cause_search import standing_causes
 from .reasons.pod_causes import PodCauses
-from .reasons.reason_table import standing_causes
 from .subject import Subject
 from .tried_cluster import TriedCluster
 from .words import shown

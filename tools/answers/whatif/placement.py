@@ -26,7 +26,7 @@ from ..explain.cause import Cause
 from ..explain.cluster_source import SourceError
 from ..explain.on_node import reserve_and_permit
 from ..explain.pod_claims import lacks_claims
-from ..explain.reasons.reason_table import cause_of
+from ..explain.reasons.cause_search import cause_of
 from . import claim_changes, memory
 from .hopeless_pods import RejectedPods
 from .node_usage import NodeChange, unchanged

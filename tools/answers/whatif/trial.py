@@ -24,8 +24,8 @@ from ..explain.decision_report import conclusion, sentence_of
 from ..explain.on_node import on_node
 from ..explain.pinned_pods import waits_for_volume
 from ..explain.pod_claims import without_template
+from ..explain.reasons.cause_search import cause_of, standing_causes
 from ..explain.reasons.pod_causes import PodCauses, message_causes
-from ..explain.reasons.reason_table import cause_of, standing_causes
 from ..explain.subject import standing
 from ..manifests.manifests import STRICT, Findings, Manifest, Reading
 from .conclusion import (

@@ -18,7 +18,7 @@ from ..decision import Decision, Failure, NodeVerdict
 from ..device_words import supply
 from ..on_node import OnNode
 from .cause_details import NO_DEVICES, OF_A_NODE, CauseDetails
-from .reason_table import cause_in_message, cause_of, causes_of, standing_causes
+from .cause_search import cause_in_message, cause_of, causes_of, standing_causes
 
 DEVICES = "DynamicResources"
 PREEMPTION = "DefaultPreemption"

@@ -11,8 +11,9 @@ from berth.actors.messages.queue import Place
 
 from ..cause import Cause
 from ..recorded_attempts import unbound_yet
+from .cause_search import cause_of, causes_of
 from .pod_causes import failed, message_causes, preemption_part, summary
-from .reason_table import REJECTED, cause_of, causes_of
+from .reason_table import REJECTED
 
 
 def rejection_causes(rejection: Rejection) -> list[Cause]:

@@ -20,15 +20,9 @@ from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.tools.answers.explain.cause import COMMON, Cause
 from berth.tools.answers.explain.last_attempt import binding_failure
 from berth.tools.answers.explain.pinned_pods import claims_without_node, waits_for_volume
+from berth.tools.answers.explain.reasons.cause_search import cause_of, causes_of, standing_causes
 from berth.tools.answers.explain.reasons.pod_causes import preemption_causes, summary
-from berth.tools.answers.explain.reasons.reason_table import (
-    REASONS,
-    REJECTED,
-    ReasonRow,
-    cause_of,
-    causes_of,
-    standing_causes,
-)
+from berth.tools.answers.explain.reasons.reason_table import REASONS, REJECTED, ReasonRow
 from berth.tools.answers.explain.subject import standing
 from berth.tools.kubernetes.objects.structs import read
 from berth.tools.views.commands.explain import explain
