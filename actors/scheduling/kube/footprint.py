@@ -10,9 +10,17 @@ from enum import StrEnum
 
 import msgspec
 
-from .core import Container, Pod, ResourceList
-from .quantity import clamp_amount, nano_value
-from .requests import Amounts, counts_at_pod_level, pod_requests, resize_is_infeasible
+from .core import Container, Pod
+from .requests import (
+    Amounts,
+    add,
+    counts_at_pod_level,
+    in_units,
+    nanos,
+    pod_requests,
+    resize_is_infeasible,
+    unit_of,
+)
 
 
 class Rule(StrEnum):
@@ -60,7 +68,7 @@ class Footprint(msgspec.Struct, frozen=True):
 
 def footprint(pod: Pod) -> Footprint:
     """Returns what a pod asks for. Raises QuantityError."""
-    own, overhead = _own_requests(pod), _nanos(pod.spec.overhead)
+    own, overhead = _own_requests(pod), nanos(pod.spec.overhead)
     by_spec, requests = pod_requests(pod, status=False), pod_requests(pod)
     resized = {
         name: requests.get(name, 0)
@@ -73,9 +81,9 @@ def footprint(pod: Pod) -> Footprint:
         *_part_of_container(Rule.OVERHEAD, overhead, resized),
     ]
     if resized:
-        nanos = {n: a * (10**6 if n == "cpu" else 10**9) for n, a in resized.items()}
+        exact = {name: amount * unit_of(name) for name, amount in resized.items()}
         sentence = INFEASIBLE if resize_is_infeasible(pod) else SENTENCES[Rule.RESIZE]
-        parts.append(Part(Rule.RESIZE, "", nanos, tuple(sorted(nanos)), sentence))
+        parts.append(Part(Rule.RESIZE, "", exact, tuple(sorted(exact)), sentence))
     return Footprint(requests, tuple(parts))
 
 
@@ -83,12 +91,8 @@ def total_of(parts: Iterable[Part]) -> Amounts:
     """Returns the sum of the parts that count, in the units of a footprint."""
     total: Amounts = {}
     for part in parts:
-        for name in part.counts:
-            total[name] = total.get(name, 0) + part.requests[name]
-    return {
-        name: clamp_amount(-(-amount // (10**6 if name == "cpu" else 10**9)))
-        for name, amount in total.items()
-    }
+        add(total, {name: part.requests[name] for name in part.counts})
+    return in_units(total)
 
 
 def _part_of_container(
@@ -102,7 +106,7 @@ def _part_of_container(
 def _own_requests(pod: Pod) -> Amounts:
     """Returns the requests of the pod's own that replace a sum."""
     resources = pod.spec.resources
-    requests = {} if resources is None else _nanos(resources.requests)
+    requests = {} if resources is None else nanos(resources.requests)
     return {name: amount for name, amount in requests.items() if counts_at_pod_level(name)}
 
 
@@ -115,7 +119,7 @@ def _parts_of_containers(pod: Pod, replaced: set[str]) -> Iterator[Part]:
     running: Amounts = {}
     for rule, container in containers:
         if rule is not Rule.INIT_CONTAINER:
-            _add(running, _requests(container))
+            add(running, _requests(container))
     peaks = {
         name: peak
         for name, peak in _peaks(pod.spec.init_containers).items()
@@ -162,13 +166,4 @@ def _rule_of(container: Container) -> Rule:
 
 
 def _requests(container: Container) -> Amounts:
-    return _nanos(container.resources.requests)
-
-
-def _nanos(resources: ResourceList) -> Amounts:
-    return {name: nano_value(text) for name, text in resources.items()}
-
-
-def _add(total: Amounts, more: Mapping[str, int]) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
+    return nanos(container.resources.requests)

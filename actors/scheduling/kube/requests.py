@@ -72,11 +72,18 @@ def pod_requests(
         pod_level_of = _pod_level
     if pod_level and _has_pod_level_requests(pod):
         total.update(pod_level_of(pod, infeasible=infeasible, status=status))
-    _add(total, _nanos(pod.spec.overhead))
-    return {
-        name: clamp_amount(-(-amount // (10**6 if name == "cpu" else 10**9)))
-        for name, amount in total.items()
-    }
+    add(total, nanos(pod.spec.overhead))
+    return in_units(total)
+
+
+def unit_of(resource: str) -> int:
+    """Returns the unit in which a resource is compared with a node, in billionths."""
+    return 10**6 if resource == "cpu" else 10**9
+
+
+def in_units(amounts: Amounts) -> Amounts:
+    """Returns amounts in billionths in the units of `pod_requests`, rounded up."""
+    return {name: clamp_amount(-(-amount // unit_of(name))) for name, amount in amounts.items()}
 
 
 def nonzero_requests(pod: Pod, *, pod_level: bool = True, status: bool = True) -> tuple[int, int]:
@@ -111,14 +118,14 @@ def _exact(
     spec: PodSpec, read: Callable[[ResourceRequirements], ResourceList], *, grows_from_zero: bool
 ) -> Amounts:
     def of(container: Container) -> Amounts:
-        return _nanos(read(container.resources))
+        return nanos(read(container.resources))
 
     total = _largest_sum(spec, of, of)
     if spec.resources is not None:
-        own = _nanos(read(spec.resources))
+        own = nanos(read(spec.resources))
         total.update({name: own[name] for name in own if counts_at_pod_level(name)})
-    overhead = _nanos(spec.overhead)
-    _add(total, {n: a for n, a in overhead.items() if grows_from_zero or total.get(n)})
+    overhead = nanos(spec.overhead)
+    add(total, {n: a for n, a in overhead.items() if grows_from_zero or total.get(n)})
     return total
 
 
@@ -145,7 +152,7 @@ def _containers(
 
     def of_init(container: Container) -> Amounts:
         """Returns the requests in the spec, as an init container cannot be resized."""
-        return {**defaults, **_nanos(container.resources.requests)}
+        return {**defaults, **nanos(container.resources.requests)}
 
     return _largest_sum(pod.spec, requested, of_init)
 
@@ -159,18 +166,18 @@ def _largest_sum_of_states(pod: Pod, defaults: Mapping[str, int], *, infeasible:
     statuses = {container.name: container for container in reported}
 
     def requested(container: Container) -> Amounts:
-        return {**defaults, **_nanos(container.resources.requests)}
+        return {**defaults, **nanos(container.resources.requests)}
 
     def allocated(container: Container) -> Amounts:
         state = statuses.get(container.name)
         if state is not None and state.allocated_resources:
-            return {**defaults, **_nanos(state.allocated_resources)}
+            return {**defaults, **nanos(state.allocated_resources)}
         return dict(defaults) if infeasible else requested(container)
 
     def in_effect(container: Container) -> Amounts:
         state = statuses.get(container.name)
         if state is not None and state.resources is not None and state.resources.requests:
-            return {**defaults, **_nanos(state.resources.requests)}
+            return {**defaults, **nanos(state.resources.requests)}
         return allocated(container)
 
     largest: Amounts = {} if infeasible else _largest_sum(pod.spec, requested, requested)
@@ -192,14 +199,14 @@ def _largest_sum(
     """
     total: Amounts = {}
     for container in spec.containers:
-        _add(total, amounts_of(container))
+        add(total, amounts_of(container))
     sidecars: Amounts = {}
     max_init: Amounts = {}
     for container in spec.init_containers:
         if container.restart_policy == "Always":
             amounts = amounts_of(container)
-            _add(total, amounts)
-            _add(sidecars, amounts)
+            add(total, amounts)
+            add(sidecars, amounts)
             so_far = {name: sidecars[name] for name in amounts}
         else:
             amounts = of_init(container)
@@ -213,7 +220,7 @@ def _largest_sum(
 def _pod_level(pod: Pod, *, infeasible: bool, status: bool) -> Amounts:
     """Returns the pod's own requests, which replace the sum of its containers' requests."""
     assert pod.spec.resources is not None
-    amounts = _nanos(pod.spec.resources.requests)
+    amounts = nanos(pod.spec.resources.requests)
     if status and pod.status.resources is not None:
         actuated, allocated = pod.status.resources.requests, pod.status.allocated_resources
         in_effect = _largest({} if infeasible else amounts, actuated, allocated)
@@ -227,7 +234,7 @@ def _pod_level_at_once(pod: Pod, *, infeasible: bool, status: bool) -> Amounts:
     """
     assert pod.spec.resources is not None
     assert status
-    amounts = _nanos(pod.spec.resources.requests)
+    amounts = nanos(pod.spec.resources.requests)
     if pod.status.resources is not None:
         actuated, allocated = pod.status.resources.requests, pod.status.allocated_resources
         amounts = _largest({} if infeasible else amounts, actuated, allocated)
@@ -237,7 +244,7 @@ def _pod_level_at_once(pod: Pod, *, infeasible: bool, status: bool) -> Amounts:
 def _in_effect(
     container: Container, status: ContainerStatus | None, *, infeasible: bool
 ) -> Amounts:
-    amounts = _nanos(container.resources.requests)
+    amounts = nanos(container.resources.requests)
     if status is None or status.resources is None:
         return amounts
     return _largest(
@@ -248,7 +255,7 @@ def _in_effect(
 def _largest(amounts: Amounts, *others: ResourceList) -> Amounts:
     largest = {**amounts}
     for other in others:
-        _raise_to(largest, _nanos(other))
+        _raise_to(largest, nanos(other))
     return largest
 
 
@@ -280,11 +287,12 @@ def _is_infeasible(status: PodStatus) -> bool:
     return pending is not None and pending.reason == "Infeasible"
 
 
-def _nanos(resources: ResourceList) -> Amounts:
+def nanos(resources: ResourceList) -> Amounts:
+    """Returns amounts in billionths. Raises QuantityError."""
     return {name: nano_value(text) for name, text in resources.items()}
 
 
-def _add(total: Amounts, more: Mapping[str, int]) -> None:
+def add(total: Amounts, more: Mapping[str, int]) -> None:
     for name, amount in more.items():
         total[name] = total.get(name, 0) + amount
 

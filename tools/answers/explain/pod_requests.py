@@ -13,12 +13,11 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.footprint import Footprint, Part, footprint
 from berth.actors.scheduling.kube.gated_fields import GatedFields
 from berth.actors.scheduling.kube.reading import Reader
+from berth.actors.scheduling.kube.requests import unit_of
 
 from .words import amount, shown
 
 Document = dict[str, Any]
-_NANOS = {"cpu": 10**6}  # a unit of a footprint, in billionths
-_NANOS_OF_OTHERS = 10**9
 
 
 class RequestedPart(msgspec.Struct, frozen=True):
@@ -54,10 +53,7 @@ def pod_requests(
 ) -> PodRequests:
     """Returns what a stored pod of a cluster asks for. Raises the same as `footprint_of`."""
     asked, metadata = footprint_of(pod, gates), pod["metadata"]
-    requests = {
-        name: amount(value * _NANOS.get(name, _NANOS_OF_OTHERS))
-        for name, value in asked.requests.items()
-    }
+    requests = {name: amount(value * unit_of(name)) for name, value in asked.requests.items()}
     return PodRequests(
         f"{metadata.get('namespace', 'default')}/{metadata['name']}",
         requests,
