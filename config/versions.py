@@ -13,7 +13,6 @@ from collections.abc import Mapping
 import msgspec
 
 COMPONENT = "kube"
-OLDEST_MINOR = 34  # the oldest that kube-scheduler 1.37 emulates
 _TEXT = re.compile(r"v?1\.([0-9]+)(?:\.0)?")
 
 
@@ -42,6 +41,7 @@ VERSIONS: Mapping[int, Version] = {
 # The version that berth is, if no other is asked for: the newest that is complete.
 CURRENT = max((v for v in VERSIONS.values() if not v.preview), key=lambda version: version.minor)
 OLDEST = VERSIONS[min(VERSIONS)]
+OLDEST_MINOR = CURRENT.minor - 3  # the oldest that kube-scheduler of the same version emulates
 
 
 def minor_of(text: str) -> int:
