@@ -197,13 +197,13 @@ def difference(kept: KeptDecision, configuration: KubeSchedulerConfiguration) ->
     )
     match explained.decision, explained.outcome, kept.outcome:
         case _, DecisionFailure(expected), DecisionFailure(status):
-            return _other_node("the error", status.message, expected.message)
+            return _mismatch("the error", status.message, expected.message)
         case _, Unfit() as expected, Unfit() as unfit:
             return _difference_of_unfit(unfit, expected)
         case Decision() as decision, Choice() as expected, Choice() as chosen:
             return _difference_of_chosen(chosen, expected, decision)
         case _, expected, outcome:
-            return _other_node("the decision", _outcome_words(outcome), _outcome_words(expected))
+            return _mismatch("the decision", _outcome_words(outcome), _outcome_words(expected))
 
 
 def record_cluster(snapshot: Snapshot) -> RecordedCluster:
@@ -248,14 +248,14 @@ def _difference_of_chosen(chosen: Choice, expected: Choice, decision: Decision) 
     if chosen.node != expected.node:
         return _difference_of_node(chosen.node, expected.node, decision)
     scored = f"{chosen.feasible} of {chosen.evaluated}"
-    return _other_node(
+    return _mismatch(
         "the number of nodes scored", scored, f"{expected.feasible} of {expected.evaluated}"
     )
 
 
 def _difference_of_node(node: str, best: str, decision: Decision) -> str:
     if best not in decision.best:  # the pod is nominated to this node
-        return _other_node("the node", node, best)
+        return _mismatch("the node", node, best)
     if node not in decision.total:
         verdict = decision.filter.get(node)
         why = "it is not in the sample"
@@ -274,12 +274,12 @@ def _difference_of_node(node: str, best: str, decision: Decision) -> str:
 
 def _difference_of_unfit(unfit: Unfit, expected: Unfit) -> str:
     return (
-        _other_node("the message", unfit.message, expected.message)
-        or _other_node(
+        _mismatch("the message", unfit.message, expected.message)
+        or _mismatch(
             "the list of rejecting plugins", _list(unfit.rejected_by), _list(expected.rejected_by)
         )
-        or _other_node("the list of pending plugins", _list(unfit.pending), _list(expected.pending))
-        or _other_node("the nomination", _nomination(unfit), _nomination(expected))
+        or _mismatch("the list of pending plugins", _list(unfit.pending), _list(expected.pending))
+        or _mismatch("the nomination", _nomination(unfit), _nomination(expected))
     )
 
 
@@ -300,7 +300,7 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _other_node(what: str, actual: str, expected: str) -> str:
+def _mismatch(what: str, actual: str, expected: str) -> str:
     return "" if actual == expected else f"{what} is {actual}; explain's is {expected}"
 
 

@@ -102,7 +102,7 @@ class Life:
             self._create(self._burst if turn == self._turns // 2 else self._trickle)
             self._follow(turn)
             for _ in range(HEARTBEATS_A_TURN):
-                self._send_heartbeats(next(self._nodes))
+                self._send_heartbeat(next(self._nodes))
                 await anyio.lowlevel.checkpoint()
             for _ in range(UPDATES_A_TURN):
                 self._update(next(self._staying, ""))
@@ -168,7 +168,7 @@ class Life:
                 PODS, "default", name, {"status": {"conditions": [condition]}}, STRATEGIC, "status"
             )
 
-    def _send_heartbeats(self, name: str) -> None:
+    def _send_heartbeat(self, name: str) -> None:
         conditions = [
             {
                 "type": "Ready",

@@ -144,14 +144,7 @@ class Autoscalers:
     ) -> ScaleTarget | str:
         """Returns the scale of a target, or why there is none."""
         group, kind = reference.api_version.rpartition("/")[0], reference.kind
-        served = next(
-            (
-                objects_before_and_after
-                for objects_before_and_after in KINDS
-                if (objects_before_and_after.group, objects_before_and_after.kind) == (group, kind)
-            ),
-            None,
-        )
+        served = next((each for each in KINDS if (each.group, each.kind) == (group, kind)), None)
         if served is None:
             return f'no matches for kind "{kind}" in group "{group}"'
         if (group, kind) not in _SCALED:
@@ -164,7 +157,7 @@ class Autoscalers:
         pods = _selected(cluster, key[0], selector)
         rivals = sorted(self._rivals(pods)) if pods else []
         names = [f"{{{name} {namespace}}}" for namespace, name in rivals]
-        return ScaleTarget(kind, replicas_of(target), _quantity_text(target), pods, names)
+        return ScaleTarget(kind, replicas_of(target), _text_of_selector(target), pods, names)
 
     def _index_selector(self, key: Key, state: _AutoscalerState, selector: Selector | None) -> None:
         """Indexes a selector by the labels of the pods that it may select."""
@@ -208,7 +201,7 @@ def _candidates(cluster: ObjectIndex, namespace: str, selector: Selector) -> Ite
         yield from cluster.by(Pod, "label", label)
 
 
-def _quantity_text(target: Replicated) -> str:
+def _text_of_selector(target: Replicated) -> str:
     selector: Document = msgspec.to_builtins(target.spec.selector)
     if isinstance(target, ReplicationController):
         selector = {"matchLabels": selector}

@@ -45,7 +45,7 @@ class Watches:
         self._access = access
         self._changed = changed
         self._renewed = renewed
-        self._beaten = heartbeat_of
+        self._heartbeat_of = heartbeat_of
 
     async def follow(self, kind: Kind, type_: type[T], *, task_status: TaskStatus[None]) -> None:
         """Follows one kind until cancelled; started after the first list, or without one if the API
@@ -65,7 +65,7 @@ class Watches:
                 case Heartbeat(node):
                     change = self._cluster.put(node)
                     if change is not None:
-                        self._beaten(change)
+                        self._heartbeat_of(change)
                 case ObjectChanged(obj):
                     self._pass_on(self._cluster.put(obj))
                 case ObjectsListed(items, unreadable):

@@ -273,19 +273,11 @@ def _class(_: ObjectIndex, obj: PersistentVolumeClaim | PersistentVolume) -> Ite
 
 def _of_class(cluster: ObjectIndex, storage_class: str) -> list[CSIStorageCapacity]:
     capacities = cluster.all(CSIStorageCapacity)
-    return [
-        objects_before_and_after
-        for objects_before_and_after in capacities
-        if objects_before_and_after.storage_class_name == storage_class
-    ]
+    return [each for each in capacities if each.storage_class_name == storage_class]
 
 
 def _provisioning(cluster: ObjectIndex, _: object) -> Iterator[Affected]:
-    return (
-        objects_before_and_after
-        for objects_before_and_after in cluster.all(StorageClass)
-        if can_provision(objects_before_and_after)
-    )
+    return (each for each in cluster.all(StorageClass) if can_provision(each))
 
 
 def _ephemeral(_: ObjectIndex, pod: Pod) -> Iterator[Affected]:

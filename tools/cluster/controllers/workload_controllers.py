@@ -137,14 +137,6 @@ def _pods_of_siblings(cluster: ObjectIndex, owner: ReplicaSet | ReplicationContr
     controller = controller_of(owner)
     if controller is None:
         return []
-    sets = (
-        objects_before_and_after
-        for objects_before_and_after in cluster.dependents(controller.uid)
-        if isinstance(objects_before_and_after, ReplicaSet)
-    )
-    pods = (
-        pod
-        for objects_before_and_after in sets
-        for pod in cluster.dependents(objects_before_and_after.metadata.uid)
-    )
+    sets = (each for each in cluster.dependents(controller.uid) if isinstance(each, ReplicaSet))
+    pods = (pod for each in sets for pod in cluster.dependents(each.metadata.uid))
     return [pod for pod in pods if isinstance(pod, Pod)]

@@ -248,13 +248,13 @@ class Store:
             raise _outdated(kind, name)
         status = node["status"]
         held = status["conditions"]
-        heartbeat_of = [
+        beaten = [
             {**each, "lastHeartbeatTime": time} if each["type"] in conditions else each
             for each in held
         ]
-        if heartbeat_of == held:
+        if beaten == held:
             return before
-        after = {**node, "status": {**status, "conditions": heartbeat_of}}
+        after = {**node, "status": {**status, "conditions": beaten}}
         return self._put(kind, "MODIFIED", after, before, is_heartbeat=True)
 
     def delete(self, kind: Kind, namespace: str, name: str) -> StoredObject:

@@ -189,7 +189,7 @@ def _provision(
         return []
     size = requested_size(claim)
     if not waits_for_consumer(storage_class):
-        for segment, labels in _segments_with_room(claim, storage_class, places):
+        for segment, labels in _possible_segments(claim, storage_class, places):
             if room.take(size, labels):
                 return [Create("PersistentVolume", new_volume(claim, storage_class, segment))]
         return []
@@ -202,7 +202,7 @@ def _provision(
     return [patch(claim, {"metadata": {"annotations": {SELECTED_NODE: None}}}, guarded=True)]
 
 
-def _segments_with_room(
+def _possible_segments(
     claim: PersistentVolumeClaim, storage_class: StorageClass, places: Mapping[str, Place]
 ) -> list[tuple[Segment, Mapping[str, str]]]:
     """Returns the segments in which the volume can be created now, each with the labels of one of

@@ -119,14 +119,14 @@ def _fields(kind: Kind, text: str) -> Matches | None:
 
     def holds(document: Document) -> bool:
         return all(
-            (_field_predicate(document, paths, absent) == value) == equal
+            (_field_value(document, paths, absent) == value) == equal
             for paths, absent, value, equal in requirements
         )
 
     return holds
 
 
-def _field_predicate(document: Document, paths: Sequence[tuple[str, ...]], absent: str) -> str:
+def _field_value(document: Document, paths: Sequence[tuple[str, ...]], absent: str) -> str:
     value: Any = None
     for path in paths:
         value = document

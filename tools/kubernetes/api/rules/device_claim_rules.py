@@ -97,9 +97,8 @@ def _devices(path: str, devices: Document) -> list[str]:
         f"{path}.config",
         devices.get("config") or (),
         MOST_CONFIGS,
-        lambda place, configuration_of_claim: (
-            _request_references(place, configuration_of_claim, names)
-            + configuration(place, configuration_of_claim)
+        lambda place, config: (
+            _request_references(place, config, names) + configuration(place, config)
         ),
     )
 
@@ -303,7 +302,7 @@ def _allocation(path: str, allocation: Document, names: Mapping[str, set[str]]) 
         problems = _request_name(f"{place}.request", entry.get("request") or "", names)
         return problems + _identity(place, entry) + binding_conditions(place, entry)
 
-    def configuration_of_claim(place: str, entry: Document) -> list[str]:
+    def config(place: str, entry: Document) -> list[str]:
         source, sources = entry.get("source") or "", ("FromClaim", "FromClass")
         problems = [] if source else [required(f"{place}.source")]
         if source and source not in sources:
@@ -312,9 +311,7 @@ def _allocation(path: str, allocation: Document, names: Mapping[str, set[str]]) 
 
     results, configs = devices.get("results") or (), devices.get("config") or ()
     problems = each_item(f"{path}.devices.results", results, MOST_RESULTS, result)
-    problems += each_item(
-        f"{path}.devices.config", configs, 2 * MOST_CONFIGS, configuration_of_claim
-    )
+    problems += each_item(f"{path}.devices.config", configs, 2 * MOST_CONFIGS, config)
     if allocation.get("nodeSelector") is not None:
         problems += node_selector(f"{path}.nodeSelector", allocation["nodeSelector"])
     return problems

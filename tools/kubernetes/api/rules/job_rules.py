@@ -81,24 +81,20 @@ def _success(path: str, policy: Document, completions: int) -> Iterator[str]:
 
 
 def _success_rule(path: str, rule: Document, completions: int) -> Iterator[str]:
-    completion_mode_fields, count, total = (
-        rule.get("succeededIndexes"),
-        rule.get("succeededCount"),
-        0,
-    )
-    if completion_mode_fields is None and count is None:
+    indexes, count, total = rule.get("succeededIndexes"), rule.get("succeededCount"), 0
+    if indexes is None and count is None:
         yield required(path, "at least one of succeededCount or succeededIndexes must be specified")
-    if completion_mode_fields is not None:
+    if indexes is not None:
         try:
-            total = _number_of_indexes(completion_mode_fields, completions)
+            total = _number_of_indexes(indexes, completions)
         except ValueError as why:
             detail = f"error parsing succeededIndexes: {why}"
-            yield invalid(f"{path}.succeededIndexes", completion_mode_fields, detail)
+            yield invalid(f"{path}.succeededIndexes", indexes, detail)
     place, rule_of_count = f"{path}.succeededCount", "must be less than or equal to"
     if count is not None and count > completions:
         detail = f"{rule_of_count} {completions} (the number of specified completions)"
         yield invalid(place, count, detail)
-    if count is not None and completion_mode_fields is not None and count > total:
+    if count is not None and indexes is not None and count > total:
         what = "the number of indexes in the specified succeededIndexes field"
         yield invalid(place, count, f"{rule_of_count} {total} ({what})")
 

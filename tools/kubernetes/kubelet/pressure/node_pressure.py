@@ -437,7 +437,7 @@ class NodePressure:
                     writes.append(self._event_about(pod, "BackOff", message, now))
                 else:
                     status = statuses.status_after_restart(status, name, rfc3339(now))
-            self._keep_pods(pod, status)
+            self._keep_status(pod, status)
             after[uid] = pod, status
             usage = usage_of(self._room.pods[uid], now, self._scenario)
             assert usage is not None
@@ -479,13 +479,13 @@ class NodePressure:
                     pod, statuses.status_after_restart(pod.status, name, rfc3339(now)), now
                 )
 
-    def _keep_pods(self, pod: Pod, status: PodStatus) -> None:
+    def _keep_status(self, pod: Pod, status: PodStatus) -> None:
         uid = pod.metadata.uid
         self._room.pods[uid] = self._using[uid] = msgspec.structs.replace(pod, status=status)
 
     def _store(self, pod: Pod, status: PodStatus, now: datetime) -> StatusPatch:
         """Stores a new status of a pod's containers, and returns the write of it."""
-        self._keep_pods(pod, status)
+        self._keep_status(pod, status)
         return _patch_pod(pod, statuses.containers_patch(status, rfc3339(now)))
 
     # ----------------------------------------------------------------------------- planning

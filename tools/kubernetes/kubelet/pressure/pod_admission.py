@@ -129,21 +129,25 @@ def shortages(requests: Amounts, used: Amounts, pods: int, node: Node) -> list[S
 def mismatch(pod: Pod, node: Node, others: Iterable[Pod]) -> Rejection | None:
     """Returns why the pod must not run on the node, whatever resources are free."""
     if not _selects(pod, node):
-        return _unmet_selector("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
+        return _failed_predicate(
+            "NodeAffinity", "node(s) didn't match Pod's node affinity/selector"
+        )
     claims = set(_ports(pod))
     if claims and any(_ports_conflict(claims, other) for other in others):
-        return _unmet_selector(
+        return _failed_predicate(
             "NodePorts", "node(s) didn't have free ports for the requested pod ports"
         )
     if not is_static(pod) and any(
         taint.effect == "NoExecute" and not tolerates_any(pod.spec.tolerations, taint)
         for taint in node.spec.taints
     ):
-        return _unmet_selector("TaintToleration", "node(s) had taints that the pod didn't tolerate")
+        return _failed_predicate(
+            "TaintToleration", "node(s) had taints that the pod didn't tolerate"
+        )
     return None
 
 
-def _unmet_selector(predicate: str, reason: str) -> Rejection:
+def _failed_predicate(predicate: str, reason: str) -> Rejection:
     return Rejection(predicate, f"Predicate {predicate} failed: {reason}")
 
 

@@ -109,10 +109,7 @@ def memory_problem(pod: Pod, allocation: Allocation, usage: PodUsage | None) -> 
     problems = []
     limits = [_memory_limit(allocation.containers[c.name]) for c in pod.spec.containers]
     before = [_memory_limit(status.resources) for status in pod.status.container_statuses]
-    now, then = (
-        sum(resource_document) if all(resource_document) else 0
-        for resource_document in (before, limits)
-    )
+    now, then = (sum(listed) if all(listed) else 0 for listed in (before, limits))
     if allocation.pod is not None:
         now, then = _memory_limit(pod.status.resources), _memory_limit(allocation.pod) or then
     if then and (not now or then < now) and total >= then:

@@ -46,8 +46,8 @@ def amounts(resources: ResourceRequirements | None) -> tuple[int | None, ...]:
     if resources is None:
         return (None,) * 4
     return tuple(
-        nano_value(resource_document[name]) if name in resource_document else None
-        for resource_document in (resources.requests, resources.limits)
+        nano_value(listed[name]) if name in listed else None
+        for listed in (resources.requests, resources.limits)
         for name in RESIZABLE
     )
 

@@ -276,7 +276,7 @@ def read(document: Document, steps: Mapping[str, Collection[str]]) -> Stage:
         return _stage(name, msgspec.convert(document.get("spec"), Spec), steps)
     except msgspec.ValidationError as problem:
         text, _, place = str(problem).partition(" - at `")
-        raise StageError(f"Stage {name}: {_path(place)}: {_lower_case_keys(text)}") from None
+        raise StageError(f"Stage {name}: {_path(place)}: {_with_lower_initial(text)}") from None
     except StageError as problem:
         raise StageError(f"Stage {name}: {problem}") from None
 
@@ -293,7 +293,7 @@ def _path(place: str) -> str:
     return f"spec{place.strip('`$')}" if place else "spec"
 
 
-def _lower_case_keys(text: str) -> str:
+def _with_lower_initial(text: str) -> str:
     return text[0].lower() + text[1:]
 
 
