@@ -36,13 +36,13 @@ class TaintRuleStatus:
     """The rules whose present spec was reported, and the times at which statuses are due."""
 
     def __init__(self) -> None:
-        self._condition_patch: dict[str, tuple[str, int]] = {}  # uids and generations, by name
+        self._reported: dict[str, tuple[str, int]] = {}  # uids and generations, by name
         self._due: dict[str, datetime] = {}
 
     def forget(self, name: str) -> str:
         """Forgets a rule that no longer exists. Returns its uid."""
         self._due.pop(name, None)
-        uid, _ = self._condition_patch.pop(name, ("", 0))
+        uid, _ = self._reported.pop(name, ("", 0))
         return uid
 
     def reconcile(
@@ -58,18 +58,19 @@ class TaintRuleStatus:
         """
         metadata, effect = rule.metadata, rule.spec.taint.effect
         spec = metadata.uid, metadata.generation
-        if self._condition_patch.get(metadata.name) == spec:
+        before = condition_of(rule.status.conditions, CONDITION)
+        is_written = before is not None and before.observed_generation == metadata.generation
+        if is_written and self._reported.get(metadata.name) == spec:
             if effect != NO_EXECUTE:
                 return []
             due = self._due.setdefault(metadata.name, now + timedelta(seconds=PERIOD))
             if now < due:
                 return [Again((due - now).total_seconds())]
-        before = condition_of(rule.status.conditions, CONDITION)
-        if before is not None and before.observed_generation == metadata.generation:
+        if before is not None and is_written:
             since = seconds_since(before.last_transition_time, now)
             if since < PERIOD:
                 return [Again(PERIOD - since)]
-        self._condition_patch[metadata.name] = spec
+        self._reported[metadata.name] = spec
         self._due.pop(metadata.name, None)
         if effect == NO_EFFECT:
             taint = msgspec.structs.replace(rule.spec.taint, effect=NO_EXECUTE)

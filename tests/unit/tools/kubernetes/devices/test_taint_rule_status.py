@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+import pytest
+
 from berth.tools.kubernetes.devices.taint_rule_status import (
     CONDITION,
     PERIOD,
@@ -94,3 +96,13 @@ def test_a_rule_without_effect_is_told_once_what_it_would_do() -> None:
         "1 pod would be evicted in 1 namespace if the effect was NoExecute."
     )
     assert told.reconcile(60) == []
+
+
+@pytest.mark.parametrize("effect", ["None", "NoSchedule", "NoExecute"])
+def test_a_status_that_the_server_refused_is_decided_again(effect: str) -> None:
+    told = Told(effect)
+    before = told.document["status"]
+    (refused,) = told.reconcile(0, [pod("a")])
+    assert isinstance(refused, Patch)
+    told.document["status"] = before
+    assert told.reconcile(0, [pod("a")]) == [refused]
