@@ -1,4 +1,4 @@
-"""Ends deleted namespaces: first their contents are deleted, a while later the namespace itself.
+"""Ends deleted namespaces: a while later their contents are deleted, and with them the namespace.
 
 Mirrors Kubernetes' namespace controller. It waits, too: so a client that deletes a namespace and
 then what is in it, in one go, finds that still there.

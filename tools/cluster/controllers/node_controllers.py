@@ -105,7 +105,7 @@ class NodeControllers:
         )
 
     def shift(self, step: timedelta) -> None:
-        """Shifts the kept times by this many seconds, after the time of day was set."""
+        """Shifts the kept times by this step, after the time of day was set."""
         for part in (self._health, self._zones, self._eviction, self._orphans, self._finished):
             part.shift(step)
 

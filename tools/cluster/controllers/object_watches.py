@@ -27,7 +27,7 @@ log = get_logger(__name__)
 
 
 class Watches:
-    """The watches of a cluster. Each list, and each event with news, calls `changed`.
+    """The watches of a cluster.
 
     Each list, and each event with news, calls `changed`. Leases that were renewed together call
     `renewed`, with their namespaces and names. A heartbeat calls `heartbeat_of`.

@@ -61,7 +61,9 @@ def stops(pod: Document) -> Iterator[RecordEvent]:
 
 
 def changed(pod: Document, status: Document) -> Iterator[tuple[str, Document]]:
-    """Yields the statuses of containers that were started since, each with its field."""
+    """Yields the statuses of containers that are new, or have started or stopped since, each with
+    its field.
+    """
     before = pod.get("status") or {}
     for kind, statuses in _FIELDS:
         runs = {each["name"]: _run(each) for each in before.get(statuses) or ()}

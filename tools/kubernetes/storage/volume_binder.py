@@ -43,7 +43,7 @@ UNRECYCLABLE = "No recycler plugin found for the volume!"
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """The volumes that decide about a claim.
+    """The classes and volumes that decide about a claim.
 
     `named` is the volume of its volumeName, `reserved` are the volumes whose claimRef has its name,
     `free` the volumes of its class without a claimRef.

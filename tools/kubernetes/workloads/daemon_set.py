@@ -291,8 +291,8 @@ def _create_beside_old(
     revision: str,
     now: datetime,
 ) -> list[Write]:
-    """Creates new pods beside available old ones, at most `surge` of them. On a node that no longer
-    takes the pod, an available pod goes once enough others are available.
+    """Creates new pods beside the old ones, at most `surge` beside old ones that are available. An
+    available pod on a node that no longer takes it goes once enough others are available.
     """
     available = 0
     surplus: list[Pod] = []

@@ -128,7 +128,9 @@ def _set_claim_owners(owner: StatefulSet, pods: dict[int, Pod], claims: Claims) 
 def _with_owner(
     existing: PersistentVolumeClaim, owner: HasMetadata | None, mine: Sequence[HasMetadata]
 ) -> list[Write]:
-    """Makes `mine` the owner of the claim, or removes it. Other controllers stay."""
+    """Makes `owner`, one of `mine`, an owner of the claim, or none of them. A claim that another
+    object controls is left alone.
+    """
     uids = {each.metadata.uid for each in mine}
     controller, owners = controller_of(existing), existing.metadata.owner_references
     if controller is not None and controller.uid not in uids:

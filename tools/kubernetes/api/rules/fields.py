@@ -1,8 +1,8 @@
 """Field errors in the words of Kubernetes, and the rules for names, labels and quantities that
 kinds share.
 
-A problem reads `path: Reason: value: detail`, as field.Error prints it. A check returns a list of
-problems, which is empty if there are none.
+A problem reads `path: Reason: value: detail`, as field.Error prints it. A check returns or yields
+problems, none if all is well.
 """
 
 from __future__ import annotations

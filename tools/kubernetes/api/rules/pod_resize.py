@@ -154,7 +154,7 @@ def _removed_resources(after: Document | None, before: Document | None, field: s
 
 
 def _immutable_resources(resources: Document | None) -> Document:
-    """Returns the parts of a container's resources that a resize must not change."""
+    """Returns the parts of resources that a resize must not change."""
     fixed: Document = canonical(TYPES["ResourceRequirements"], resources or {})
     for field in ("requests", "limits"):
         kept = {n: a for n, a in fixed.pop(field, {}).items() if n not in RESIZABLE}

@@ -165,7 +165,7 @@ def _daemon_set_strategy(strategy: Document) -> None:
 
 
 def _stateful_set_strategy(strategy: Document) -> None:
-    """Sets the partition, unless the strategy is OnDelete."""
+    """Sets the type, and the partition if there is a rolling update or was no type."""
     if "type" not in strategy:
         strategy["type"] = "RollingUpdate"
         strategy.setdefault("rollingUpdate", {})

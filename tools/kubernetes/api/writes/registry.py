@@ -403,7 +403,7 @@ class Api:
         return self._end_if_empty(name) or namespace
 
     def end_contents(self, namespace: str) -> None:
-        """Deletes the contents of a namespace, and then the namespace."""
+        """Deletes the contents of a namespace, and the namespace once nothing is left in it."""
         for kind in KINDS:
             if kind.namespaced:
                 for stored in list(self.store.list(kind, namespace)):

@@ -531,7 +531,7 @@ class NodePressure:
         return self._step_at if lasts else min(self._step_at, seconds + OOM_SECONDS)
 
     def _future_amounts(self, usages: Usages) -> dict[str, Observation]:
-        """Returns the future available amounts, and notes when the image disk will be full."""
+        """Returns the future available amounts, and notes if the image disk will be too full."""
         observations = self._observe(usages)
         self._is_filled = self._collector.is_due(observations.get(IMAGEFS))
         return observations

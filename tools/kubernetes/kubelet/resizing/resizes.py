@@ -155,7 +155,7 @@ class Resizes:
         )
 
     def _try_to_allocate(self, pod: Pod, now: datetime) -> list[KubeletWrite]:
-        """Allocates the resources that a pod's spec requests, or returns why it cannot."""
+        """Allocates the resources that a pod's spec requests, or reports why it cannot."""
         uid = pod.metadata.uid
         allocation = self._allocations.get(uid)
         if allocation is None:
@@ -202,7 +202,7 @@ class Resizes:
     # ------------------------------------------------------------------------------- actuation
 
     def _put_into_effect(self, pod: Pod, now: datetime) -> list[KubeletWrite]:
-        """Puts an allocation into effect, or returns why that must wait."""
+        """Puts an allocation into effect, or reports why that must wait."""
         uid, seconds = pod.metadata.uid, now.timestamp()
         pod = self.allocated(pod)
         allocation = allocation_of(pod)
