@@ -132,7 +132,7 @@ def _immutable_data(
     if before is None or not before.get("immutable"):
         return
     detail = "field is immutable when `immutable` is set"
-    if not (document.get("immutable")):
+    if not document.get("immutable"):
         yield forbidden("immutable", detail)
     yield from (
         forbidden(field, detail)

@@ -18,7 +18,7 @@ def completion_mode_fields(path: str, spec: Document) -> Iterator[str]:
     if most is not None and per_index is None:
         yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if spec.get("completionMode") == "Indexed":
-        yield from list(_indexed_job(path, spec))
+        yield from _indexed_job(path, spec)
         return
     for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
         if spec.get(field) is not None:

@@ -135,7 +135,7 @@ def pod_affinity_term(path: str, term: Document) -> Iterator[str]:
 
 
 def _label_keys(path: str, owner: Document) -> Iterator[str]:
-    """Checks matchLabelKeys or mismatchLabelKeys, the label keys whose values come from the pod."""
+    """Checks matchLabelKeys and mismatchLabelKeys, whose values come from the pod."""
     matched, mismatched = owner.get("matchLabelKeys") or (), owner.get("mismatchLabelKeys") or ()
     selector = owner.get("labelSelector")
     for field, keys in (("matchLabelKeys", matched), ("mismatchLabelKeys", mismatched)):

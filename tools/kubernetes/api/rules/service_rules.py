@@ -31,7 +31,7 @@ def service(path: str, spec: Document) -> Iterator[str]:
         place = f"{path}.externalIPs[{i}]"
         yield from ip(place, address) or endpoint_ip(place, address)
     yield from _load_balancer(path, spec, type_)
-    yield from list(_traffic_policies(path, spec, type_))
+    yield from _traffic_policies(path, spec, type_)
 
 
 def _is_headless(spec: Document) -> bool:
