@@ -128,7 +128,7 @@ def _scaling_limited(reason: str) -> LimitVerdict:
 def _within_range(
     spec: HorizontalPodAutoscalerSpec, current: int, desired: int
 ) -> tuple[int, LimitVerdict]:
-    """Returns the replicas within the range. They at most double, or grow by four."""
+    """Returns the replicas within the range. They at most double, or grow to four."""
     rate = max(2 * current, 4)
     if desired < spec.min_replicas:
         return spec.min_replicas, _scaling_limited("TooFewReplicas")

@@ -151,8 +151,8 @@ class _Pod:
         return Progress(self._status(phase, initialized), min(self._dues, default=None))
 
     def wait(self, reason: str, messages: Mapping[str, str], *, mounted: bool) -> Document:
-        """Returns the status of a pod that waits for images. The first init container waits before
-        all others.
+        """Returns the status of a pod whose containers wait. The first init container waits for its
+        image before all others.
         """
         default = "PodInitializing" if self._init else CREATING
         for containers, statuses in ((self._init, self._of_init), (self._main, self._of_main)):

@@ -108,7 +108,7 @@ def _state(pod: Document) -> str:
 
 
 def _needs_no_permission(pod: Document) -> bool:
-    """True if the pod does not run, so that no budget counts it."""
+    """True if the pod does not run or is being deleted, so that no budget counts it."""
     unprotected = pod["status"].get("phase") in ("Pending", "Succeeded", "Failed")
     return unprotected or "deletionTimestamp" in pod["metadata"]
 
