@@ -457,18 +457,18 @@ def _rejections(names: list[str], verdicts: Verdicts) -> Iterator[Rejection]:
     for (place, key), words in verdicts.words.items():
         mine = (by == place) & (keys == key) if len(keys) else by == place
         for code in np.unique(codes[mine]).tolist():
-            nodes = _attempt_with_names(names, rows[mine & (codes == code)])
+            nodes = _node_names(names, rows[mine & (codes == code)])
             if nodes:
                 label = Code(code).label
                 yield Rejection(verdicts.plugins[place], label, tuple(sorted(words)), nodes)
     outside = np.ones(len(names), dtype=np.bool_)
     outside[rows[rejected]] = False
-    nodes, status = _attempt_with_names(names, outside.nonzero()[0]), verdicts.outside
+    nodes, status = _node_names(names, outside.nonzero()[0]), verdicts.outside
     if nodes:
         yield Rejection(status.plugin, status.code.label, tuple(sorted(status.reasons)), nodes)
 
 
-def _attempt_with_names(names: list[str], rows: Ints) -> tuple[str, ...]:
+def _node_names(names: list[str], rows: Ints) -> tuple[str, ...]:
     return tuple(sorted(filter(None, map(names.__getitem__, rows.tolist()))))
 
 

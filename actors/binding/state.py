@@ -60,12 +60,12 @@ class PodsInBinding:
 
     def each(self) -> tuple[WaitingPod, ...]:
         return tuple(
-            _seconds_by_plugin(pod) for pod in self._waiting.values() if pod.verdict is None
+            _as_plugins_see_it(pod) for pod in self._waiting.values() if pod.verdict is None
         )
 
     def get(self, uid: str) -> WaitingPod | None:
         pod = self._undecided_pod(uid)
-        return None if pod is None else _seconds_by_plugin(pod)
+        return None if pod is None else _as_plugins_see_it(pod)
 
     def allow(self, uid: str, plugin: str) -> bool:
         """Records that a plugin allows the pod to proceed. True if no other plugin makes it
@@ -189,5 +189,5 @@ class PodsInBinding:
             assert uid not in self._pre_binding, f"{uid} waits and is in PreBind"
 
 
-def _seconds_by_plugin(pod: _WaitingPod) -> WaitingPod:
+def _as_plugins_see_it(pod: _WaitingPod) -> WaitingPod:
     return WaitingPod(pod.info, pod.node, tuple(pod.deadlines))

@@ -49,7 +49,7 @@ def pod_differences(
     """Yields the differences of the counted pods from the `expected` ones; a pod that is None is
     gone.
     """
-    for name, pod in _uncached(expected, counted):
+    for name, pod in _not_identical(expected, counted):
         cached = counted.get(name)
         if pod is None or not takes_room(pod):
             if cached is not None and not (name in assumed and _may_be_assumed(cached, pod)):
@@ -64,7 +64,7 @@ def pod_differences(
             yield Difference("stale", "Pod", name)
 
 
-def _uncached(
+def _not_identical(
     expected: Mapping[str, T | None], cached: Mapping[str, T]
 ) -> Iterator[tuple[str, T | None]]:
     """Yields the expected objects that are not the cached objects themselves, which nearly all

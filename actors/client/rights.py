@@ -250,12 +250,12 @@ def in_words(rights: Iterable[Right]) -> list[str]:
         where = () if "" in namespaces else tuple(namespaces)
         verbs.setdefault((right.full_resource, *where), set()).add(right.verb)
     return [
-        f"{','.join(sorted(words))} {resource}{_with_deadline(where)}"
+        f"{','.join(sorted(words))} {resource}{_in_namespaces(where)}"
         for (resource, *where), words in verbs.items()
     ]
 
 
-def _with_deadline(namespaces: Sequence[str]) -> str:
+def _in_namespaces(namespaces: Sequence[str]) -> str:
     if not namespaces:
         return ""
     more = len(namespaces) - MOST_NAMESPACES

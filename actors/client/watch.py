@@ -238,7 +238,7 @@ class Reflector(Generic[T]):
         self._interrupted = True
         return step
 
-    def _check_answer(self) -> None:
+    def _note_success(self) -> None:
         self._unlisted = None
         if self._interrupted:
             self._interrupted = False
@@ -272,7 +272,7 @@ class Reflector(Generic[T]):
                         case None:
                             pass
             if not page.metadata.continue_:
-                self._check_answer()
+                self._note_success()
                 self._state.resource_version = self._version = page.metadata.resource_version
                 return ObjectsListed(items, unreadable)
 
@@ -320,10 +320,10 @@ class Reflector(Generic[T]):
             streamed.take(change, self._clock.now())
             return False
         if change.ends_list:
-            self._check_answer()
+            self._note_success()
             self._state.resource_version = self._version
         elif self._clock.now() - streamed.active_at > STALLED_SECONDS:
-            raise _is_stalled()
+            raise _stalled_error()
         return change.ends_list
 
     async def _watch(self) -> AsyncGenerator[list[bytes]]:
@@ -346,7 +346,7 @@ class Reflector(Generic[T]):
                     failure = refusal(response.status, body, response.headers.get("Retry-After"))
                     raise _interruption(failure)
                 if not lists:
-                    self._check_answer()
+                    self._note_success()
                 with SilenceGuard(self._clock, self._longest_silence, response.close) as guard:
                     async for lines in read_lines(response, MAX_LINE):
                         guard.note_activity()
@@ -358,7 +358,7 @@ class Reflector(Generic[T]):
             raise _InterruptedError(RequestEnd.BROKEN, str(failure)) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as failure:
             if guard is not None and guard.closed:
-                raise self._is_silent() from None
+                raise self._silence_error() from None
             how = RequestEnd.BUSY if is_refused(failure) else RequestEnd.BROKEN
             why = f"{self._client.server}: {in_words(failure)}"
             raise _InterruptedError(how, why) from None
@@ -375,9 +375,9 @@ class Reflector(Generic[T]):
             return STALLED_SECONDS
         return SILENCE_SECONDS if self._has_bookmarks else None
 
-    def _is_silent(self) -> _InterruptedError:
+    def _silence_error(self) -> _InterruptedError:
         if self._streamed is not None:
-            return _is_stalled()
+            return _stalled_error()
         why = f"nothing arrived for {SILENCE_SECONDS:g} s, not even a bookmark"
         return _InterruptedError(RequestEnd.BROKEN, why)
 
@@ -526,7 +526,7 @@ class StreamedList(Generic[T]):
         return ObjectsListed(items, unreadable)
 
 
-def _is_stalled() -> _InterruptedError:
+def _stalled_error() -> _InterruptedError:
     why = f"no object came for {STALLED_SECONDS:g} s, and no end of the list"
     return _InterruptedError(RequestEnd.STALLED, why)
 

@@ -80,7 +80,7 @@ class _Wire(asyncio.Protocol):
             if reply is not None:
                 self._answer.set_result(reply)
             else:
-                self._answer.set_exception(exc or _log_closed())
+                self._answer.set_exception(exc or _closed_error())
 
     def usable(self, now: float) -> bool:
         assert self._transport is not None
@@ -99,10 +99,10 @@ class _Wire(asyncio.Protocol):
         assert self._transport is not None
         assert self._lowest is not None
         if self.closed.done():
-            raise _log_closed()
+            raise _closed_error()
         answer: asyncio.Future[Reply] = self._loop.create_future()
         self._answer = answer
-        timer = self._loop.call_later(seconds, _check_deadlines, answer, seconds)
+        timer = self._loop.call_later(seconds, _fail_after_timeout, answer, seconds)
         try:
             if permits is not None and not permits():
                 raise NotPermittedError
@@ -122,7 +122,7 @@ class _Wire(asyncio.Protocol):
             self._transport, self, tls, server_hostname=name
         )
         if self._transport is None:
-            raise _log_closed()
+            raise _closed_error()
 
     async def tunnel(self, request: bytes, seconds: float) -> None:
         """Makes a proxy connect to the server, with this CONNECT request."""
@@ -168,8 +168,8 @@ class Wires:
         max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         url = urlsplit(server)
-        self._server = _server_place(server, server_name)
-        self._proxy = None if proxy is None else _server_place(proxy)
+        self._server = _place_of(server, server_name)
+        self._proxy = None if proxy is None else _place_of(proxy)
         self._prefix = url.path.rstrip("/")
         self._always = (("Host", _authority(url.netloc)), *headers)
         self._connect = b""
@@ -285,7 +285,7 @@ class Wires:
         return trust
 
 
-def _server_place(url: str, name: str | None = None) -> _Place:
+def _place_of(url: str, name: str | None = None) -> _Place:
     parts = urlsplit(url)
     assert parts.hostname is not None
     secure = parts.scheme == "https"
@@ -308,10 +308,10 @@ def _lines(headers: Headers) -> str:
     return text
 
 
-def _check_deadlines(answer: asyncio.Future[Reply], seconds: float) -> None:
+def _fail_after_timeout(answer: asyncio.Future[Reply], seconds: float) -> None:
     if not answer.done():
         answer.set_exception(TimeoutError(f"no answer within {seconds:g} s"))
 
 
-def _log_closed() -> ConnectionAbortedError:
+def _closed_error() -> ConnectionAbortedError:
     return ConnectionAbortedError("the server closed the connection")

@@ -34,13 +34,13 @@ def negotiate(accept: str, kind: str) -> MediaType | None:
     for media_range, parameters in sorted(clauses, key=lambda clause: -_weight(clause[1])):
         for media_type in (*STRUCTURED, PLAIN):
             if media_range in (media_type, f"{media_type.partition('/')[0]}/*", "*/*"):
-                accepted = _with_parameter(media_type, parameters, kind)
+                accepted = _accepted_type(media_type, parameters, kind)
                 if accepted is not None:
                     return accepted
     return None
 
 
-def _with_parameter(media_type: str, parameters: dict[str, str], kind: str) -> MediaType | None:
+def _accepted_type(media_type: str, parameters: dict[str, str], kind: str) -> MediaType | None:
     version = parameters.get("v", "")
     named = parameters.get("as"), parameters.get("g"), version in VERSIONS
     if media_type == PLAIN:

@@ -119,9 +119,9 @@ class Debug(msgspec.Struct, frozen=True):
                 case ["comparison"]:
                     page: msgspec.Struct = ComparisonPage(await answered(elsewhere, self.compare))
                 case ["waiting"]:
-                    page = WaitingPage(await answered(elsewhere, self._waiting_page))
+                    page = WaitingPage(await answered(elsewhere, self._waiting_pods))
                 case ["unreadable"]:
-                    page = UnreadablePage(await answered(elsewhere, self._unreadable_page))
+                    page = UnreadablePage(await answered(elsewhere, self._unreadable_objects))
                 case ["glance"] if self.glance is not None:
                     page = await answered(elsewhere, self.glance)
                 case ["pods", namespace, name] if namespace and name:
@@ -151,7 +151,7 @@ class Debug(msgspec.Struct, frozen=True):
     async def _show_pod(self, key: str, elsewhere: OtherLoop) -> Answer:
         story = await answered(elsewhere, partial(self._story, key))
         queued = await answered(elsewhere, partial(self._dump, (key,)))
-        all_waiting = await answered(elsewhere, self._waiting_page)
+        all_waiting = await answered(elsewhere, self._waiting_pods)
         waiting = next((pod for pod in all_waiting if pod.key == key), None)
         if not (story or queued or waiting):
             return text(f"{key}: not in the queue, and no story of it is remembered\n", 404)
@@ -163,10 +163,10 @@ class Debug(msgspec.Struct, frozen=True):
             )
         )
 
-    async def _waiting_page(self) -> tuple[WaitingPodDump, ...]:
+    async def _waiting_pods(self) -> tuple[WaitingPodDump, ...]:
         return self.waiting()
 
-    async def _unreadable_page(self) -> tuple[UnreadableObject, ...]:
+    async def _unreadable_objects(self) -> tuple[UnreadableObject, ...]:
         return tuple(sorted(self.unreadable()))
 
     async def _queued(self) -> AsyncGenerator[tuple[QueuedPodDump, ...], None]:

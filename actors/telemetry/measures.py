@@ -210,13 +210,13 @@ class Family(Generic[C]):
         if len(values) != len(self.labels):
             raise ValueError(f"{self.name} has the labels {self.labels}, not {values}")
         if self._constrained:
-            values = tuple(map(self._allowed_values, values, self._allowed))
+            values = tuple(map(self._allowed_value, values, self._allowed))
         with self._adding:
             if values not in self._children:
                 self._children[values] = self._make()
             return self._children[values]
 
-    def _allowed_values(self, value: str, allowed: Collection[str] | None) -> str:
+    def _allowed_value(self, value: str, allowed: Collection[str] | None) -> str:
         if allowed is None or value in allowed:
             return value
         self._unexpected.inc()

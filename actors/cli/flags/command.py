@@ -31,7 +31,7 @@ class FlagCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, flags in GROUPS.items():
-            rows = [(_term(flag), _with_hint(flag)) for flag in flags]
+            rows = [(_term(flag), _meaning_and_default(flag)) for flag in flags]
             if flags is GROUPS["Global"]:
                 rows.insert(0, ("-h, --help", "Show this text, and exit."))
             with formatter.section(f"{title} flags"):
@@ -58,7 +58,7 @@ def _option(flag: Flag) -> click.Option:
         [f"--{flag.name}", _variable(flag.name)],
         type=_Parameter(flag.kind),
         multiple=True,
-        help=_with_hint(flag),
+        help=_meaning_and_default(flag),
     )
 
 
@@ -104,6 +104,6 @@ def _term(flag: Flag) -> str:
     return f"{short}--{flag.name}{value}"
 
 
-def _with_hint(flag: Flag) -> str:
+def _meaning_and_default(flag: Flag) -> str:
     shown = "" if flag.default_text in _UNREMARKABLE else f" [default: {flag.default_text}]"
     return flag.meaning + shown

@@ -34,7 +34,7 @@ class _Kind:
 
     def lines(self, pod: Pod) -> str:
         spec, metadata = pod.spec, pod.metadata
-        ends = self._line_endings(spec)
+        ends = self._ends_of_lines(spec)
         if not ends or (spec.node_name and pod.status.phase in FINISHED):
             return ""
         start = (
@@ -43,7 +43,7 @@ class _Kind:
         )
         return "".join([start + end for end in ends])
 
-    def _line_endings(self, spec: PodSpec) -> list[str]:
+    def _ends_of_lines(self, spec: PodSpec) -> list[str]:
         """Returns the parts of a spec's lines that its pods share, which follow the name of the
         pod.
         """
