@@ -23,7 +23,8 @@ The library that they decide with. It has no event loop, no I/O, no clock and no
     scheduling/decision/    chooses a node: algorithm.py, from PreFilter to the chosen node; recall/
                             keeps answers from pod to pod
     scheduling/plugins/     the in-tree plugins, one file or folder each
-    scheduling/framework/   the contract with plugins: extension points, statuses, events, hints
+    scheduling/framework/   the contract with plugins: extension points, statuses, events, hints,
+                            the logger
     scheduling/model/       pods and nodes as the decision needs them, the snapshot and its columns
     scheduling/cel/         the language of device selectors: compiles and evaluates expressions
     scheduling/kube/        the objects of Kubernetes, as far as scheduling reads them
@@ -41,7 +42,7 @@ What connects them.
 
 The machinery and the outside world.
 
-    runtime/        the actor kernel: mailbox, ask, actor, workers, supervisor, clock, logger
+    runtime/        the actor kernel: mailbox, ask, actor, workers, supervisor, clock
     client/         the client of the API server and of extenders
     telemetry/      logs, kube-scheduler's metrics, traces
     process/        signals, the watchdog, the garbage collector, the version

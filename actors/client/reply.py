@@ -84,7 +84,9 @@ class ReplyReader:
         return self._reply(head, data[at : at + head.length], more=len(data) > at + head.length)
 
     def close(self) -> Reply | None:
-        """Records the end of the connection. Returns the answer if that completes it."""
+        """Records the end of the connection. Returns the answer if that completes it;
+        None otherwise.
+        """
         head = self._head
         if head is None or head.chunked or head.length is not None:
             return None

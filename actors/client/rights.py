@@ -89,7 +89,7 @@ class _Rule(msgspec.Struct, frozen=True, rename="camel"):
     resource_names: tuple[str, ...] = ()
 
     def grants(self, right: Right) -> bool:
-        """True if the rule grants the right, for all names or for that of the right."""
+        """True if the rule grants the right for its name or, if it has none, for some names."""
         if right.name and self.resource_names and right.name not in self.resource_names:
             return False
         subresource = right.resource.partition("/")[2]

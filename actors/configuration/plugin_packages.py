@@ -53,7 +53,7 @@ def every_plugin() -> Mapping[str, type[Plugin]]:
 
 def changed_since(started: float) -> list[str]:
     """Returns a line for each plugin of a package that a restart would change: its module or its
-    package is newer than the process.
+    package is newer than the process, which began at `started` in Unix seconds.
     """
     lines = [
         f"plugin {name}: its package was installed since the start: restart berth to use it"

@@ -70,8 +70,8 @@ class InFlight:
             self._dropped = needed
 
     def land(self, uid: str) -> tuple[Entry, Pod | None, Sequence[ClusterChanged] | None] | None:
-        """Removes a pod. Returns it in its latest version, with the events since it was handed out;
-        None if it is not in flight.
+        """Removes a pod. Returns it with its newer version, if there is one, and the events since
+        it was handed out; None if it is not in flight.
 
         The events are None if the pod was Done, because they were not kept.
         """

@@ -31,7 +31,13 @@ async def _may_not(_method: str, _path: str) -> bool:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request. `path` is decoded; the same text is authorized and looked up."""
+    """A request. `path` is decoded; the same text is authorized and looked up.
+
+    `certificates` is the client's verified chain in DER, its own certificate first; it may be
+    empty. `body` receives the body, and raises BodyTooLongError or UnreadableBodyError. Only a page
+    that takes one calls it, so that nothing is received of clients without permission. `may` tells
+    whether the client may also request a method and a path, which is authorized like a request.
+    """
 
     path: str
     method: str = "GET"

@@ -113,8 +113,8 @@ def _with_value_at(struct: S, path: Sequence[str], value: object) -> S:
 
 
 def warnings_about(flags: Flags) -> list[str]:
-    """Returns a line for each flag that has no effect, and for each feature gate that will be
-    removed. The flags are those of `options_from`.
+    """Returns a line for each flag that has no effect, and the warnings about the feature gates and
+    the version. The flags are those that `options_from` accepted.
     """
     lines = []
     for flag in FLAGS.values():

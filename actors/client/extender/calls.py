@@ -199,7 +199,9 @@ class Extenders:
         return merged_scores(answers, nodes)
 
     async def bind(self, pod: Pod, node: str) -> Status | None:
-        """Asks an extender to bind the pod. Returns None if no extender binds pods."""
+        """Asks an extender to bind the pod. Returns None if a plugin has to: no extender
+        binds such pods, or those that do are ignorable and failed.
+        """
         for extender in self._all:
             if not extender.bind_verb or not manages_resource(extender, pod):
                 continue

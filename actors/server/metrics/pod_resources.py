@@ -45,7 +45,7 @@ class _Kind:
 
     def _ends_of_lines(self, spec: PodSpec) -> list[str]:
         """Returns the parts of a spec's lines that its pods share, which follow the name of the
-        pod.
+        pod. The identities in the key hold, as its objects live as long as this reading.
         """
         parts = (spec.containers, spec.init_containers, spec.overhead, spec.resources)
         key = (*map(id, parts), spec.priority, spec.scheduler_name)
