@@ -357,7 +357,7 @@ class InProcess:
         return self._write(kind, msgspec.structs.replace(before, status=status))
 
     def _checked_version(self, kind: Kind, namespace: str, name: str, body: object) -> Any:
-        """Returns the object. Raises ApiError if the body names another version of it."""
+        """Returns the object. Raises RefusedError if the body names another version of it."""
         before = self._existing(kind, namespace, name)
         expected = body.get("metadata", {}) if isinstance(body, dict) else {}
         for field, have in (

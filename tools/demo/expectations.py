@@ -98,7 +98,7 @@ class Expectations:
         return late[0] if late else self._missing_claim(pod) or f"does not start on {node}"
 
     def _claim_without_volume(self, pod: Document) -> str:
-        """Returns the claim with a selected node on which it gets no volume, or ""."""
+        """Returns in words which claim gets no volume on its selected node, or ""."""
         for name, claim in self._claims_of(pod):
             chosen = "" if claim is None else node_without_volume(claim)
             if chosen:
@@ -109,7 +109,7 @@ class Expectations:
         return ""
 
     def _missing_claim(self, pod: Document) -> str:
-        """Returns the claim that keeps a pod from starting; "" if all are bound."""
+        """Returns in words which claim keeps a pod from starting; "" if all are bound."""
         for name, claim in self._claims_of(pod):
             if claim is None:
                 return f"waits for its claim {name}, which does not exist"

@@ -145,7 +145,7 @@ class Watching:
         return f"waiting after {self._now():.0f} s: {what}{more}"
 
     async def show(self) -> None:
-        """Shows the cluster on standard error until cancelled, and then clears the screen."""
+        """Shows the cluster on standard error until cancelled, and then removes the view."""
         console = Console(stderr=True)
         with Live(console=console, transient=True, auto_refresh=False) as live:
             while True:

@@ -306,7 +306,7 @@ class _Kubelets:
                     self._forget(pod)
 
     def _running_pods(self, pods: Iterable[Document]) -> Iterator[Document]:
-        """Returns the pods of kubelets that run. The other pods start when theirs do."""
+        """Yields the pods of kubelets that run. The other pods start when theirs do."""
         for pod in pods:
             name = pod["spec"]["nodeName"]
             self._pods_on[name][uid_of(pod)] = None

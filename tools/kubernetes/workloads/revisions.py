@@ -119,7 +119,7 @@ def _new(
 
 
 def _patch_to_template(owner: DaemonSet | StatefulSet) -> Document:
-    """Returns the patch that restores a template of the owner."""
+    """Returns the patch that restores the present template of the owner."""
     return {"spec": {"template": {**owner.spec.template, "$patch": "replace"}}}
 
 

@@ -56,7 +56,7 @@ class Scope:
         self.output.append(text)
 
     def turn(self, turns: int, line: int) -> None:
-        """Counts the turns of a range before they begin. Raises ValueError if they are too many."""
+        """Counts the turns of a range before they begin. Raises TemplateError for too many."""
         self._turns += turns
         if self._turns > _MAX_TURNS:
             raise TemplateError(line, f"range: expected at most {_MAX_TURNS:,} turns altogether")

@@ -101,7 +101,7 @@ def labels(job: Job) -> dict[str, str]:
 
 
 def without_job_finalizer(pod: Pod) -> list[Write]:
-    """Removes the finalizer from a pod whose job is gone."""
+    """Removes the finalizer of a pod that its job need not count any more."""
     left = without_finalizer(pod, FINALIZER)
     return [patch(pod, {"metadata": left}, guarded=True)] if left else []
 
