@@ -168,28 +168,23 @@ def _life_changes(before: Pod | None, after: Pod | None) -> bool:
     return placed or is_active(before) != is_active(after)
 
 
-def _rules_selecting(cluster: ObjectIndex, claim: ResourceClaim) -> Iterator[DeviceTaintRule]:
-    results = results_of(claim)
-    for rule in cluster.all(DeviceTaintRule):
-        if any(device_eviction.selects(rule, result) for result in results):
-            yield rule
+def _selects(rule: DeviceTaintRule, claim: ResourceClaim) -> bool:
+    return any(device_eviction.selects(rule, result) for result in results_of(claim))
 
 
 def _rules_of_claim(cluster: ObjectIndex, claim: ResourceClaim) -> Iterator[Affected]:
-    yield from _rules_selecting(cluster, claim)
+    return (rule for rule in cluster.all(DeviceTaintRule) if _selects(rule, claim))
 
 
 def _rules_of_pod(cluster: ObjectIndex, pod: Pod) -> Iterator[Affected]:
     for name in claim_names(pod):
         claim = cluster.find(ResourceClaim, pod.metadata.namespace, name)
         if claim is not None:
-            yield from _rules_selecting(cluster, claim)
+            yield from _rules_of_claim(cluster, claim)
 
 
 def _selected_claims(cluster: ObjectIndex, rule: DeviceTaintRule) -> Iterator[ResourceClaim]:
-    for claim in cluster.all(ResourceClaim):
-        if any(device_eviction.selects(rule, result) for result in results_of(claim)):
-            yield claim
+    return (claim for claim in cluster.all(ResourceClaim) if _selects(rule, claim))
 
 
 def _users_of_rule(
