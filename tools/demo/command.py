@@ -61,7 +61,7 @@ from ..cluster.kubelets.scenario_files import ScenarioError, read_scenario
 from ..cluster.kubelets.stage_files import Stages, read_stages
 from ..kubernetes.api.store import Store
 from ..kubernetes.api.time_and_chance import TimeAndChance
-from ..kubernetes.api.types.releases import Release, release_of
+from ..kubernetes.api.types.releases import release_of
 from ..kubernetes.devices.inventory import InventoryError
 from ..kubernetes.kubelet.stages.stage import StageError
 from ..kubernetes.kubelet.usage_models import NO_SCENARIO
@@ -104,7 +104,6 @@ class DemoSettings(msgspec.Struct, frozen=True):
     kubelets: Setup
     version: Version
     gates: dict[str, bool]
-    release: Release
     keep: bool
     port: int
     secure_port: int
@@ -238,7 +237,6 @@ def demo(
             ),
             version=version_asked(),
             gates=gates,
-            release=release_of(version_asked()),
             keep=keep,
             port=port,
             secure_port=secure_port,
@@ -291,7 +289,7 @@ async def _run(settings: DemoSettings) -> Summary:
     """Starts the cluster, applies the manifests, and waits for all decisions or for a signal."""
     clock, rng = SystemClock(), Random()
     store = Store(TimeAndChance(clock.wall, rng))
-    store.release = settings.release
+    store.release = release_of(settings.version)
     scenario = settings.kubelets.scenario
     access = EmbeddedAccess(store)
     async with AsyncExitStack() as stack:
