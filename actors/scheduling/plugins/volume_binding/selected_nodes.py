@@ -47,6 +47,7 @@ class SelectedNodes:
         self.version = 0
         self._bits: NDArray[np.uint8] = np.zeros((_FIRST, 0), dtype=np.uint8)
         self._free = list(range(_FIRST))
+        self._selections: dict[Selection, None] = {}
         self._stale: dict[Selection, None] = {}
         self._readers: dict[str, dict[Selection, None]] = {}
         self._labels: dict[str, tuple[LabelColumn, int]] = {}  # the columns and versions in use
@@ -61,6 +62,7 @@ class SelectedNodes:
             self._bits = np.concatenate((self._bits, np.zeros_like(self._bits)))
             self._free = list(range(slots, 2 * slots))
         selection = Selection(match, labels, steps, self._free.pop())
+        self._selections[selection] = None
         for label in selection.labels:
             self._readers.setdefault(label, {})[selection] = None
         self._stale[selection] = None
@@ -69,6 +71,7 @@ class SelectedNodes:
 
     def drop(self, selection: Selection) -> None:
         self._free.append(selection.slot)
+        del self._selections[selection]
         self._stale.pop(selection, None)
         for label in selection.labels:
             readers = self._readers[label]
@@ -97,13 +100,13 @@ class SelectedNodes:
         self._source = source
 
     def _note_changes(self, columns: NodeColumns) -> int:
-        """Marks the selectors that read labels which have changed; returns the steps."""
+        """Marks the selectors that read changed labels, or all after a change of the number of
+        rows. Returns the steps.
+        """
         width = (len(columns.pods) + 7) // 8
         if self._bits.shape[1] != width:
             self._bits = np.zeros((len(self._bits), width), dtype=np.uint8)
-            self._labels.clear()
-            for readers in self._readers.values():
-                self._stale.update(readers)
+            self._stale.update(self._selections)  # also those that read no label
         for label, readers in self._readers.items():
             column = columns.label(label)
             seen = (column, column.version)

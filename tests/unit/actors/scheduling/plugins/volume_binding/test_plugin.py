@@ -11,10 +11,12 @@ from berth.actors.scheduling.decision.rules import Rules, rule_hooks
 from berth.actors.scheduling.framework.events import Action, Resource
 from berth.actors.scheduling.framework.status import SKIP, Code, Status
 from berth.actors.scheduling.kube.kinds import decode
+from berth.actors.scheduling.model.columns import FIRST_ROWS
 from berth.actors.scheduling.plugins.volume_binding.plugin import GATE, VolumeBinding
 from berth.config.feature_gates import DEFAULTS, defaults_of
 from berth.config.versions import VERSIONS
 from berth.plugin import ArgsError, CycleState, PodInfo
+from berth.tools.answers.explain.document_cluster import DocumentCluster
 from tests.kit.documents import Document
 from tests.kit.handle import NoApi
 from tests.kit.hints import profile, wakes
@@ -489,6 +491,17 @@ def test_room_for_new_volumes(capacities: list[Document], allowed: str) -> None:
 )
 def test_room_that_is_not_limited(objects: list[Document]) -> None:
     assert rejected(decided(DYNAMIC, *objects)) == {}
+
+
+def test_room_everywhere_is_also_on_nodes_that_are_added() -> None:
+    objects = DocumentCluster(frozenset({"default-scheduler"}))
+    for document in (*NODES, DYNAMIC, wants(), LIMITED, room(capacity="1Gi", **ANYWHERE)):
+        objects.put(document)
+    plugin = VolumeBinding({}, NoApi())
+    assert rejected(answered(plugin, WITH_CLAIM, objects.snapshot())) == {}
+    for number in range(FIRST_ROWS):
+        objects.put(node(f"n{number}"))
+    assert rejected(answered(plugin, WITH_CLAIM, objects.snapshot())) == {}
 
 
 def test_the_first_claim_without_a_volume_gives_the_reason() -> None:
