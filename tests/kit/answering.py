@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from berth.actors.scheduling.decision.profile import Profile
 from berth.plugin import (
+    PAUSE,
     SUCCESS,
     BindPlugin,
     CycleState,
@@ -26,6 +27,7 @@ from berth.plugin import (
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
+    PreparingPlugin,
     PreScorePlugin,
     QueueSortPlugin,
     ReservePlugin,
@@ -51,6 +53,26 @@ class PreEnqueue(Answering, PreEnqueuePlugin):
 
 class QueueSort(Answering, QueueSortPlugin):
     def sort_key(self, info: PodInfo, enqueued_at: float) -> Any:
+        return self.does()
+
+
+class PreparesFor(Answering, PreparingPlugin):
+    def prepares_for(self, info: PodInfo) -> Any:
+        return self.does()
+
+    def prepare(self, info: PodInfo, snapshot: Snapshot) -> Any:
+        raise AssertionError
+
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Any:
+        return SUCCESS
+
+
+class Preparing(PreparesFor):
+    def prepares_for(self, info: PodInfo) -> bool:
+        return True
+
+    def prepare(self, info: PodInfo, snapshot: Snapshot) -> Any:
+        yield PAUSE
         return self.does()
 
 

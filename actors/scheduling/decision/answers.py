@@ -170,7 +170,7 @@ def as_permission(answer: object) -> tuple[Status, float]:
 
 
 def as_question(question: object) -> PreemptVictims | Pause:
-    """Returns the question, if a PostFilter plugin may yield it."""
+    """Returns the question, if a plugin may yield it."""
     if not isinstance(question, (PreemptVictims, Pause)):
         raise expected("PreemptVictims to be asked", question)
     return question

@@ -214,8 +214,8 @@ def code_of(answer: object) -> Code:
 
 
 def questions_of(steps: Generator[object, Answer, object]) -> Steps[object]:
-    """Passes on the questions that a plugin yields. Raises WrongAnswerError for any that is not for
-    extenders.
+    """Passes on the questions that a plugin yields. Raises WrongAnswerError for any but
+    PreemptVictims and a pause.
     """
     answer: Answer | None = None
     while True:

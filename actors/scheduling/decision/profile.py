@@ -111,7 +111,7 @@ class Profile(Rules):
         every = {plugin.name: plugin for plugins in points.values() for plugin, _ in plugins}
         self.plugins: tuple[Plugin, ...] = tuple(every.values())
         before = [plugin for plugin, _ in points.get("preFilter", ())]
-        self.preparing = [plugin for plugin in before if isinstance(plugin, PreparingPlugin)]
+        self._preparing = [plugin for plugin in before if isinstance(plugin, PreparingPlugin)]
 
         sort = next(p for p, _ in points["queueSort"] if isinstance(p, QueueSortPlugin))
         # The queue needs a key: if the plugin fails, the pod gets the key of PrioritySort.
@@ -208,15 +208,19 @@ class Profile(Rules):
 
     # ---------------------------------------------------------------------------- before PreFilter
 
-    def prepare(self, plugin: PreparingPlugin, info: PodInfo, snapshot: Snapshot) -> Steps[None]:
-        """Lets a plugin update what it keeps from decision to decision. Raises PluginError."""
-        try:
-            status = as_status((yield from questions_of(plugin.prepare(info, snapshot))))
-        except CRASHES as exception:
-            problem = failure_status(plugin, PRE_FILTER, exception, pod=info.key)
-            raise PluginError(problem) from exception
-        if not status.ok:
-            raise PluginError(as_error(plugin, PRE_FILTER, status))
+    def prepare(self, info: PodInfo, snapshot: Snapshot) -> Steps[None]:
+        """Lets plugins update what they keep from decision to decision. Raises PluginError."""
+        point = PRE_FILTER
+        for plugin in self._preparing:
+            try:
+                if not plugin.prepares_for(info):
+                    continue
+                status = as_status((yield from questions_of(plugin.prepare(info, snapshot))))
+            except CRASHES as exception:
+                problem = failure_status(plugin, point, exception, pod=info.key)
+                raise PluginError(problem) from exception
+            if not status.ok:
+                raise PluginError(as_error(plugin, point, status))
 
     # --------------------------------------------------------------------------- where no node fits
 

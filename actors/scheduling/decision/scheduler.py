@@ -75,9 +75,7 @@ class Scheduler:
         outcome: Outcome | None = None if len(snapshot) else Unfit(NO_NODES, frozenset())
         if outcome is None:
             try:
-                for plugin in profile.preparing:
-                    if plugin.prepares_for(info):
-                        yield from profile.prepare(plugin, info, snapshot)
+                yield from profile.prepare(info, snapshot)
             except PluginError as failure:
                 outcome = DecisionFailure(failure.status)
         if outcome is None and self._recall is not None:

@@ -83,6 +83,8 @@ async def hint(profile: Profile, info: PodInfo) -> None:
 POINTS: list[tuple[str, type[at.Answering], Call, str | None]] = [
     ("PreEnqueue", at.PreEnqueue, lambda profile, info: at_once(profile.pre_enqueue(info.pod)), ""),
     ("QueueSort", at.QueueSort, lambda profile, info: at_once(profile.sort_key(info, 0.0)), ""),
+    ("PreFilter", at.PreparesFor, schedule, ""),
+    ("PreFilter", at.Preparing, schedule, ""),
     ("PreFilter", at.PreFilter, schedule, ""),
     ("Filter", at.Filter, schedule, "a"),
     ("Filter", at.VectorFilter, schedule, ""),
