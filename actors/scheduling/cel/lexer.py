@@ -85,15 +85,15 @@ def _token(kind: str, text: str, at: int) -> Token:
             except ValueError as problem:
                 raise CompileError([Problem(at, str(problem))]) from None
         case "uint":
-            return Token("literal", Uint(_literal_bounds(text[:-1], MAX_UINT64, "uint", at)), at)
+            return Token("literal", Uint(_bounded_literal(text[:-1], MAX_UINT64, "uint", at)), at)
         case "int":
             # The largest int plus one is allowed here: a minus may stand before it.
-            return Token("literal", _literal_bounds(text, MAX_INT64 + 1, "int", at), at, "int")
+            return Token("literal", _bounded_literal(text, MAX_INT64 + 1, "int", at), at, "int")
         case _:
             return Token("literal", float(text), at, "float")
 
 
-def _literal_bounds(text: str, most: int, kind: str, at: int) -> int:
+def _bounded_literal(text: str, most: int, kind: str, at: int) -> int:
     digits = text.removeprefix("0x")
     base = 10 if digits == text else 16
     value = int(digits, base) if len(digits) < 64 else most + 1

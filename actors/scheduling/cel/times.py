@@ -89,7 +89,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
     if match is None:
         return None
     try:
-        in_zone = datetime.fromisoformat(f"{match[1]}T{match[2]}")
+        local = datetime.fromisoformat(f"{match[1]}T{match[2]}")
     except ValueError:
         return None
     offset = 0
@@ -98,7 +98,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
         if hours > 24 or minutes > 60:
             return None
         offset = (hours * 3600 + minutes * 60) * (-1 if match[4][0] == "-" else 1)
-    since = in_zone.replace(tzinfo=UTC) - _EPOCH
+    since = local.replace(tzinfo=UTC) - _EPOCH
     seconds = since.days * 86400 + since.seconds - offset
     fraction = int((match[3] or "")[:9].ljust(9, "0"))
     return timestamp(seconds * GIGA + fraction, offset if abs(offset) < 86400 else 0)

@@ -66,11 +66,11 @@ def _last_index_of(text: str, part: str, offset: int | None = None) -> int:
 
 
 def _replace(budget: Budget, text: str, old: str, new: str, count: int = -1) -> str:
-    cost_of_match = text.count(old) if old else len(text) + 1
-    if 0 <= count < cost_of_match:
-        cost_of_match = count
-    budget.makes_text(len(text) + cost_of_match * (len(new) - len(old)))
-    return text.replace(old, new, cost_of_match)
+    matches = text.count(old) if old else len(text) + 1
+    if 0 <= count < matches:
+        matches = count
+    budget.makes_text(len(text) + matches * (len(new) - len(old)))
+    return text.replace(old, new, matches)
 
 
 def _split(budget: Budget, text: str, separator: str, count: int = -1) -> list[str]:
@@ -133,7 +133,7 @@ def _encoded(text: str) -> bytes:
     return text.encode(errors="replace")
 
 
-def _checked_format(budget: Budget, pattern: str, text: str) -> Any:
+def _legal_pattern(budget: Budget, pattern: str, text: str) -> Any:
     try:
         return _pattern(budget, pattern, text)
     except LimitError:
@@ -143,7 +143,7 @@ def _checked_format(budget: Budget, pattern: str, text: str) -> Any:
 
 
 def _find(budget: Budget, text: str, pattern: str) -> str:
-    match = _checked_format(budget, pattern, text).matcher.search(_encoded(text))
+    match = _legal_pattern(budget, pattern, text).matcher.search(_encoded(text))
     return match.group().decode(errors="replace") if match else ""
 
 
@@ -151,7 +151,7 @@ def _find_all(budget: Budget, text: str, pattern: str, count: int = -1) -> list[
     """Finds up to `count` matches, or all. As in Go, no empty match follows another match."""
     matches_: list[str] = []
     end = -1
-    legal, data = _checked_format(budget, pattern, text), _encoded(text)
+    legal, data = _legal_pattern(budget, pattern, text), _encoded(text)
     for match in legal.matcher.finditer(data) if count else ():
         budget.makes_elements(1)
         budget.strain(legal.search_work(len(data) - match.end()))
