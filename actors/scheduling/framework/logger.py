@@ -72,7 +72,9 @@ class Logger:
         return Logger(self._module, {**self._fields, **fields})
 
     def level(self) -> Level:
-        """Returns the present verbosity, without a call, for those who ask for every pod."""
+        """Returns the present level, of which callers that ask for every pod read the verbosity
+        without a call.
+        """
         return _process.output.level_of(self._module)
 
     def shows(self, verbosity: int) -> bool:

@@ -54,7 +54,7 @@ class Amounts:
         return read_only(self._spread(resource)) if resource in self._few else self._nothing
 
     def __contains__(self, resource: object) -> bool:
-        """True if a row has the resource."""
+        """True if a row may have the resource; False if none has it."""
         return resource in self._columns or resource in self._few
 
     def put(self, row: int, amounts: Mapping[str, int], names: Iterable[str] | None = None) -> None:

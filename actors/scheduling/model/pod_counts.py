@@ -456,7 +456,7 @@ class PodCounts:
         return group
 
     def _keep(self, kept: Set[Counted]) -> None:
-        """Drops all columns but this one."""
+        """Drops all columns but these."""
         for counted in self._columns.keys() - kept:
             self._index.remove(counted, counted.places)
         self._columns = {c: column for c, column in self._columns.items() if c in kept}

@@ -1,13 +1,14 @@
-"""Steps: the unit of work of searches for devices and for victims, and how much of it they may
-take.
+"""Steps: the unit of work of searches for devices and for victims, and of reading volumes, and how
+much of it they may take.
 
 The other pods, and the lease, wait for a decision. A search has no clock, so it counts what it
 does, in steps of half a millionth of a second. A search that has no steps left is interrupted, and
 the next attempt goes on with it.
 
 On a machine that is overloaded, or a processor of which the process gets a quarter, steps take
-longer than they should. There an attempt without pauses ends by the clock, because the lease has to
-be renewed. One with pauses is paid by the clock, as pods of lower priority wait for all of them.
+longer than they should. There a search for devices, which has no pauses, ends by the clock, because
+the lease has to be renewed. One for victims is paid by the clock, as pods of lower priority wait
+for all of them.
 """
 
 from __future__ import annotations

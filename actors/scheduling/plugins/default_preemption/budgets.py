@@ -416,8 +416,8 @@ def _removals(
     limits: Budgets,
     covering_of: Callable[[NamespaceBudgets, PodInfo], tuple[Covering, int]],
 ) -> Iterator[tuple[PodInfo, NamespaceBudgets, Covering, Bools, int]]:
-    """Yields the pods of namespaces with budgets; for each the budgets that cover it, the counted
-    ones that its removal exceeds, and the steps taken.
+    """Yields the pods of namespaces with budgets; for each the budgets that `covering_of` returns,
+    the counted ones of them that its removal exceeds, and the steps taken.
     """
     disrupted: dict[str, Ints] = {}
     for info in pods:

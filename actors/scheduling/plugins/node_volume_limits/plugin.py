@@ -197,8 +197,8 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 def _attached_by(
     info: PodInfo, snapshot: Snapshot, *, has_csi_node: bool
 ) -> dict[str, str] | Status:
-    """Returns the volumes that a new pod would attach, to a node with a CSINode and to one
-    without.
+    """Returns the volumes that a new pod would attach to a node that has a CSINode, or to one that
+    has none.
     """
     find = partial(claimed_volume, snapshot.objects)
     return attached_by(info, find, has_csi_node=has_csi_node, new=True)

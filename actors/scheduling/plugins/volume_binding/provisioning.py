@@ -129,7 +129,9 @@ class _ClassRoom:
         return enough
 
     def _nodes_of_topologies(self, size: int, snapshot: Snapshot) -> Bools:
-        """Returns bool[rows]: the nodes with such room in a topology of several labels."""
+        """Returns bool[rows]: the nodes with such room in a topology that demands anything but a
+        single value of a label.
+        """
         _, slots, limits = self._list_others(snapshot)
         version, by_size = self._enough
         if version != self._selected.version or len(by_size) >= MOST_SIZES:
