@@ -44,8 +44,9 @@ def events_about(key: str, uid: str, target: DebugTarget) -> list[EventNow]:
 
 
 def near_pod(key: str, target: DebugTarget) -> str:
-    """Returns ", did you mean X?" if a pod X of the namespace has a name similar to that of the key
-    (namespace/name), otherwise ""; also if the user may not list pods.
+    """Returns ", did you mean X?" if a pod X, one of the first MOST_PODS of the namespace, has a
+    name similar to that of the key (namespace/name), otherwise ""; also if the user may not list
+    pods.
     """
     namespace, _, name = key.partition("/")
     with suppress(KubeconfigError, ApiError, ConnectionFailedError):

@@ -56,8 +56,8 @@ class Attempt(msgspec.Struct, frozen=True):
     @property
     def held(self) -> tuple[str, ...]:
         """Returns why PreEnqueue of a plugin keeps the pod out of the queue: a sentence without its
-        subject, "" if none does. In-tree plugins are left out, as the decision itself tells of
-        gates and missing claims.
+        subject, or none. In-tree plugins are left out: the pod has its gates, and the decision
+        itself tells of missing claims.
         """
         status = self.profile.pre_enqueue(self.info.pod)
         if status.ok or (status.rejected and status.plugin in IN_TREE):

@@ -20,9 +20,9 @@ DEFAULT_BINDER = "DefaultBinder"
 class OnNode(msgspec.Struct, frozen=True, rename="camel"):
     """What becomes of a pod on its `node` after the decision.
 
-    Reserve or Permit of the plugin `rejected_by` refuses it with a `message`; or it waits until the
-    Permit plugins `waits_for` permit it. `untried` are those who have a say after that, such as
-    "PreBind of Labels": they may write, and are not tried.
+    Reserve, Permit or PreBindPreFlight of the plugin `rejected_by` refuses it with a `message`; or
+    it waits until the Permit plugins `waits_for` permit it. `untried` are those who have a say
+    after that, such as "PreBind of Labels": they may write, and are not tried.
     """
 
     node: str
@@ -57,8 +57,8 @@ def may_refuse(attempt: Attempt) -> bool:
 
 
 def reserve_and_permit(attempt: Attempt, choice: Choice) -> OnNode:
-    """Asks the plugins of Reserve and Permit. What they reserve stays, unless one rejects the
-    pod.
+    """Asks the plugins of Reserve, Permit and PreBindPreFlight. What they reserve stays, unless one
+    rejects the pod.
     """
     profile, info, node, state = attempt.profile, attempt.info, choice.node, choice.state
     status = profile.reserve(state, info, node)

@@ -19,7 +19,7 @@ LATE = "WaitForFirstConsumer"
 
 def claims_without_node(pod: Document, documents: Sequence[Document]) -> list[str]:
     """Names the claims of a pod that get no volume because the pod already has a node: a sentence
-    without its subject, or "".
+    without its subject, or none.
     """
     names = waiting_claims(pod, documents)
     if not names:

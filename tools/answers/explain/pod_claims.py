@@ -28,7 +28,9 @@ def lacks_claims(pod: Document) -> bool:
 
 
 def without_template(pod: Document, find: Find) -> list[str]:
-    """Names the missing ResourceClaimTemplates of a pod: a sentence without its subject, or ""."""
+    """Names the missing ResourceClaimTemplates of a pod: a sentence without its subject, or
+    none.
+    """
     if not lacks_claims(pod):
         return []
     owner = read(pod, Pod)

@@ -324,7 +324,7 @@ class _Judge:
         """Names the constraints of a claim that are not met, with the values that devices have."""
         texts = []
         for constraint in left.constraints:
-            kind, attribute = _kind_of_request(constraint)
+            kind, attribute = _kind_and_attribute(constraint)
             held = [r for r in left.requests if _holds_for(constraint, r)]
             every: dict[str, set[str]] = defaultdict(set)
             shown = []
@@ -428,7 +428,7 @@ def _holds_for(constraint: DeviceConstraint, request: Request) -> bool:
     return not named or request.name in named
 
 
-def _kind_of_request(constraint: DeviceConstraint) -> tuple[str, str]:
+def _kind_and_attribute(constraint: DeviceConstraint) -> tuple[str, str]:
     if constraint.match_attribute is not None:
         return "matchAttribute", constraint.match_attribute
     return "distinctAttribute", constraint.distinct_attribute or ""

@@ -73,8 +73,8 @@ class Board:
                     self._changed_pods[key] = None
 
     def take(self) -> Frame | None:
-        """Returns the changed rows since the last call, oldest first and nodes before pods; None if
-        there are none.
+        """Returns at most MOST_ROWS changed rows that no call has returned yet, oldest first and
+        nodes before pods; None if there are none.
         """
         nodes = _taken_first(self._changed_nodes, MOST_ROWS)
         pods = _taken_first(self._changed_pods, MOST_ROWS - len(nodes))

@@ -198,7 +198,9 @@ def is_unknown_version(version: str, name: str) -> bool:
 
 
 def _near_kind(version: str, name: str) -> str:
-    """Returns "did you mean X?" for a kind X of the same apiVersion with a similar name, or ""."""
+    """Returns " (did you mean X?)" for a kind X of the same apiVersion with a similar name, or
+    "".
+    """
     near = suggestion(name, (kind for of, kind in BY_KIND if of == version))
     return f" ({near.removeprefix(', ')})" if near else ""
 

@@ -163,7 +163,7 @@ class PodsOf(View):
             return [(("There is no such node now.", "warn"),)]
         amounts = ", ".join(
             f"{name} {_amount(name, cluster.use(self.node, name))}/{_amount(name, amount)}"
-            for name, amount in sorted(node.allocatable.items(), key=_phase_order)
+            for name, amount in sorted(node.allocatable.items(), key=_resource_order)
             if amount
         )
         taints: Line = (("taints: " + ", ".join(node.taints), "warn"),)
@@ -377,7 +377,7 @@ def _search_text(cluster: ClusterModel, key: str) -> str:
     return f"{key} {pod.node} {pod.phase} {pod.message}".lower()
 
 
-def _phase_order(item: tuple[str, int]) -> tuple[int, str]:
+def _resource_order(item: tuple[str, int]) -> tuple[int, str]:
     return (USUAL.index(item[0]) if item[0] in USUAL else len(USUAL)), item[0]
 
 

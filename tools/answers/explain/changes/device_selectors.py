@@ -78,8 +78,8 @@ def _failing(expression: str, devices: Sequence[tuple[str, Device]], *, lists: b
 def _guarded(
     expression: str, devices: Sequence[tuple[str, Device]], *, lists: bool
 ) -> tuple[str, str] | None:
-    """Returns an expression behind the questions whether a device has what it reads; None if it
-    fails even then. A single question is tried before all of them.
+    """Returns the questions whether a device has what an expression reads, and the expression
+    behind them; None if it fails even then. A single question is tried before all of them.
     """
     try:
         reads = list(dict.fromkeys(_members_read(parse(expression))))

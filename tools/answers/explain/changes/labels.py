@@ -33,7 +33,7 @@ def openings(world: World) -> Iterator[Edit]:
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
-    """Yields, for nodes that would then suit the pod, the addition of the fewest labels."""
+    """Yields the addition of the fewest labels to one of the nodes that would then suit the pod."""
     edit = _any_labels(world.pod)
     if not edit.patch:
         return

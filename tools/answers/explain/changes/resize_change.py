@@ -16,14 +16,16 @@ _LISTS = (("containers", "containerStatuses"), ("initContainers", "initContainer
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
-    possible = list(islice(_resize_completions(world), MOST_PODS))
+    possible = list(islice(_ends_of_resizes(world), MOST_PODS))
     with world.changed([edit for change in possible for edit in change.edits]):
         helps = bool(possible) and world.fits()
     yield from possible if helps else ()
 
 
-def _resize_completions(world: World) -> Iterator[ProposedChange]:
-    """Yields the completion of each resize that the node has accepted."""
+def _ends_of_resizes(world: World) -> Iterator[ProposedChange]:
+    """Yields the end of each resize of a pod with a node: a deferred one is taken back, an accepted
+    one is completed, and a refused one is left out.
+    """
     for node in world.node_infos():
         for key, info in node.pods.items():
             if not info.pod.status.container_statuses and info.pod.status.resources is None:

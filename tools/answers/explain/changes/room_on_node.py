@@ -54,8 +54,9 @@ def _requested_amount(pod: PodInfo, resource: str) -> int:
 def _fewest_pods(
     node: NodeInfo, lacks: dict[str, int], in_the_way: Sequence[PodInfo], budgets: Budgets
 ) -> list[PodInfo] | None:
-    """Returns the fewest pods whose resources the node lacks besides those `in_the_way`; None if
-    too few may leave. Returns all of its pods if none is in the way and no resource is lacking.
+    """Returns the pods `in_the_way`, and the fewest others that have what the node then still
+    lacks; None if too few may leave. If none is in the way and no resource is lacking, returns the
+    first MOST_PODS of its pods that may leave.
     """
     if not all(map(may_leave, in_the_way)):
         return None

@@ -50,17 +50,17 @@ def _defaults(world: World) -> Iterator[ProposedChange]:
         annotations = {**(each["metadata"].get("annotations") or {}), DEFAULT_CLASS: "true"}
         default = patch_of(each, put(annotations, "metadata", "annotations"))
         sentence = (
-            f"Make {name} the default StorageClass, which {what} then get{_possessive(claims)}"
+            f"Make {name} the default StorageClass, which {what} then get{_verb_ending(claims)}"
         )
         yield ProposedChange("storageClass", Who.ADMIN, 0.2, sentence, (default, *edits))
     if not classes:
         created, document = _created_class()
         edits = [edit for claim in claims for edit in _edits_of_class(claim, document)]
-        sentence = f"Add a default StorageClass, which {what} then get{_possessive(claims)}"
+        sentence = f"Add a default StorageClass, which {what} then get{_verb_ending(claims)}"
         yield ProposedChange("storageClass", Who.ADMIN, 0.4, sentence, (created, *edits))
 
 
-def _possessive(claims: list[Document]) -> str:
+def _verb_ending(claims: list[Document]) -> str:
     return "" if len(claims) > 1 else "s"
 
 
