@@ -13,8 +13,9 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.footprint import Footprint, Part, footprint
 from berth.actors.scheduling.kube.gated_fields import GatedFields
 from berth.actors.scheduling.kube.reading import Reader
-from berth.actors.scheduling.kube.requests import unit_of
 
+from ...kubernetes.api.types.api_documents import key_of
+from .asks.resource_shortages import quantity
 from .words import amount, shown
 
 Document = dict[str, Any]
@@ -52,10 +53,10 @@ def pod_requests(
     pod: Document, objects: Iterable[Document], gates: Mapping[str, bool]
 ) -> PodRequests:
     """Returns what a stored pod of a cluster asks for. Raises the same as `footprint_of`."""
-    asked, metadata = footprint_of(pod, gates), pod["metadata"]
-    requests = {name: amount(value * unit_of(name)) for name, value in asked.requests.items()}
+    asked = footprint_of(pod, gates)
+    requests = {name: quantity(name, number) for name, number in asked.requests.items()}
     return PodRequests(
-        f"{metadata.get('namespace', 'default')}/{metadata['name']}",
+        key_of(pod),
         requests,
         [_part(part) for part in asked.parts],
         [*_device_notes(requests, objects)],

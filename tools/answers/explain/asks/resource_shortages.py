@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from berth.actors.scheduling.kube.requests import unit_of
+
 from ..deferred_resizes import held_by_resize
 from ..words import amount
 from .ask import Ask, AskQuestion, Rejected
@@ -63,4 +65,4 @@ def _held_by_resize(question: AskQuestion, name: str, node: str) -> str:
 
 def quantity(name: str, number: int) -> str:
     """Returns a number of a resource as a quantity."""
-    return amount(number * (10**6 if name == "cpu" else 10**9))
+    return amount(number * unit_of(name))

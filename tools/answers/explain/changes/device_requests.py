@@ -18,6 +18,7 @@ from .change import ProposedChange, Who
 from .device_selectors import Path, requests_of
 from .edit import Action, Document, Edit, patch_of, put
 from .kind_of_change import Way
+from .tolerations import worded
 from .world import World
 
 MOST_CLASSES = 3
@@ -82,7 +83,7 @@ def _new_toleration(
         toleration = {"key": key, "effect": effect, **match}
         tolerations = [*(request.get("tolerations") or ()), toleration]
         edit = patch_of(claim, put(tolerations, *path, "tolerations"))
-        sentence = f"Tolerate the device taint {_words(key, value, effect)} in {what}"
+        sentence = f"Tolerate the device taint {worded((key, value, effect))} in {what}"
         yield ProposedChange("deviceToleration", Who.OWNER, 0.3, sentence, (edit,))
 
 
@@ -94,16 +95,12 @@ def _rule_deletion(world: World) -> Iterator[ProposedChange]:
         effect = taint.get("effect") or ""
         if effect not in (NO_SCHEDULE, NO_EXECUTE):
             continue
-        words = _words(taint.get("key") or "", taint.get("value") or "", effect)
+        words = worded((taint.get("key") or "", taint.get("value") or "", effect))
         chosen = [f"{field} {selector[field]}" for field in _SELECTING if selector.get(field)]
         what = f"devices of {', '.join(chosen)}" if chosen else "every device"
         sentence = f"Delete the DeviceTaintRule {name}, which taints {what} with {words}"
         edit = Edit(Action.DELETE, "DeviceTaintRule", name)
         yield ProposedChange("deviceTaintRule", Who.ADMIN, 0.3, sentence, (edit,))
-
-
-def _words(key: str, value: str, effect: str) -> str:
-    return f"{key}{'=' if value else ''}{value}:{effect}"
 
 
 WAY = Way(changes)

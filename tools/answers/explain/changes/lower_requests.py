@@ -10,7 +10,7 @@ import msgspec
 
 from berth.actors.scheduling.kube.quantity import milli_value, value
 
-from ..words import amount
+from ..asks.resource_shortages import quantity
 from .change import ProposedChange, Who
 from .edit import Document, Edit, Patch, patch_of, pointer, without
 from .kind_of_change import Way
@@ -57,7 +57,7 @@ class _Request(msgspec.Struct, frozen=True):
         return self.resource == CPU or self.resource in BYTES
 
     def text(self, units: int) -> str:
-        return amount(units * self.unit * (10**6 if self.resource == CPU else 10**9))
+        return quantity(self.resource, units * self.unit)
 
 
 def _has(document: Document, path: tuple[str | int, ...]) -> bool:
