@@ -101,7 +101,8 @@ def doctor(
         first = _examination(explainer, target, before, seconds)
         if before:
             time.sleep(apart)
-        second = _examination(explainer, target, before, seconds, MOST_TOLD)
+        told = MOST_TOLD if output == "json" else 0  # The table has no reasons.
+        second = _examination(explainer, target, before, seconds, told)
         after = parked(_queue(target), key) if before else {}
         events = registered_events(profiles_of(configuration, explainer.handle).values())
     except (

@@ -5,11 +5,16 @@ from __future__ import annotations
 from io import StringIO
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from berth.tools.answers.doctor.parked_pods import ParkedPod
-from berth.tools.views.commands.doctor import MOST_OTHERS, doctor, show
+from berth.actors.messages.queue import Place, QueuedPodDump
+from berth.tools.answers.doctor.parked_pods import Examination, ParkedPod
+from berth.tools.views.commands.doctor import MOST_OTHERS, MOST_TOLD, doctor, show
+
+COMMAND = "berth.tools.views.commands.doctor"
+POD = QueuedPodDump("shop/web", "uid", Place.UNSCHEDULABLE, 0, 1, 0.0, ("Fit",), (), "", False, ())
 
 
 def test_the_table_fits_80_columns_and_names_the_events() -> None:
@@ -38,3 +43,20 @@ def test_without_an_answer_the_exit_code_is_2(tmp_path: Path) -> None:
     result = CliRunner().invoke(doctor, ["--kubeconfig", missing])
     assert result.exit_code == 2
     assert "none" in result.output
+
+
+@pytest.mark.parametrize(("output", "told"), [("table", 0), ("json", MOST_TOLD)])
+def test_only_an_answer_for_programs_asks_why_pods_do_not_fit(
+    output: str, told: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def examination(*arguments: object) -> Examination:
+        asked.extend(each for each in arguments if isinstance(each, int))
+        return Examination({POD.key: ()})
+
+    monkeypatch.setattr(f"{COMMAND}._queue", lambda target: [POD])
+    monkeypatch.setattr(f"{COMMAND}._examination", examination)
+    result = CliRunner().invoke(doctor, ["--apart=0", "-o", output])
+    assert (result.exit_code, asked) == (0, [told]), result.output
+    assert "does not fit" in result.output
