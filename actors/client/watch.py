@@ -187,6 +187,7 @@ class Reflector(Generic[T]):
                                 if await self._add_listed_line(line, self._streamed, held or {}):
                                     listed, self._streamed = self._streamed.listed(), None
                                     yield listed
+                                    del listed  # It would hold all objects as they were then.
                                 continue
                             change = self._change(line)
                             self._state.resource_version = self._version

@@ -125,8 +125,8 @@ class InformerActor(Generic[T]):
                 case ObjectDeleted():
                     self._latest = news.object.metadata.resource_version
                     self._deliver(self._state.deleted(self._read(news.object)))
-                case Unreadable(part, problem):
-                    self._deliver(self._state.unread(self._read(part), problem))
+                case Unreadable():
+                    self._deliver(self._state.unread(self._read(news.part), news.problem))
                 case ObjectsListed():
                     await self._take_list(news)
                     task_status.started()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from contextlib import aclosing
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from random import Random
 from typing import Any
 
@@ -89,14 +90,11 @@ class StreamServer:
         raise AssertionError
 
 
-async def told_of(
-    server: StreamServer,
-    number: int,
-    held: Mapping[str, Pod] | None = None,
-    clock: Clock | None = None,
-) -> list[WatchUpdate[Pod]]:
-    """Returns the first `number` changes that a reflector reports."""
-    told: list[WatchUpdate[Pod]] = []
+@asynccontextmanager
+async def changes_of(
+    server: StreamServer, held: Mapping[str, Pod] | None = None, clock: Clock | None = None
+) -> AsyncIterator[AsyncGenerator[WatchUpdate[Pod]]]:
+    """Gives what a reflector reports."""
     async with served(server.handle) as url, Client(Connection(url)) as client:
         reflector = Reflector(
             client,
@@ -107,11 +105,18 @@ async def told_of(
             streaming=Streaming(works=True),
         )
         async with aclosing(reflector.changes(held)) as changes:
-            async for change in changes:
-                told.append(change)
-                if len(told) == number:
-                    break
-    return told
+            yield changes
+
+
+async def told_of(
+    server: StreamServer,
+    number: int,
+    held: Mapping[str, Pod] | None = None,
+    clock: Clock | None = None,
+) -> list[WatchUpdate[Pod]]:
+    """Returns the first `number` changes that a reflector reports."""
+    async with changes_of(server, held, clock) as changes:
+        return [await anext(changes) for _ in range(number)]
 
 
 def names(update: WatchUpdate[Pod]) -> list[str]:
@@ -158,6 +163,18 @@ async def test_a_held_object_is_kept_if_the_stream_brings_no_other_version() -> 
     (listed,) = await told_of(server, 1, held)
     assert isinstance(listed, ObjectsListed)
     assert [item is held[f"d/{item.metadata.name}"] for item in listed.items] == [True, False]
+
+
+async def test_an_open_stream_keeps_no_object_of_its_list() -> None:
+    server = StreamServer([pod_line("ADDED", "a", 2), end_of_list(3), pod_line("ADDED", "b", 4)])
+    async with changes_of(server) as changes:
+        listed = await anext(changes)
+        assert isinstance(listed, ObjectsListed)
+        (pod,) = listed.items
+        del listed
+        await anext(changes)
+        only_here = sys.getrefcount(object())  # of an object without a name, which is one less
+        assert sys.getrefcount(pod) == only_here + 1
 
 
 @pytest.mark.parametrize("held", [None, {"d/a": Pod()}])
