@@ -17,12 +17,3 @@ def in_thread(server: HTTPServer) -> Iterator[str]:
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
-
-
-def kubeconfig_of(server: str) -> dict[str, object]:
-    """Returns a kubeconfig for the API server at this URL, which asks for no credentials."""
-    return {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c"}}],
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -19,7 +18,8 @@ from berth.tools.answers.debug.debug_client import DebugTarget, NoAnswerError
 from berth.tools.answers.debug.user_access import connection_of
 from berth.tools.views.commands.debug import debug
 from tests.kit.certificates import Authority
-from tests.kit.thread_server import in_thread, kubeconfig_of
+from tests.kit.serving import kubeconfig
+from tests.kit.thread_server import in_thread
 
 
 class _Pages(BaseHTTPRequestHandler):
@@ -111,7 +111,7 @@ def test_the_authority_of_the_schedulers_certificate_may_be_given(authority: Aut
 def test_the_leader_is_found_through_the_given_lease(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "config").write_text(json.dumps(kubeconfig_of(f"{server}/404")))
+    (tmp_path / "config").write_text(kubeconfig(f"{server}/404"))
     monkeypatch.setattr(debug_client, "connection_of", connection_of)
     monkeypatch.setattr(_Pages, "asked", [])
     arguments = ["--leader", "--lease", "batch/berth", "--kubeconfig", str(tmp_path / "config")]

@@ -14,7 +14,8 @@ import pytest
 from berth.tools.answers.debug.debug_client import DebugTarget
 from berth.tools.answers.debug.latest_events import MOST, EventNow, events_about, near_pod
 from tests.kit.documents import Document
-from tests.kit.thread_server import in_thread, kubeconfig_of
+from tests.kit.serving import kubeconfig
+from tests.kit.thread_server import in_thread
 
 
 class _Lists(BaseHTTPRequestHandler):
@@ -44,7 +45,7 @@ def lists(monkeypatch: pytest.MonkeyPatch) -> type[_Lists]:
 def target(lists: type[_Lists], tmp_path: Path) -> Iterator[DebugTarget]:
     with in_thread(HTTPServer(("127.0.0.1", 0), lists)) as address:
         config = tmp_path / "config"
-        config.write_text(json.dumps(kubeconfig_of(f"http://{address}")))
+        config.write_text(kubeconfig(f"http://{address}"))
         yield DebugTarget("https://s", False, "", str(config), "", None, False)
 
 
