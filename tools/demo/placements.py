@@ -18,6 +18,7 @@ from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.kube.quantity import milli_value
 from berth.actors.scheduling.kube.reading import Reader
 
+from ..kubernetes.api.types.api_documents import key_of
 from ..kubernetes.devices.device_claims import device_claims
 
 Document = dict[str, Any]
@@ -161,7 +162,7 @@ class Placements:
             case "Pod":
                 self._put_pod(metadata["uid"], document, now)
             case "ResourceClaim":
-                self._claims.add(_key(metadata))
+                self._claims.add(key_of(document))
                 self._read_lacking(now)
             case _:
                 self._put_workload(kind, document)
@@ -182,7 +183,7 @@ class Placements:
                 if self._rows.pop(uid, None) is not None:
                     self.changed = now
             case "ResourceClaim":
-                self._claims.discard(_key(metadata))
+                self._claims.discard(key_of(document))
                 self._read_lacking(now)
             case _:
                 self._replicas.pop(uid, None)
@@ -330,10 +331,6 @@ def _failure(status: Document) -> str:
                 why = ended.get("reason", "Error")
                 said = [f"container {of['name']}: {why}, exit code {ended['exitCode']}"]
     return ": ".join(said)
-
-
-def _key(metadata: Document) -> str:
-    return f"{metadata['namespace']}/{metadata['name']}"
 
 
 def _missing_claim(pod: Pod, claims: set[str]) -> str:
