@@ -399,6 +399,14 @@ REASONS = (
         "Preemption goes on in the next attempt.",
     ),
     _row(
+        f"DefaultPreemption|{BERTH}",
+        "PreemptionAwaited",
+        "preemption: found a potential placement for pod on node {node}, preempting {} victims"
+        " | is nominated to {node}, where it waits for room or is being bound"
+        " | is nominated to {node}",
+        "The pod is nominated to a node, whose victims have to end first.",
+    ),
+    _row(
         "DefaultPreemption",
         "PreemptionFoundNoNode",
         "preemption: no candidate node for preemption | preemption: {}",
@@ -456,13 +464,6 @@ REASONS = (
         "NotBoundYet",
         "is not on {node} yet: {}",
         "The pod has a node, and is being bound or held there by a plugin.",
-    ),
-    _row(
-        BERTH,
-        "PreemptionAwaited",
-        "is nominated to {node}, where it waits for room or is being bound"
-        " | is nominated to {node}",
-        "The pod is nominated to a node, whose victims have to end first.",
     ),
     _row(
         BERTH,

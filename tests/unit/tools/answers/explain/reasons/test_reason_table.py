@@ -281,6 +281,9 @@ def test_preemption_has_a_code_for_each_kind_of_node() -> None:
     ]
     (never,) = preemption_causes("preemption: not eligible due to preemptionPolicy=Never.")
     assert never.code == "PreemptionNever"
+    made_room = "preemption: found a potential placement for pod on node n-1, preempting 2 victims"
+    (awaited,) = preemption_causes(made_room)  # as Kubernetes says since 1.37
+    assert (awaited.code, awaited.node) == ("PreemptionAwaited", "n-1")
 
 
 def test_a_summary_has_each_cause_once_with_the_closest_node() -> None:
