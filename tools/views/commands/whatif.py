@@ -104,8 +104,8 @@ def whatif(
 
     Shows where pods land, which stay pending and why, which are evicted or lost, and how full the
     nodes are. Nothing is written to the cluster. The exit code is 0 if the steps hurt no pod, 1 if
-    pods are lost or newly pending, and 2 if the question cannot be answered. Without steps it is 1
-    if pods stay pending.
+    pods are lost or newly pending or a workload gets none, and 2 if the question cannot be
+    answered. Without steps it is 1 if pods stay pending or a workload gets none.
 
     \b
     berth whatif "drain node-1"
