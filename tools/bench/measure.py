@@ -37,7 +37,7 @@ class Throughput(msgspec.Struct, frozen=True):
 
 
 class Latency(msgspec.Struct, frozen=True):
-    """Percentiles of a latency, in milliseconds."""
+    """The mean and percentiles of a latency, in milliseconds."""
 
     mean: float
     p50: float

@@ -29,7 +29,7 @@ nodes_option = click.option("--nodes", default=5_000, type=click.IntRange(1), sh
 
 
 class NoReply:
-    """A reply that nobody reads."""
+    """A reply that never comes: to send one is an error."""
 
     def set(self, value: object) -> None:
         raise AssertionError(value)

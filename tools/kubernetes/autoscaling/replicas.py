@@ -78,7 +78,7 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 class _Groups(msgspec.Struct, frozen=True):
-    """The pods by what their metrics are worth: counted, without metrics, or ignored."""
+    """The pods by what their metrics are worth: counted, unready, without a metric, or ignored."""
 
     ready: int
     unready: Sequence[str]
