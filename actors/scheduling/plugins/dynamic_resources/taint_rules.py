@@ -7,8 +7,7 @@ leaves the order of the taints of several rules open: here it is that of their n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -17,7 +16,6 @@ from berth.plugin import ResourceSlice
 from ...kube.devices import Device, DeviceTaint, DeviceTaintRule, DeviceTaintSelector
 from .pools import PoolID
 
-T = TypeVar("T", bound=DeviceTaintRule | None)
 # The driver and the pool that a rule names, None for any.
 Place = tuple[str | None, str | None]
 
@@ -63,7 +61,7 @@ class TaintRules:
         published, before = self._tainted.pop(name, (None, None))
         if slice_ is None:
             return None
-        merged = with_rules(slice_, self._rules_for((slice_.spec.driver, slice_.spec.pool.name)))
+        merged = _with_rules(slice_, self._rules_for((slice_.spec.driver, slice_.spec.pool.name)))
         if merged is slice_:
             return slice_
         if published is slice_ and before is not None and _taints(before) == _taints(merged):
@@ -81,15 +79,12 @@ class TaintRules:
         return [rule for _, rule in sorted(merged.items())]
 
 
-def with_rules(slice_: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
-    """Returns the slice with the taints of these rules after those of its devices; the same object
-    if they select none.
+def _with_rules(slice_: ResourceSlice, rules: Collection[DeviceTaintRule]) -> ResourceSlice:
+    """Returns the slice with the taints of the rules for its pool after those of its devices; the
+    same object if they select no device.
     """
     spec = slice_.spec
-    selecting = [
-        rule for rule in rules if _selects_pool(_selector(rule), spec.driver, spec.pool.name)
-    ]
-    added = [_taints_of(selecting, device) for device in spec.devices]
+    added = [_taints_of(rules, device) for device in spec.devices] if rules else ()
     if not any(added):
         return slice_
     devices = tuple(
@@ -101,16 +96,6 @@ def with_rules(slice_: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> Resou
 
 def _taints_of(rules: Iterable[DeviceTaintRule], device: Device) -> list[DeviceTaint]:
     return [rule.spec.taint for rule in rules if _selector(rule).device in (None, device.name)]
-
-
-def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
-    """True if a rule taints a device for the scheduler."""
-    selector = _selector(rule)
-    return _selects_pool(selector, driver, pool) and selector.device in (None, device)
-
-
-def _selects_pool(selector: DeviceTaintSelector, driver: str, pool: str) -> bool:
-    return selector.driver in (None, driver) and selector.pool in (None, pool)
 
 
 def _selector(rule: DeviceTaintRule) -> DeviceTaintSelector:

@@ -13,7 +13,6 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from berth.config.types import MAX_INT64
 from berth.plugin import Bools, Ints, NodeView, Snapshot
 
 from ...kube.core import Node
@@ -148,7 +147,7 @@ class _ClassRoom:
         if self._listed is None:
             others = [self._others[name] for name in sorted(self._others)]
             slots = np.array([selection.slot for _, selection in others], dtype=np.int64)
-            limits = np.array([min(room.limit, MAX_INT64) for room, _ in others], dtype=np.int64)
+            limits = np.array([room.limit for room, _ in others], dtype=np.int64)
             self._listed = [room for room, _ in others], slots, limits
             self._enough = (0, {})
         return self._listed
