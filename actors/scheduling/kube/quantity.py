@@ -1,4 +1,5 @@
-"""Quantities: parses Kubernetes' resource amounts exactly, and rounds them up as Kubernetes does.
+"""Quantities: parses Kubernetes' resource amounts exactly, rounds them up and prints them as
+Kubernetes does.
 
 Every suffix (n u m k M G T P E, Ki to Ei) and the exponent form are computed with integers only.
 Results are capped to int64, as resource.Quantity caps them.
@@ -18,6 +19,8 @@ _FORM = re.compile(
 )
 DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_UNITS = {power: unit for unit, power in DECIMAL.items()}
+_BINARY_UNITS = ("", *BINARY)
 
 
 class QuantityError(ValueError):
@@ -78,3 +81,37 @@ def cap_int64(amount: int) -> int:
 def clamp_amount(amount: int) -> int:
     """Returns the amount, limited to the range from 0 to the largest int64."""
     return max(0, min(MAX_INT64, amount))
+
+
+def binary_text(whole: int) -> str:
+    """Returns the text of a whole number in the largest binary unit that leaves no fraction, such
+    as 1536Mi; below 1024 in a decimal one.
+    """
+    if -1024 < whole < 1024:
+        return decimal_text(whole * 10**9)
+    unit = 0
+    while whole % 1024 == 0 and unit < len(_BINARY_UNITS) - 1:
+        whole, unit = whole // 1024, unit + 1
+    return f"{whole}{_BINARY_UNITS[unit]}"
+
+
+def decimal_text(nano: int) -> str:
+    """Returns the text of an amount in billionths, in the largest decimal unit that leaves no
+    fraction, such as 1500M or 250m.
+    """
+    if not nano:
+        return "0"
+    power = -9
+    while nano % 1000 == 0 and power < 18:
+        nano, power = nano // 1000, power + 3
+    return f"{nano}{_DECIMAL_UNITS[power]}"
+
+
+def exponent_text(nano: int) -> str:
+    """Returns the text of an amount in billionths with the largest exponent that is a multiple of
+    three and leaves no fraction, such as 15e3.
+    """
+    power = -9
+    while nano and nano % 1000 == 0:
+        nano, power = nano // 1000, power + 3
+    return f"{nano}e{power}" if nano and power else str(nano)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from berth.actors.runtime.clock import Clock
+from berth.actors.scheduling.kube.quantity import binary_text, decimal_text
 from berth.actors.scheduling.kube.times import rfc3339
 
 from ...kubernetes.kubelet.hollow_nodes import is_stopped
-from ...kubernetes.kubelet.pressure.quantities import binary_text, decimal_text
 from ...kubernetes.kubelet.usage_models import Scenario
 from ...kubernetes.kubelet.usage_samples import (
     RESOLUTION_SECONDS,

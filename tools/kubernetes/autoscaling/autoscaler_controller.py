@@ -10,10 +10,9 @@ from datetime import datetime
 
 import msgspec
 
-from berth.actors.scheduling.kube.quantity import milli_value, nano_value
+from berth.actors.scheduling.kube.quantity import binary_text, decimal_text, milli_value, nano_value
 from berth.actors.scheduling.kube.times import rfc3339
 
-from ..kubelet.pressure.quantities import binary_text, decimal_text
 from ..kubelet.usage_samples import Sample
 from ..objects.autoscalers import CustomSource, HorizontalPodAutoscaler, Metric, ResourceSource
 from ..objects.documents import status_of

@@ -12,13 +12,17 @@ from enum import Enum
 import msgspec
 
 from ...kube.devices import Amount, CapacityRequestPolicyRange, DeviceCapacity
-from ...kube.quantity import nano_value, value
+from ...kube.quantity import (
+    MAX_INT64,
+    binary_text,
+    decimal_text,
+    exponent_text,
+    nano_value,
+    value,
+)
 from .features import EVERY_FEATURE, Features
 
 NANO, MILLI = 10**9, 10**6  # billionths in one, and in a thousandth
-MAX_INT64 = (1 << 63) - 1
-_DECIMAL = ("m", "", "k", "M", "G", "T", "P", "E")
-_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 class Format(Enum):
@@ -150,21 +154,9 @@ def format_of(amount: Amount) -> Format:
 
 
 def _text(milli: int, form: Format) -> str:
-    """Returns an amount in thousandths as the shortest quantity that is exact. Amounts below 1024,
-    and those that are not whole, have no binary suffix.
+    """Returns an amount in thousandths as the shortest quantity that is exact. Amounts that are not
+    whole have no binary suffix.
     """
-    if form is Format.BINARY and milli >= 1024_000 and milli % 1000 == 0:
-        whole, power = milli // 1000, 0
-        while whole % 1024 == 0 and power < len(_BINARY) - 1:
-            whole //= 1024
-            power += 1
-        return f"{whole}{_BINARY[power]}"
-    if not milli:
-        return "0"
-    power = 0
-    while milli % 1000 == 0 and power < len(_DECIMAL) - 1:
-        milli //= 1000
-        power += 1
-    if form is Format.EXPONENT and power != 1:
-        return f"{milli}e{3 * power - 3}"
-    return f"{milli}{_DECIMAL[power]}"
+    if form is Format.BINARY and milli % 1000 == 0:
+        return binary_text(milli // 1000)
+    return (exponent_text if form is Format.EXPONENT else decimal_text)(milli * MILLI)

@@ -6,12 +6,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from berth.actors.scheduling.kube.quantity import nano_value
+from berth.actors.scheduling.kube.quantity import (
+    binary_text,
+    decimal_text,
+    exponent_text,
+    nano_value,
+)
 
 Document = dict[str, Any]
 _ONE = 1_000_000_000
-_DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
-_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _EXPONENT = re.compile(r"[eE][+-]?[0-9]+")
 
 
@@ -49,8 +52,8 @@ class Sum:
     def text(self) -> str:
         """Returns the amount as Kubernetes writes it."""
         if self.binary and self.nano % _ONE == 0 and self.nano >= 1024 * _ONE:
-            return _with_suffix(self.nano // _ONE, 1024, _BINARY)
-        return _with_suffix(self.nano, 1000, _DECIMAL) if self.nano else "0"
+            return binary_text(self.nano // _ONE)
+        return decimal_text(self.nano)
 
 
 NOTHING, ONE = Sum.count(0), Sum.count(1)
@@ -95,21 +98,8 @@ def pod_sums(spec: Document, of_container: Callable[[Document], Sums]) -> dict[s
     return total
 
 
-def _with_suffix(amount: int, step: int, suffixes: tuple[str, ...]) -> str:
-    place = 0
-    while amount % step == 0 and place < len(suffixes) - 1:
-        amount, place = amount // step, place + 1
-    return f"{amount}{suffixes[place]}"
-
-
 def canonical_text(amount: Any) -> str:
     """Returns an amount as Kubernetes writes it: without a fraction, with the largest suffix."""
-    text = str(amount)
-    exponent = _EXPONENT.search(text)
-    if exponent is None:
-        return Sum.of(amount).text()
-    nano = nano_value(amount)
-    places = -9
-    while nano and nano % 1000 == 0:
-        nano, places = nano // 1000, places + 3
-    return f"{nano}e{places}" if nano and places else str(nano)
+    if _EXPONENT.search(str(amount)):
+        return exponent_text(nano_value(amount))
+    return Sum.of(amount).text()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from berth.actors.scheduling.kube.core import Pod
-from berth.actors.scheduling.kube.quantity import value
+from berth.actors.scheduling.kube.quantity import binary_text, decimal_text, value
 
 from ..usage_models import PodUsage
-from .quantities import binary_text, canonical, decimal_text
+from .quantities import canonical
 from .thresholds import DISK, RESOURCES, Observations, Threshold
 
 EVICTED = "Evicted"

@@ -2,31 +2,9 @@
 
 from __future__ import annotations
 
-from berth.actors.scheduling.kube.quantity import BINARY, DECIMAL, nano_value
+from berth.actors.scheduling.kube.quantity import BINARY, binary_text, decimal_text, nano_value
 
-_BINARY_UNITS = ("", *BINARY)
-_DECIMAL_UNITS = {power: unit for unit, power in DECIMAL.items()}
 _NANOS = 10**9
-
-
-def binary_text(amount: int) -> str:
-    """Returns the text of a number of bytes, such as 1536Mi."""
-    if -1024 < amount < 1024:
-        return decimal_text(amount * _NANOS)
-    unit = 0
-    while amount % 1024 == 0 and unit < len(_BINARY_UNITS) - 1:
-        amount, unit = amount // 1024, unit + 1
-    return f"{amount}{_BINARY_UNITS[unit]}"
-
-
-def decimal_text(nanos: int) -> str:
-    """Returns the text of an amount in billionths, such as 1500M or 250m."""
-    if nanos == 0:
-        return "0"
-    power = -9
-    while nanos % 1000 == 0 and power < 18:
-        nanos, power = nanos // 1000, power + 3
-    return f"{nanos}{_DECIMAL_UNITS[power]}"
 
 
 def canonical(text: str | float) -> str:

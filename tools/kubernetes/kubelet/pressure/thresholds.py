@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from berth.actors.scheduling.kube.quantity import QuantityError, nano_value, value
+from berth.actors.scheduling.kube.quantity import QuantityError, binary_text, nano_value, value
 from berth.config.types import Duration
 
-from .quantities import binary_text, canonical
+from .quantities import canonical
 
 MEMORY, ALLOCATABLE_MEMORY = "memory.available", "allocatableMemory.available"
 NODEFS, NODEFS_INODES = "nodefs.available", "nodefs.inodesFree"

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.actors.scheduling.kube.quantity import MAX_INT64, QuantityError, milli_value, value
+from berth.actors.scheduling.kube.quantity import (
+    MAX_INT64,
+    QuantityError,
+    binary_text,
+    decimal_text,
+    exponent_text,
+    milli_value,
+    value,
+)
 
 SCALES = {
     **{
@@ -60,3 +68,41 @@ def test_forms(text: str | int | float, units: int, thousandths: int) -> None:
 def test_an_invalid_quantity_is_named(text: str) -> None:
     with pytest.raises(QuantityError, match="expected a quantity"):
         value(text)
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (0, "0"),
+        (1000, "1k"),
+        (1023, "1023"),
+        (1024, "1Ki"),
+        (1500, "1500"),
+        (104857600, "100Mi"),
+        (1610612736, "1536Mi"),
+        (1 << 40, "1Ti"),
+        (10737418400, "10737418400"),
+        (-2048, "-2Ki"),
+    ],
+)
+def test_bytes_have_the_largest_binary_unit_without_a_fraction(amount: int, text: str) -> None:
+    assert binary_text(amount) == text
+
+
+@pytest.mark.parametrize(
+    ("nano", "decimal", "exponent"),
+    [
+        (0, "0", "0"),
+        (1, "1n", "1e-9"),
+        (250 * 10**6, "250m", "250e-3"),
+        (5 * 10**9, "5", "5"),
+        (1500 * 10**9, "1500", "1500"),
+        (15000 * 10**9, "15k", "15e3"),
+        (-2000 * 10**9, "-2k", "-2e3"),
+        (10**30, "1000E", "1e21"),
+    ],
+)
+def test_other_amounts_have_the_largest_unit_or_exponent_without_a_fraction(
+    nano: int, decimal: str, exponent: str
+) -> None:
+    assert (decimal_text(nano), exponent_text(nano)) == (decimal, exponent)
