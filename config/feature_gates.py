@@ -80,6 +80,11 @@ def changes_of(version: Version) -> Mapping[str, bool]:
     return {name: _minor(since) <= version.minor for name, since, _ in lines}
 
 
+def first_with(change: str) -> Version:
+    """Returns the version that made a change without a gate."""
+    return next(version for version in VERSIONS.values() if changes_of(version)[change])
+
+
 @cache
 def defaults_of(version: Version) -> Mapping[str, bool]:
     """Returns the values if nothing is set. Removed gates are among them, with their last value."""

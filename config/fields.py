@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from .foreign import of_other_versions
+from .foreign import of_older_versions
 from .types import MAX_INT32, MAX_INT64, Duration
 
 NEAR = 0.75  # of two names, one of which is taken for a misspelling of the other
@@ -139,7 +139,7 @@ def _read_struct(value: Any, at: inspect.StructType, path: str, problems: Proble
     for name, below in value.items():
         where = f"{path}.{name}" if path else str(name)
         if name not in fields:
-            known = of_other_versions(at.cls.__name__, str(name))
+            known = of_older_versions(at.cls.__name__, str(name))
             hint = f", {known}" if known else suggestion(str(name), fields)
             problems.add(where, f"unknown field{hint}")
         elif not _is_absent(below, fields[name].type):

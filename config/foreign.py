@@ -1,5 +1,5 @@
-"""Names that v1 of Kubernetes 1.36 does not have: plugins of other projects, fields of older
-versions with what became of them, and newer fields.
+"""Names that v1 of Kubernetes 1.36 does not have: plugins of other projects, and fields of older
+versions with what became of them.
 """
 
 from __future__ import annotations
@@ -90,8 +90,6 @@ _MOVED: Mapping[str, Mapping[str, str]] = {
     },
     "Plugins": {"unreserve": "reserve has both"},
 }
-# The release of Kubernetes since which a type has a field.
-_NEWER: Mapping[str, Mapping[str, str]] = {"Plugins": {"podGroupPostFilter": "1.37"}}
 
 
 def project_of(plugin: str) -> str:
@@ -99,12 +97,7 @@ def project_of(plugin: str) -> str:
     return " or ".join(name for name, plugins in _PROJECTS.items() if plugin in plugins)
 
 
-def of_other_versions(type_name: str, field: str) -> str:
-    """Returns what became of a field that older versions of a type have, or since when newer ones
-    have it; "" if none has it.
-    """
+def of_older_versions(type_name: str, field: str) -> str:
+    """Returns what became of a field that older versions of a type have; "" if none has it."""
     moved = _MOVED.get(type_name, {}).get(field)
-    if moved is not None:
-        return f"of an older version: {moved}"
-    since = _NEWER.get(type_name, {}).get(field)
-    return "" if since is None else f"Kubernetes has it since {since}"
+    return "" if moved is None else f"of an older version: {moved}"

@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 
 from .extenders import extender_problems
-from .feature_gates import DEFAULTS
+from .feature_gates import DEFAULTS, first_with
 from .fields import Problems, converted, read_document, shown
-from .foreign import of_other_versions
 from .legacy import refusal_of_removed
 from .types import (
     API_VERSION,
@@ -23,7 +22,6 @@ from .types import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     LeaderElectionConfiguration,
-    Plugins,
     PluginSet,
 )
 
@@ -126,8 +124,9 @@ def _check_points(document: Any, gates: Mapping[str, bool], problems: Problems) 
         plugins = profile.get("plugins") if isinstance(profile, Mapping) else None
         for point in plugins if isinstance(plugins, Mapping) else ():
             if point in NEW_POINTS and not gates[NEW_POINTS[point]]:
-                since = of_other_versions(Plugins.__name__, point)
-                problems.add(f"profiles[{i}].plugins.{point}", f"unknown field, {since}")
+                since = first_with(NEW_POINTS[point]).text
+                problem = f"unknown field, Kubernetes has it since {since}"
+                problems.add(f"profiles[{i}].plugins.{point}", problem)
 
 
 def _completed(document: dict[str, Any]) -> dict[str, Any]:
