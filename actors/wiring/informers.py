@@ -25,10 +25,9 @@ from ..runtime.clock import Clock
 from ..runtime.supervisor import Child, OnCrash
 from ..scheduling.decision.profile import Profile
 from ..scheduling.framework.events import KINDS, Resource
-from ..scheduling.kube.devices import DeviceTaintRule
 from ..scheduling.kube.gated_fields import GatedFields
 from ..scheduling.kube.kinds import (
-    BETA_DEVICE_TAINT_RULES,
+    BY_KIND,
     LOOKED_UP,
     NODES,
     PODS,
@@ -184,15 +183,20 @@ class Informers:
 
 
 def looked_up(profiles: Collection[Profile]) -> dict[WatchedKind, None]:
-    """Returns the kinds that plugins look up, or whose events they wait for."""
+    """Returns the kinds that plugins look up, or whose events they wait for. Of a kind that berth
+    knows, one version is followed: the one that a plugin names, if it does.
+    """
     lookups = [kind for p in profiles for plugin in p.plugins for kind in plugin.lookups]
     types = {type_of(kind) for kind in lookups}
     waited_for = _kinds_of_events(profiles)
-    built_in = [kind for kind in LOOKED_UP if kind.type in types or kind.kind in waited_for]
-    others = [kind for kind in lookups if isinstance(kind, WatchedKind)]
-    if BETA_DEVICE_TAINT_RULES in others:  # of one type, one version is followed
-        built_in = [kind for kind in built_in if kind.type is not DeviceTaintRule]
-    return dict.fromkeys([*built_in, *others])
+    named = {kind: None for kind in lookups if isinstance(kind, WatchedKind)}
+    versions = {kind.type for kind in named if _is_known(kind)}
+    built_in = [
+        kind
+        for kind in LOOKED_UP
+        if kind.type not in versions and (kind.type in types or kind.kind in waited_for)
+    ]
+    return dict.fromkeys(built_in) | named
 
 
 def _kinds_of_events(profiles: Collection[Profile]) -> set[str]:
@@ -206,7 +210,12 @@ def _kinds_of_events(profiles: Collection[Profile]) -> set[str]:
 def _resource_of(kind: WatchedKind, waited_for: Set[str]) -> Resource | str | None:
     """Returns the resource of the events of a kind; None if nothing can wait for them."""
     resource = KINDS.get(kind.kind)
-    if kind in (*LOOKED_UP, BETA_DEVICE_TAINT_RULES):
+    if _is_known(kind):
         return resource or (kind.kind if kind.kind in waited_for else None)
     # Another kind with the name of one of Kubernetes' needs its version and group.
     return kind.kind if resource is None else kind.full_name
+
+
+def _is_known(kind: WatchedKind) -> bool:
+    """True if berth itself can read the kind."""
+    return BY_KIND.get((kind.api_version, kind.kind)) == kind
