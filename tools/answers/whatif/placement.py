@@ -33,7 +33,7 @@ from .node_usage import NodeChange, unchanged
 from .tried_documents import RUNNING, Document, Documents, Settled, is_pending
 
 MOST_PREEMPTIONS = 8  # of a pod in a step
-MOST_REJECTIONS = 2  # of a pod that waits in Permit
+MOST_REJECTIONS = 2  # after which a pod that waited in Permit is tried again
 BETWEEN = 256  # checks of the time, of which one is of the memory too
 MOST_CREATED = 100_000  # nodes and pods of a question
 CONTROLLERS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job")
@@ -218,14 +218,16 @@ class Placing:
         self._remove(place)
 
     def _remove(self, place: Place) -> None:
+        if place in self._in_permit:
+            info, _ = self._in_permit.pop(place)
+            self._documents.waiting.forget(info.uid)
+            self._undo_reservations(info.uid)
         claim_changes.release(self._documents, self._documents.remove(place))
         for allocation in self._in_flight.pop(place, ()):
             self._documents.restore(allocation)
         self._pending.pop(place, None)
         self.rejected.forget(place)
         self.placed.pop(place, None)
-        if place in self._in_permit:
-            self._documents.waiting.forget(self._in_permit.pop(place)[0].uid)
 
     def evict(self, place: Place, reason: str, *, node_stays: bool = False) -> None:
         """Removes a pod from its node. Its controller makes another pod; a DaemonSet does so only
@@ -338,21 +340,19 @@ class Placing:
             verdict = self._documents.waiting.take(info.uid)
             if verdict is None:
                 continue
-            del self._in_permit[place]
             if verdict.ok:
+                del self._in_permit[place]
                 self.placed[place] = msgspec.structs.replace(self.placed[place], waits_for=[])
                 continue
             rejected = True
             self._rejections[place] += 1
             workload = self._workloads.get(place, "")
-            self._undo_reservations(place)
             self._remove(place)
             self.add(pod, workload)
         return rejected
 
-    def _undo_reservations(self, place: Place) -> None:
+    def _undo_reservations(self, uid: str) -> None:
         """Undoes the reservations of plugins for one pod."""
-        uid = self._documents.at(place)["metadata"].get("uid", "")
         for number, (profile, state, info, node) in enumerate(self._reserved):
             if info.uid == uid:
                 profile.unreserve(state, info, node)

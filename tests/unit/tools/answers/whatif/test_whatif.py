@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from berth.actors.scheduling.decision.profile import Profile
+from berth.actors.scheduling.framework.cycle_state import CycleState
 from berth.actors.scheduling.framework.status import Code, Status
+from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.tools.views.commands.whatif import whatif
 
 CLUSTER = """
@@ -241,6 +244,32 @@ def test_a_pod_that_waits_in_permit_keeps_its_room_and_is_told_apart(
         "no pod is lost or newly pending: 0 placed, 1 waiting in Permit, 1 evicted\n"
         "1 pod waits in Permit of Gang on its node\n"
     )
+
+
+def test_a_pod_that_is_deleted_while_it_waits_in_permit_loses_its_reservations(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def noted(name: str) -> Callable[..., Any]:
+        method = getattr(Profile, name)
+
+        def note(profile: Profile, state: CycleState, info: PodInfo, node: str) -> Any:
+            calls.append(f"{name} {info.key}")
+            return method(profile, state, info, node)
+
+        return note
+
+    monkeypatch.setattr(Profile, "permit", lambda *_: (Status(Code.WAIT), {"Gang": 5.0}))
+    for name in ("reserve", "unreserve"):
+        monkeypatch.setattr(Profile, name, noted(name))
+    tried("delete old", "delete old-new-1")
+    assert calls == [
+        "reserve default/old-new-1",
+        "unreserve default/old-new-1",
+        "reserve default/old-new-2",
+        "unreserve default/old-new-2",
+    ]
 
 
 def test_steps_of_a_file_may_carry_objects(folder: Path) -> None:
