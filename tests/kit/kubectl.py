@@ -114,9 +114,11 @@ def bare_demo(folder: Path, nodes: int = 2) -> Iterator[Daemon]:
     (folder / "bare.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}")
     files = ("-f", str(folder / "bare.yaml"))
     daemon = Daemon(folder, "demo", "--keep", "--nodes", str(nodes), *files)
-    yield daemon
-    said = daemon.complaints()
-    assert daemon.end() == 0
+    try:
+        yield daemon
+    finally:
+        said, code = daemon.complaints(), daemon.end()
+    assert code == 0
     assert "Traceback" not in said
 
 
