@@ -39,7 +39,7 @@ Where to find what.
     a rollout is decided               kubernetes/workloads/deployment/rollout.py
     an eviction is ranked              kubernetes/kubelet/pressure/eviction_ranking.py
     a kubelet kills for memory         kubernetes/kubelet/pressure/oom.py
-    a write waits for HTTP             cluster/apiserver/app.py
+    a request over HTTP is answered    cluster/apiserver/app.py
     a change wakes a controller        cluster/controllers/controller_table.py
     the controllers run                cluster/controllers/controller_manager.py
     explain decides about a pod        answers/explain/decider.py

@@ -12,14 +12,21 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.tools.cluster.apiserver.app import APPLY, JSON, YAML, Server
+from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Response
+from berth.tools.kubernetes.api.requests.media_types import (
+    APPLY,
+    JSON,
+    JSON_PATCH,
+    MERGE,
+    STRATEGIC,
+    YAML,
+)
 from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.types.protobuf import CONTENT_TYPE as PROTOBUF
 from berth.tools.kubernetes.api.types.protobuf import MAGIC
 from berth.tools.kubernetes.api.types.resources import KINDS, Kind
 from berth.tools.kubernetes.api.types.schema import TYPES, Shape
-from berth.tools.kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.examples import examples
 from tests.kit.stores import fresh_store

@@ -27,10 +27,10 @@ from berth.actors.scheduling.kube.storage import (
 )
 from berth.actors.scheduling.kube.volumes import size_of
 from berth.tools.cluster.controllers.controller_table import ControllerTable
+from berth.tools.kubernetes.api.requests.media_types import MERGE
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions, Preconditions
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import KINDS
-from berth.tools.kubernetes.api.writes.patch import MERGE
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from berth.tools.kubernetes.object_index import ObjectChange, ObjectIndex

@@ -22,9 +22,9 @@ import click
 import msgspec
 
 from ..cluster.apiserver.app import serve
+from ..kubernetes.api.requests.media_types import STRATEGIC
 from ..kubernetes.api.requests.request_bodies import DeleteOptions
 from ..kubernetes.api.store import Store
-from ..kubernetes.api.writes.patch import STRATEGIC
 from ..kubernetes.api.writes.registry import Api
 from .measure import Effort, Pauses
 from .objects import NODES, PODS

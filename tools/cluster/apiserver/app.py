@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
-
-from berth.actors.scheduling.kube.yaml_documents import documents
 
 from ...kubernetes.api import resource_metrics
 from ...kubernetes.api.access.impersonation import acting_user
@@ -19,37 +16,37 @@ from ...kubernetes.api.access.rights import check_right
 from ...kubernetes.api.access.tokens import bearer_user, issued_token
 from ...kubernetes.api.access.users import ADMINISTRATOR, Requester
 from ...kubernetes.api.requests.list_options import check_list, is_on
+from ...kubernetes.api.requests.list_pages import continue_position
+from ...kubernetes.api.requests.media_types import APPLY
 from ...kubernetes.api.requests.origins import Guard
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.requests.request_bodies import delete_options, is_dry_run
+from ...kubernetes.api.requests.request_content import (
+    as_object,
+    media_type_of,
+    of_kind,
+    read_body,
+)
 from ...kubernetes.api.requests.request_targets import RequestTarget, act_of, target_of
 from ...kubernetes.api.requests.selectors import Matches, matches_of
 from ...kubernetes.api.store import Store
-from ...kubernetes.api.tables import table
 from ...kubernetes.api.types.api_documents import Document, RefusedError, StoredObject
-from ...kubernetes.api.types.conversion import served_form, served_raw
+from ...kubernetes.api.types.conversion import served_form
 from ...kubernetes.api.types.discovery import discovery
 from ...kubernetes.api.types.openapi import VERSION_2_TYPE, version_2
 from ...kubernetes.api.types.openapi import document as openapi
-from ...kubernetes.api.types.protobuf import CONTENT_TYPE as PROTOBUF
-from ...kubernetes.api.types.protobuf import decoded
 from ...kubernetes.api.types.resources import DEPRECATED, METRICS, REVIEWS, UNSERVED, Kind
 from ...kubernetes.api.types.schema import duplicate_fields
 from ...kubernetes.api.writes.caller import Caller
-from ...kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC
 from ...kubernetes.api.writes.registry import Api
+from .answer_forms import Answer, as_json, in_accepted_form, refused_response, with_warnings
 from .http import Follow, Response, listen
 from .namespace_controller import end_namespaces
 from .this_machine import this_machine
 from .watch import Watch
 
-APPLY = "application/apply-patch+yaml"
-JSON, YAML = "application/json", "application/yaml"
-MOST_WARNINGS_CHARACTERS = 4096
-MOST_WARNING_CHARACTERS = 256  # of each warning, if all together exceed the limit above
 LONGEST_PATH = 1024  # room for two names of 253 bytes and the rest of the path
 SUCCESS: Document = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
-Answer = StoredObject | Document
 
 
 class Server:
@@ -75,9 +72,11 @@ class Server:
             self._guard.check(request.headers)
             return self._answer(request)
         except RefusedError as refused:
-            return _refused(refused)
+            return refused_response(refused)
         except RecursionError:
-            return _refused(RefusedError(400, "BadRequest", "the body is nested too deeply"))
+            return refused_response(
+                RefusedError(400, "BadRequest", "the body is nested too deeply")
+            )
 
     def carry_out(self, request: HttpRequest, media_type: str) -> Document:
         """Answers a request of the administrator with a document, which must not be changed.
@@ -114,7 +113,7 @@ class Server:
         if request.method == "GET":
             served = discovery(path, release, self._measured_kinds) or openapi(path, release)
             if served is not None:
-                return _json(served)
+                return as_json(served)
         target = self._target(request)
         kind, code, warnings = target.kind, 200, list[str]()
         answer: Answer | list[StoredObject]
@@ -128,8 +127,9 @@ class Server:
             return Watch(self._store, kind, target.namespace, request).run
         else:
             answer = self._read(request, target)
-        return _with_warnings(
-            self._in_accepted_form(request, kind, answer, code), _deprecation(kind) + warnings
+        return with_warnings(
+            in_accepted_form(self._store, request, kind, answer, code),
+            _deprecation(kind) + warnings,
         )
 
     def _target(self, request: HttpRequest) -> RequestTarget:
@@ -146,8 +146,8 @@ class Server:
     ) -> tuple[Answer, int, list[str]]:
         """Performs a write, or a dry run of it. Returns the answer, its code and the warnings."""
         raw = request.body
-        media_type = _media_type(request)
-        document = _body(raw, media_type) if raw or request.method != "DELETE" else {}
+        media_type = media_type_of(request)
+        document = read_body(raw, media_type) if raw or request.method != "DELETE" else {}
         options = document if request.method == "DELETE" else None
         if target.subresource == "eviction" and isinstance(document, dict):
             options = document.get("deleteOptions")
@@ -185,7 +185,7 @@ class Server:
         if request.method != "POST" or target.name:
             raise self._not_allowed(request, target)
         kind = target.kind
-        document = _of_kind(kind, _body(request.body, _media_type(request)))
+        document = of_kind(kind, read_body(request.body, media_type_of(request)))
         answer = review(self._store, user, kind.kind, target.namespace, document)
         return {"apiVersion": kind.api_version, "kind": kind.kind, **answer}
 
@@ -204,7 +204,7 @@ class Server:
             return resource_metrics.metrics_of(
                 kubelets, self._store, kind, target.namespace, target.name
             )
-        after, _ = _continue_position(request)
+        after, _ = continue_position(request)
         return resource_metrics.metrics_in(
             kubelets, self._store, kind, target.namespace, _matches(request, kind), after
         )
@@ -235,23 +235,23 @@ class Server:
         )
         match request.method, subresource:
             case "POST", "" if not name:
-                return api.create(kind, namespace, _of_kind(kind, document)), 201
+                return api.create(kind, namespace, of_kind(kind, document)), 201
             case "POST", "binding":
-                api.bind(namespace, name, _object(document))
+                api.bind(namespace, name, as_object(document))
                 return {**SUCCESS, "code": 201}, 201
             case "POST", "token":
                 account = self._store.get(kind, namespace, name)
-                issued = issued_token(self._store, account, _object(document))
+                issued = issued_token(self._store, account, as_object(document))
                 api.admit("CREATE", kind, namespace, name, issued, None, subresource)
                 return issued, 201
             case "POST", "eviction":
-                api.evict(namespace, name, _object(document))
+                api.evict(namespace, name, as_object(document))
                 return {**SUCCESS, "code": 201}, 201
             case "PUT", "scale":
-                api.rescale(kind, namespace, name, _object(document))
+                api.rescale(kind, namespace, name, as_object(document))
                 return api.scale_of(kind, namespace, name), 200
             case "PUT", "" | "status" | "resize" | "finalize" if name:
-                return api.update(kind, namespace, name, _of_kind(kind, document), subresource), 200
+                return api.update(kind, namespace, name, of_kind(kind, document), subresource), 200
             case "PATCH", "" | "status" | "resize" | "scale" if name:
                 if media_type == APPLY and isinstance(document, dict):
                     stored, created = api.apply(kind, namespace, name, document, subresource)
@@ -261,7 +261,7 @@ class Server:
                     kind, namespace, name
                 ) if subresource == "scale" else patched, 200
             case "DELETE", "":
-                options = delete_options(_object(document), request.query)
+                options = delete_options(as_object(document), request.query)
                 if name:
                     return api.delete(kind, namespace, name, options), 200
                 gone = api.delete_all(kind, namespace, _matches(request, kind), options)
@@ -290,120 +290,14 @@ class Server:
         )
 
     def _list(self, request: HttpRequest, target: RequestTarget) -> list[StoredObject]:
-        """Returns all selected objects, in one piece; `_in_accepted_form` makes pages of them."""
+        """Returns all selected objects, in one piece; `in_accepted_form` makes pages of them."""
         check_list(request.query)
         matches = _matches(request, target.kind)
-        after, revision = _continue_position(request)
+        after, revision = continue_position(request)
         if revision:
             self._store.check_known(target.kind, revision)
         listed = self._store.list(target.kind, target.namespace, after)
         return [stored for stored in listed if matches is None or matches(stored.document)]
-
-    def _in_accepted_form(
-        self, request: HttpRequest, kind: Kind, answer: Answer | list[StoredObject], code: int = 200
-    ) -> Response:
-        """Returns the answer in the form that the client accepts: objects, their metadata, or a
-        table.
-        """
-        accept = request.headers.get("accept", "")
-        as_table = "as=Table" in accept.partition(",")[0]
-        if isinstance(answer, StoredObject) and not as_table:
-            return Response(served_raw(kind, answer), code)
-        if isinstance(answer, dict):
-            return _json(answer, code)
-        selected = [answer] if isinstance(answer, StoredObject) else answer
-        _, first_revision = _continue_position(request)
-        revision, token = str(first_revision or self._store.revision), ""
-        items = selected[: _limit(request)]
-        if len(items) < len(selected):
-            last = items[-1].document["metadata"]
-            token = _token(revision, last.get("namespace", ""), last["name"])
-        if as_table:
-            include = request.query.get("includeObject", "Metadata")
-            shown = [stored.document for stored in items]
-            return _json(
-                table(
-                    kind,
-                    shown,
-                    revision=revision,
-                    now=self._store.outside.wall(),
-                    include=include,
-                    continue_=token,
-                )
-            )
-        metadata: Document = {"resourceVersion": revision}
-        if token:
-            metadata |= {"continue": token, "remainingItemCount": len(selected) - len(items)}
-        if "as=PartialObjectMetadataList" in accept:
-            head = {
-                "kind": "PartialObjectMetadataList",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": metadata,
-            }
-            part = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-            return _json(
-                {
-                    **head,
-                    "items": [
-                        {**part, "metadata": stored.document["metadata"]} for stored in items
-                    ],
-                }
-            )
-        head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata}
-        opened = msgspec.json.encode(head)[:-1] + b',"items":['
-        return Response(opened + b",".join([served_raw(kind, stored) for stored in items]) + b"]}")
-
-
-def _media_type(request: HttpRequest) -> str:
-    """Returns the media type of the body: JSON if the header is missing.
-
-    Raises RefusedError with 415 for a type that holds no object. This also keeps web pages out: a
-    browser sends forms and plain text to any site, but other types only to a site that agreed to
-    it.
-    """
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    accepted: tuple[str, ...] = (JSON, YAML, PROTOBUF)
-    if request.method == "PATCH":
-        accepted = (STRATEGIC, MERGE, JSON_PATCH, APPLY)
-    elif not media_type or (request.method == "DELETE" and not request.body):
-        media_type = JSON
-    if media_type not in accepted:
-        message = f"Content-Type: expected {' or '.join(accepted)}, got {media_type!r}"
-        raise RefusedError(415, "UnsupportedMediaType", message)
-    return media_type
-
-
-def _body(raw: bytes, media_type: str) -> Any:
-    """Returns the document in a body; None if empty. Raises RefusedError with 400 if unreadable."""
-    if not raw:
-        return None
-    if media_type == PROTOBUF:
-        return decoded(raw)
-    try:
-        if media_type in (APPLY, YAML):
-            (document,) = documents(raw) or (None,)
-            return document
-        return msgspec.json.decode(raw)
-    except (ValueError, RecursionError) as problem:
-        raise RefusedError(400, "BadRequest", f"the body cannot be read: {problem}") from None
-
-
-def _object(document: Any) -> Document:
-    """Returns the document. Raises RefusedError with 400 if it is not an object."""
-    if not isinstance(document, dict):
-        sort = "nothing" if document is None else type(document).__name__
-        raise RefusedError(400, "BadRequest", f"the body: expected an object, got {sort}")
-    return document
-
-
-def _of_kind(kind: Kind, document: Any) -> Document:
-    """Returns the document. Raises RefusedError with 400 if it is not an object of this kind."""
-    read = _object(document)
-    for field, expected in (("kind", kind.kind), ("apiVersion", kind.api_version)):
-        value = read.get(field) or expected
-        if value != expected:
-            raise RefusedError(400, "BadRequest", f"{field}: expected {expected}, got {value}")
-    return read
 
 
 def _matches(request: HttpRequest, kind: Kind) -> Matches | None:
@@ -412,88 +306,8 @@ def _matches(request: HttpRequest, kind: Kind) -> Matches | None:
     )
 
 
-def _token(revision: str, namespace: str, name: str) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode((int(revision), namespace, name))).decode()
-
-
-def _limit(request: HttpRequest) -> int | None:
-    """Returns the number of objects on a page; None for all. Raises RefusedError with 400."""
-    try:
-        return max(int(request.query.get("limit") or 0), 0) or None
-    except ValueError as problem:
-        raise RefusedError(400, "BadRequest", f"limit: {problem}") from None
-
-
-def _continue_position(request: HttpRequest) -> tuple[tuple[str, str] | None, int]:
-    """Returns the key after which a list continues, and the revision of its first page.
-
-    Raises RefusedError with 400 for a token that this server did not issue.
-    """
-    token = request.query.get("continue", "")
-    if not token:
-        return None, 0
-    try:
-        revision, namespace, name = msgspec.json.decode(
-            base64.urlsafe_b64decode(token), type=tuple[int, str, str]
-        )
-    except (ValueError, msgspec.DecodeError):
-        raise RefusedError(
-            400, "BadRequest", "continue: expected the token of an earlier list"
-        ) from None
-    return (namespace, name), revision
-
-
 def _deprecation(kind: Kind) -> list[str]:
     return [DEPRECATED[kind]] if kind in DEPRECATED else []
-
-
-def _with_warnings(response: Response, messages: list[str]) -> Response:
-    if not messages:
-        return response
-    return msgspec.structs.replace(response, warnings=_warnings(messages))
-
-
-def _warnings(messages: list[str]) -> tuple[str, ...]:
-    """Returns the Warning headers, cut to the same total length as Kubernetes cuts them.
-
-    The name of a field may hold any character. A character that could end the header is replaced or
-    escaped.
-    """
-    most = (
-        MOST_WARNING_CHARACTERS
-        if sum(map(len, messages)) > MOST_WARNINGS_CHARACTERS
-        else MOST_WARNINGS_CHARACTERS
-    )
-    headers, left = [], MOST_WARNINGS_CHARACTERS
-    for message in messages:
-        text = "".join([c if c.isprintable() else " " for c in message[:most]])
-        left -= len(text)
-        if left < 0:
-            break
-        headers.append('299 - "' + text.replace("\\", "\\\\").replace('"', '\\"') + '"')
-    return tuple(headers)
-
-
-def _json(document: Document, code: int = 200) -> Response:
-    return Response(msgspec.json.encode(document), code)
-
-
-def _refused(refused: RefusedError) -> Response:
-    answer = _json(refusal(refused), refused.code)
-    seconds = (refused.details or {}).get("retryAfterSeconds", 0)
-    return msgspec.structs.replace(answer, retry_after=seconds) if seconds else answer
-
-
-def refusal(refused: RefusedError) -> Document:
-    """Returns the metav1.Status that reports a refusal."""
-    failed = {
-        "status": "Failure",
-        "message": str(refused),
-        "reason": refused.reason,
-        "details": refused.details or {},  # kubectl reads it without a check
-        "code": refused.code,
-    }
-    return {"apiVersion": "v1", "kind": "Status", "metadata": {}, **failed}
 
 
 @asynccontextmanager

@@ -9,13 +9,11 @@ from typing import Any
 import jsonpatch
 import msgspec
 
+from ..requests.media_types import JSON_PATCH, MERGE, STRATEGIC
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import Kind
 from ..types.schema import TYPES, Shape
 
-STRATEGIC = "application/strategic-merge-patch+json"
-MERGE = "application/merge-patch+json"
-JSON_PATCH = "application/json-patch+json"
 BY_VALUE = "*"
 MOST_OPERATIONS = 10_000
 MOST_COPIED_BYTES = 3 << 20

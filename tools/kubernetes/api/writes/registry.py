@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ..requests.media_types import STRATEGIC
 from ..requests.request_bodies import DeleteOptions, NamedObject
 from ..requests.selectors import Matches
 from ..rules.device_claim_rules import without_deallocated
@@ -34,7 +35,7 @@ from .deletion import check_deletion, finalizers_for, grace_seconds
 from .evictions import PODS, mark_disrupted, read_eviction, take_permission
 from .first_objects import FIRST_NAMESPACES, FIRST_OBJECTS
 from .new_objects import FINALIZER, prepared_object
-from .patch import STRATEGIC, patched_document
+from .patch import patched_document
 from .pod_binding import bound_pod
 from .refusals import check_place, expected_version, refuse_invalid
 from .replica_scale import scale_of, with_replicas

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from berth.tools.cluster.apiserver.journal import Journal, JournalError, Tail
+from berth.tools.kubernetes.api.requests.media_types import MERGE
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
-from berth.tools.kubernetes.api.writes.patch import MERGE
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.disk import Disk, failing_disk
 from tests.kit.documents import Document, thing

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from berth.tools.kubernetes.api.requests.media_types import STRATEGIC
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
-from berth.tools.kubernetes.api.writes.patch import STRATEGIC
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.documents import Document
 

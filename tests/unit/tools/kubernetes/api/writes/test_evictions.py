@@ -9,13 +9,13 @@ import pytest
 
 from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Response
+from berth.tools.kubernetes.api.requests.media_types import MERGE
 from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.evictions import EVICTION, MOST_DISRUPTED, PODS
-from berth.tools.kubernetes.api.writes.patch import MERGE
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.documents import Document
 

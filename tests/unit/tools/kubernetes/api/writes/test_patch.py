@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from berth.tools.kubernetes.api.requests.media_types import JSON_PATCH, MERGE, STRATEGIC
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
-from berth.tools.kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC, patched_document
+from berth.tools.kubernetes.api.writes.patch import patched_document
 
 POD = BY_KIND["v1", "Pod"]
 A, B = {"name": "a", "image": "i"}, {"name": "b", "image": "i"}

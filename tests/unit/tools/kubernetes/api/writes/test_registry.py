@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from berth.tools.kubernetes.api.requests.media_types import JSON_PATCH, MERGE, STRATEGIC
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions, Preconditions
 from berth.tools.kubernetes.api.time_and_chance import TimeAndChance
 from berth.tools.kubernetes.api.types.api_documents import RefusedError, StoredObject
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
-from berth.tools.kubernetes.api.writes.patch import JSON_PATCH, MERGE, STRATEGIC
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit import documents
 from tests.kit.documents import Document

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from berth.tools.kubernetes.api.requests.media_types import MERGE
 from berth.tools.kubernetes.api.types.resources import BY_KIND
-from berth.tools.kubernetes.api.writes.patch import MERGE
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.api.writes.template_generation import ANNOTATION
 from berth.tools.kubernetes.objects.structs import DaemonSet, Node, read
