@@ -299,7 +299,7 @@ class InProcess:
         )
 
     def _answer(self, method: str, path: str, body: object, content_type: str) -> object:
-        target = target_of(path)
+        target = target_of(path, self._rest.store.catalog)
         kind, namespace, name = target.kind, target.namespace, target.name
         if kind == EVENTS:
             return body

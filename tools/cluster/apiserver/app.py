@@ -83,7 +83,7 @@ class Server:
 
         `media_type` is the media type of the body. Raises RefusedError.
         """
-        target = self._target(request)
+        target = target_of(request.path, self._store.catalog)
         if request.method == "GET":
             answer = self._read(request, target)
         else:
@@ -104,17 +104,17 @@ class Server:
             raise RefusedError(404, "NotFound", "the server could not find the requested resource")
         user = self._user(request)
         if not user.may_all:
-            check_right(self._store, user, act_of(request))
+            check_right(self._store, user, act_of(request, self._store.catalog))
         if path in ("/healthz", "/livez", "/readyz"):
             return Response(b"ok", content_type="text/plain")
-        release = self._store.release
+        catalog = self._store.catalog
         if path == "/openapi/v2":
-            return Response(version_2(release), content_type=VERSION_2_TYPE)
+            return Response(version_2(catalog), content_type=VERSION_2_TYPE)
         if request.method == "GET":
-            served = discovery(path, release, self._measured_kinds) or openapi(path, release)
+            served = discovery(path, catalog, self._measured_kinds) or openapi(path, catalog)
             if served is not None:
                 return as_json(served)
-        target = self._target(request)
+        target = target_of(request.path, self._store.catalog)
         kind, code, warnings = target.kind, 200, list[str]()
         answer: Answer | list[StoredObject]
         if kind in METRICS:
@@ -131,15 +131,6 @@ class Server:
             in_accepted_form(self._store, request, kind, answer, code),
             _deprecation(kind) + warnings,
         )
-
-    def _target(self, request: HttpRequest) -> RequestTarget:
-        """Returns what the path names. Raises RefusedError with 404 if this version of Kubernetes
-        does not serve it.
-        """
-        target = target_of(request.path)
-        if not self._store.release.serves(target.kind):
-            raise RefusedError(404, "NotFound", "the server could not find the requested resource")
-        return target
 
     def _write_answer(
         self, request: HttpRequest, target: RequestTarget, user: Requester

@@ -155,7 +155,7 @@ class Subscription(Generic[Kept]):
 
     def __init__(self, store: Store, path: str, kind: type[Kept], selector: str) -> None:
         self._store = store
-        self._target = target_of(path)
+        self._target = target_of(path, store.catalog)
         query = dict(parse_qsl(selector))
         self._matches = matches_of(
             self._target.kind, query.get("labelSelector", ""), query.get("fieldSelector", "")

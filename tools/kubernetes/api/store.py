@@ -18,7 +18,8 @@ import msgspec
 from .ledger import Ledger
 from .time_and_chance import TimeAndChance
 from .types.api_documents import Document, RefusedError, StoredObject, names_of
-from .types.releases import CURRENT_RELEASE
+from .types.catalog import CURRENT_CATALOG, Catalog
+from .types.releases import Release
 from .types.resources import Kind
 
 Key = tuple[str, str]
@@ -78,7 +79,7 @@ class Store:
 
     `outside` gives objects their times, uids and generated names. A write fails if the journal
     raises. While `protects`, new claims and volumes get the finalizer that a controller takes away
-    once nothing uses them. `release` says which kinds and fields are served.
+    once nothing uses them. `catalog` says which kinds and fields are served.
     """
 
     def __init__(
@@ -90,13 +91,22 @@ class Store:
         self.outside = outside
         self.revision = 1
         self.protects = True
-        self.release = CURRENT_RELEASE
+        self.catalog = CURRENT_CATALOG
         # What quotas count, by namespace, where there are any; None until it is counted.
         self.ledgers: dict[str, Ledger | None] = {}
         self._history = history
         self._journal = journal
         self._shelves: dict[Kind, Shelf] = {}
         self._compacted = 0  # for kinds that have no shelf yet
+
+    @property
+    def release(self) -> Release:
+        """The release whose kinds and fields are served, beside the added kinds."""
+        return self.catalog.release
+
+    @release.setter
+    def release(self, release: Release) -> None:
+        self.catalog = Catalog(release, self.catalog.added)
 
     def fork(self) -> Store:
         """Returns a store with the same objects, but no history and no journal.
@@ -105,7 +115,7 @@ class Store:
         """
         other = Store(self.outside, 0)
         other.revision, other.protects = self.revision, self.protects
-        other.release = self.release
+        other.catalog = self.catalog
         other.ledgers = dict.fromkeys(self.ledgers)
         for kind, shelf in self._shelves.items():
             there = other._shelf(kind)

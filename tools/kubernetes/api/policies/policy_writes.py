@@ -10,8 +10,9 @@ import msgspec
 from ..access.users import Requester
 from ..rules.fields import selects
 from ..types.api_documents import Document
+from ..types.catalog import CURRENT_CATALOG, Catalog
 from ..types.conversion import served_form
-from ..types.resources import KINDS, Kind
+from ..types.resources import Kind
 
 _NO_LABELS: Mapping[str, str] = {}
 # The kinds of what is sent to a subresource.
@@ -38,6 +39,7 @@ class Write(msgspec.Struct, frozen=True):
     subresource: str = ""
     namespace: Document | None = None
     dry_run: bool = False
+    catalog: Catalog = CURRENT_CATALOG
 
     @property
     def place(self) -> str:
@@ -68,7 +70,7 @@ def _by_rules(rules: Collection[Document], write: Write, *, is_exact: bool) -> K
     if is_exact:
         return None
     stored = write.kind.stored_as or write.kind
-    for kind in KINDS:
+    for kind in write.catalog.kinds:
         is_other = kind is not write.kind and (kind.stored_as or kind) is stored
         if is_other and any(_by_rule(rule, write, kind) for rule in rules):
             return kind

@@ -8,7 +8,8 @@ import msgspec
 
 from ..access.rights import Act
 from ..types.api_documents import RefusedError
-from ..types.resources import BY_PATH, Kind
+from ..types.catalog import Catalog
+from ..types.resources import Kind
 from .list_options import is_on
 from .request import HttpRequest
 
@@ -26,8 +27,8 @@ class RequestTarget(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=4096)
-def target_of(path: str) -> RequestTarget:
-    """Parses a path. Raises RefusedError with 404 if the server serves nothing at it."""
+def target_of(path: str, catalog: Catalog) -> RequestTarget:
+    """Parses a path. Raises RefusedError with 404 if nothing in the catalog is served at it."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
         group, version, segments = "", parts[1], parts[2:]
@@ -42,7 +43,7 @@ def target_of(path: str) -> RequestTarget:
         and segments[2] not in ("status", "finalize")
     ):
         namespace, segments = segments[1], segments[2:]
-    kind = BY_PATH.get((group, version, segments[0]))
+    kind = catalog.at(group, version, segments[0])
     if kind is None or len(segments) > 3 or (namespace and not kind.namespaced):
         raise RefusedError(404, "NotFound", "the server could not find the requested resource")
     name, subresource = (*segments[1:], "", "")[:2]
@@ -51,10 +52,10 @@ def target_of(path: str) -> RequestTarget:
     return RequestTarget(kind, namespace, name, subresource)
 
 
-def act_of(request: HttpRequest) -> Act:
+def act_of(request: HttpRequest, catalog: Catalog) -> Act:
     """Returns the act that the user of a request asks for."""
     try:
-        target = target_of(request.path)
+        target = target_of(request.path, catalog)
     except RefusedError:
         return Act(request.method.lower(), path=request.path)
     kind, name, namespace = target.kind, target.name, target.namespace

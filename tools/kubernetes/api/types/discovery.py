@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .api_documents import Document
-from .releases import CURRENT_RELEASE, Release
+from .catalog import CURRENT_CATALOG, Catalog
 from .resources import METRICS, REVIEWS, Kind
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
@@ -26,16 +26,16 @@ _IN_ALL = ("Pod", "Service", "DaemonSet", "Job", "CronJob", "HorizontalPodAutosc
 
 
 def discovery(
-    path: str, release: Release = CURRENT_RELEASE, more: Sequence[Kind] = ()
+    path: str, catalog: Catalog = CURRENT_CATALOG, more: Sequence[Kind] = ()
 ) -> Document | None:
-    """Returns the document of a version's kinds, and of `more`, at a discovery path; None for every
+    """Returns the document of a catalog's kinds, and of `more`, at a discovery path; None for every
     other path.
     """
-    served = (*release.served, *more)
+    served = (*catalog.served, *more)
     groups = sorted({kind.group for kind in served if kind.group})
     match path.strip("/").split("/"):
         case ["version"]:
-            version = release.version
+            version = catalog.release.version
             names = {"minor": str(version.minor), "gitVersion": version.release}
             return {"major": "1", **names, **_BUILD}
         case ["api"]:

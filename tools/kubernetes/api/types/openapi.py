@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from .releases import CURRENT_RELEASE, Release
+from .catalog import CURRENT_CATALOG, Catalog
 from .resources import Kind
 from .schema import Shape
 
@@ -63,21 +63,21 @@ def _length_delimited(number: int, octets: bytes) -> bytes:
 VERSION_2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
-def version_2(release: Release) -> bytes:
+def version_2(catalog: Catalog) -> bytes:
     """Returns the Document of gnostic's OpenAPI v2: its version, and an Info of two fields."""
-    version = release.version.release
+    version = catalog.release.version.release
     title = _length_delimited(1, _TITLE.encode()) + _length_delimited(2, version.encode())
     return _length_delimited(1, b"2.0") + _length_delimited(2, title)
 
 
-def document(path: str, release: Release = CURRENT_RELEASE) -> dict[str, Any] | None:
+def document(path: str, catalog: Catalog = CURRENT_CATALOG) -> dict[str, Any] | None:
     """Returns the index at /openapi/v3, or a group version's document below it; otherwise None."""
-    return _document(path, release) if path.startswith("/openapi/v3") else None
+    return _document(path, catalog) if path.startswith("/openapi/v3") else None
 
 
 @lru_cache(maxsize=64)
-def _document(path: str, release: Release) -> dict[str, Any] | None:
-    served = {_prefix(kind): kind.api_version for kind in release.kinds}
+def _document(path: str, catalog: Catalog) -> dict[str, Any] | None:
+    served = {_prefix(kind): kind.api_version for kind in catalog.kinds}
     parts = path.strip("/").split("/", maxsplit=2)
     if parts[:2] != ["openapi", "v3"]:
         return None
@@ -85,19 +85,19 @@ def _document(path: str, release: Release) -> dict[str, Any] | None:
         return {
             "paths": {prefix: {"serverRelativeURL": f"/openapi/v3/{prefix}"} for prefix in served}
         }
-    kinds = [kind for kind in release.kinds if _prefix(kind) == parts[2]]
+    kinds = [kind for kind in catalog.kinds if _prefix(kind) == parts[2]]
     if not kinds:
         return None
     schemas: dict[str, Any] = {}
     paths: dict[str, Any] = {}
     for kind in kinds:
-        shape = release.types[kind.type_name]
+        shape = catalog.types[kind.type_name]
         reference = _reference(shape, schemas)
         schemas[_component(shape)]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
         paths |= _paths(kind, reference)
     return {
         "openapi": "3.0.0",
-        "info": {"title": _TITLE, "version": release.version.release},
+        "info": {"title": _TITLE, "version": catalog.release.version.release},
         "paths": paths,
         "components": {"schemas": schemas},
     }

@@ -16,7 +16,7 @@ from ..rules.quota_rules import quota_warnings
 from ..rules.validation import problems, resize_problems
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
-from ..types.resources import BY_KIND, BY_PATH, Kind
+from ..types.resources import BY_KIND, KINDS, Kind
 from ..types.schema import same
 from .admission import (
     CLAIMS,
@@ -60,7 +60,8 @@ Step = Callable[[AdmissionAttributes], Document | None]  # returns the object if
 
 def admitted(attempt: AdmissionAttributes) -> Document:
     """Returns the object as it is to be stored. Raises RefusedError if a step refuses it."""
-    for step in _STEPS[attempt.kind, CREATE if attempt.before is None else UPDATE]:
+    operation = CREATE if attempt.before is None else UPDATE
+    for step in _STEPS.get((attempt.kind, operation)) or _STEPS_OF_OTHERS[operation]:
         attempt.after = step(attempt) or attempt.after
     return attempt.after
 
@@ -169,12 +170,18 @@ ORDER: tuple[tuple[str, Collection[Kind], Step], ...] = (
     ("", (), _ask_policies),  # ValidatingAdmissionPolicy
     ("", (), _check_quotas),
 )
-_STEPS = {
-    (kind, operation): [
+
+
+def _steps(operation: str, kind: Kind | None) -> list[Step]:
+    """Returns the steps for a kind; without one, those that every kind takes."""
+    return [
         step
         for of_operation, kinds, step in ORDER
         if of_operation in ("", operation) and (not kinds or kind in kinds)
     ]
-    for kind in BY_PATH.values()
-    for operation in (CREATE, UPDATE)
+
+
+_STEPS = {
+    (kind, operation): _steps(operation, kind) for kind in KINDS for operation in (CREATE, UPDATE)
 }
+_STEPS_OF_OTHERS = {operation: _steps(operation, None) for operation in (CREATE, UPDATE)}

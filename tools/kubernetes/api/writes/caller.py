@@ -51,6 +51,7 @@ class Caller(msgspec.Struct, frozen=True):
             subresource,
             namespace,
             self.dry_run,
+            store.catalog,
         )
         return judge(store, write)
 

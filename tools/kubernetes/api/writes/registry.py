@@ -21,7 +21,7 @@ from ..store import Store
 from ..types.api_documents import Document, RefusedError, StoredObject, names_of
 from ..types.conversion import served_form, stored_form
 from ..types.defaults import defaulted, timed
-from ..types.resources import BY_KIND, KINDS, Kind
+from ..types.resources import BY_KIND, Kind
 from ..types.schema import pruned, replaced, strict_message, unknown_and_mistyped
 from .admission import (
     DEVICE_CLAIMS,
@@ -346,7 +346,7 @@ class Api:
         an unknown or duplicate field.
         """
         news = replaced(document, before) if before and subresource == "status" else document
-        types = self.store.release.types
+        types = self.store.catalog.types
         findings = unknown_and_mistyped(kind.type_name, news, types)
         if findings.mistyped:
             raise RefusedError(400, "BadRequest", findings.mistyped)
@@ -380,7 +380,10 @@ class Api:
 
     def _is_empty(self, namespace: str) -> bool:
         return not any(
-            True for kind in KINDS if kind.namespaced for _ in self.store.list(kind, namespace)
+            True
+            for kind in self.store.catalog.kinds
+            if kind.namespaced
+            for _ in self.store.list(kind, namespace)
         )
 
     def _end_namespace(self, namespace: StoredObject) -> StoredObject:
@@ -405,7 +408,7 @@ class Api:
 
     def end_contents(self, namespace: str) -> None:
         """Deletes the contents of a namespace, and the namespace once nothing is left in it."""
-        for kind in KINDS:
+        for kind in self.store.catalog.kinds:
             if kind.namespaced:
                 for stored in list(self.store.list(kind, namespace)):
                     self._delete(kind, stored, DeleteOptions(propagation_policy="Background"))

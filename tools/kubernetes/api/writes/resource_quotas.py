@@ -7,12 +7,14 @@ status that a client writes keeps its limits, but gets the server's own sums, co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..ledger import FREE, Account, Charge, Ledger
 from ..rules.fields import COMPUTE
 from ..store import Store
 from ..types.amounts import NOTHING, Sums, sums_of
 from ..types.api_documents import Document, RefusedError, StoredObject, controller_in
-from ..types.resources import BY_KIND, KINDS, Kind
+from ..types.resources import BY_KIND, Kind
 from .admission import CLAIMS
 from .evictions import PODS
 from .quota_usage import (
@@ -32,7 +34,6 @@ QUOTAS = BY_KIND["v1", "ResourceQuota"]
 DEVICE_CLASSES = BY_KIND["resource.k8s.io/v1", "DeviceClass"]
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 _UNCOUNTED = ("Event",)
-_COUNTED = tuple(kind for kind in KINDS if kind.namespaced and kind.kind not in _UNCOUNTED)
 
 
 def open_ledgers(store: Store) -> None:
@@ -129,8 +130,9 @@ def _ledger(store: Store, kind: Kind, namespace: str) -> Ledger | None:
     if not quotas:
         del store.ledgers[namespace]
         return None
-    ledger = Ledger(map(_account, quotas))
-    for counted in _COUNTED:
+    kinds = _counted_kinds(store)
+    ledger = Ledger(_account(quota, kinds) for quota in quotas)
+    for counted in kinds:
         for stored in store.list(counted, namespace):
             _enter(store, ledger, counted, stored.document)
     store.ledgers[namespace] = ledger
@@ -138,11 +140,15 @@ def _ledger(store: Store, kind: Kind, namespace: str) -> Ledger | None:
     return ledger
 
 
-def _account(quota: Document) -> Account:
+def _counted_kinds(store: Store) -> list[Kind]:
+    return [kind for kind in store.catalog.kinds if kind.namespaced and kind.kind not in _UNCOUNTED]
+
+
+def _account(quota: Document, counted_kinds: Sequence[Kind]) -> Account:
     spec, hard = quota.get("spec") or {}, sums_of((quota.get("status") or {}).get("hard") or {})
     scopes = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
     scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-    counted = {kind: {name for name in hard if counts_kind(kind, name)} for kind in _COUNTED}
+    counted = {kind: {name for name in hard if counts_kind(kind, name)} for kind in counted_kinds}
     kinds = frozenset(kind for kind, names in counted.items() if names)
     used = dict.fromkeys(set().union(*counted.values()), NOTHING)
     return Account(quota["metadata"]["name"], kinds, scopes, hard, used)

@@ -7,6 +7,7 @@ import pytest
 from berth.tools.kubernetes.api.access.rights import Act
 from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.requests.request_targets import act_of
+from berth.tools.kubernetes.api.types.catalog import CURRENT_CATALOG
 
 PODS = "/api/v1/namespaces/lab/pods"
 
@@ -45,4 +46,4 @@ PODS = "/api/v1/namespaces/lab/pods"
     ],
 )
 def test_a_request_needs_a_right(method: str, path: str, query: dict[str, str], act: Act) -> None:
-    assert act_of(HttpRequest(method, path, query, {}, b"")) == act
+    assert act_of(HttpRequest(method, path, query, {}, b""), CURRENT_CATALOG) == act

@@ -10,6 +10,7 @@ from berth.config.versions import CURRENT, VERSIONS
 from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Response
 from berth.tools.kubernetes.api.requests.request import HttpRequest
+from berth.tools.kubernetes.api.types.catalog import Catalog
 from berth.tools.kubernetes.api.types.discovery import discovery
 from berth.tools.kubernetes.api.types.openapi import document as openapi
 from berth.tools.kubernetes.api.types.releases import release_of
@@ -78,10 +79,10 @@ def test_a_kind_of_a_newer_version_is_not_there(minor: int, code: int) -> None:
 
 @pytest.mark.parametrize("release", [OLD, NEW])
 def test_the_server_tells_its_version(release: Any) -> None:
-    version = release.version
-    told = discovery("/version", release) or {}
+    version, catalog = release.version, Catalog(release)
+    told = discovery("/version", catalog) or {}
     assert (told["minor"], told["gitVersion"]) == (str(version.minor), version.release)
-    described = openapi("/openapi/v3/api/v1", release) or {}
+    described = openapi("/openapi/v3/api/v1", catalog) or {}
     assert described["info"]["version"] == version.release
     pods = described["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]
     assert ("evictionResponders" in pods) == (version.minor >= 37)
