@@ -11,7 +11,7 @@ policies and quotas may refuse it.
     caller           the user of the write, for the checks that depend on the user
     evictions        a subresource; beside it pod_binding and replica_scale
     pod_conditions   the conditions of a pod that the server itself sets
-    deletion         what the end of an object waits for
+    deletion         what the end of an object waits for; beside it namespace_ends
     patch            the three kinds of patches
     refusals         the answers to invalid objects and conflicts
     first_objects    what is in the store before the first write

@@ -33,8 +33,9 @@ from .admission_order import AdmissionAttributes, admitted
 from .caller import Caller
 from .deletion import check_deletion, finalizers_for, grace_seconds
 from .evictions import PODS, mark_disrupted, read_eviction, take_permission
-from .first_objects import FIRST_NAMESPACES, FIRST_OBJECTS
-from .new_objects import FINALIZER, prepared_object
+from .first_objects import FIRST_OBJECTS
+from .namespace_ends import end_if_empty, terminating
+from .new_objects import prepared_object
 from .patch import patched_document
 from .pod_binding import bound_pod
 from .refusals import check_place, expected_version, refuse_invalid
@@ -194,7 +195,7 @@ class Api:
         if "deletionTimestamp" not in metadata:
             return written
         if kind == NAMESPACES:
-            return self._end_if_empty(name) or written
+            return end_if_empty(self.store, name) or written
         waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
         return written if waits else self._remove(kind, namespace, name)
 
@@ -375,36 +376,12 @@ class Api:
         gone = self.store.delete(kind, namespace, name)
         settle_quotas(self.store, kind, gone, gone=True)
         if namespace:
-            self._end_if_empty(namespace)
+            end_if_empty(self.store, namespace)
         return gone
 
-    def _is_empty(self, namespace: str) -> bool:
-        return not any(
-            True
-            for kind in self.store.catalog.kinds
-            if kind.namespaced
-            for _ in self.store.list(kind, namespace)
-        )
-
     def _end_namespace(self, namespace: StoredObject) -> StoredObject:
-        """Marks a namespace as Terminating, so that nothing enters it. An empty one is deleted.
-
-        Raises RefusedError with 403 for a namespace that every cluster has.
-        """
-        name = namespace.document["metadata"]["name"]
-        if name in FIRST_NAMESPACES:
-            raise RefusedError(
-                403,
-                "Forbidden",
-                f'namespaces "{name}" is forbidden: this namespace may not be deleted',
-            )
-        if "deletionTimestamp" not in namespace.document["metadata"]:
-            now = self.store.outside.now()
-            metadata = {**namespace.document["metadata"], "deletionTimestamp": now}
-            status = {**(namespace.document.get("status") or {}), "phase": "Terminating"}
-            ending = {**namespace.document, "metadata": metadata, "status": status}
-            namespace = self.store.update(NAMESPACES, ending)
-        return self._end_if_empty(name) or namespace
+        namespace = terminating(self.store, namespace)
+        return end_if_empty(self.store, namespace.document["metadata"]["name"]) or namespace
 
     def end_contents(self, namespace: str) -> None:
         """Deletes the contents of a namespace, and the namespace once nothing is left in it."""
@@ -412,14 +389,4 @@ class Api:
             if kind.namespaced:
                 for stored in list(self.store.list(kind, namespace)):
                     self._delete(kind, stored, DeleteOptions(propagation_policy="Background"))
-        self._end_if_empty(namespace)
-
-    def _end_if_empty(self, name: str) -> StoredObject | None:
-        """Deletes a namespace that is Terminating, if nothing is left that it waits for."""
-        namespace = self.store.find(NAMESPACES, "", name)
-        if namespace is None or "deletionTimestamp" not in namespace["metadata"]:
-            return None
-        others = {*((namespace.get("spec") or {}).get("finalizers") or ())} - {FINALIZER}
-        if others or namespace["metadata"].get("finalizers") or not self._is_empty(name):
-            return None
-        return self.store.delete(NAMESPACES, "", name)
+        end_if_empty(self.store, namespace)
