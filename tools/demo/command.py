@@ -48,6 +48,7 @@ from ..answers.whatif.weights import weights_of
 from ..answers.whatif.whatif_endpoint import WhatIfs
 from ..cluster.apiserver.app import serve
 from ..cluster.apiserver.kubeconfig import kubeconfig
+from ..cluster.apiserver.server_options import ServerOptions, server_options
 from ..cluster.controllers.controller_manager import run_controllers
 from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..cluster.drivers.device_driver import run_driver
@@ -110,6 +111,7 @@ class DemoSettings(msgspec.Struct, frozen=True):
     page_port: int
     kubeconfig_out: Path | None
     allowed_hosts: tuple[str, ...]
+    server: ServerOptions
     live: bool
     look: bool
 
@@ -177,6 +179,7 @@ class DemoSettings(msgspec.Struct, frozen=True):
     help="Write the kubeconfig for kubectl to this file; by default, to a temporary one.",
 )
 @allowed_hosts_option
+@server_options
 @output_option()
 def demo(
     paths: tuple[Path, ...],
@@ -194,6 +197,7 @@ def demo(
     page_port: int,
     kubeconfig_out: Path | None,
     allowed_hosts: tuple[str, ...],
+    server: ServerOptions,
     output: str,
 ) -> None:
     """Run a toy cluster, and place a workload on it.
@@ -243,6 +247,7 @@ def demo(
             page_port=page_port,
             kubeconfig_out=kubeconfig_out,
             allowed_hosts=allowed_hosts,
+            server=server,
             live=live and not look,
             look=look,
         )
@@ -289,7 +294,7 @@ async def _run(settings: DemoSettings) -> Summary:
     """Starts the cluster, applies the manifests, and waits for all decisions or for a signal."""
     clock, rng = SystemClock(), Random()
     store = Store(TimeAndChance(clock.wall, rng))
-    store.release = release_of(settings.version)
+    store.release, store.plugins = release_of(settings.version), settings.server.plugins()
     scenario = settings.kubelets.scenario
     access = EmbeddedAccess(store)
     async with AsyncExitStack() as stack:

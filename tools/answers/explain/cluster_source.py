@@ -491,7 +491,7 @@ def completed_object(kind: Kind, document: Document, store: Store) -> Document:
         metadata["uid"] = str(uuid5(NAMESPACE_OID, key))
     full = {**document, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
     if is_new:
-        full = prepared_object(kind, full, protects=False)
+        full = prepared_object(kind, full)
     stored = timed(kind, defaulted(kind, full), store.outside.now)
     stored = stored_form(kind, stored)
     if kind == CLAIMS:

@@ -12,11 +12,13 @@ import anyio
 import click
 
 from ...kubernetes.api.store import Store
+from ...kubernetes.api.types.admission_plugins import STORAGE_PROTECTION
 from ...kubernetes.api.types.api_documents import RefusedError
 from ...kubernetes.api.types.releases import CURRENT_RELEASE, RELEASES, Release
 from .app import serve
 from .journal import Journal, JournalError
 from .kubeconfig import kubeconfig
+from .server_options import ServerOptions, server_options
 from .this_machine import this_machine
 
 # Documents are trees, so reference counts free them. Searching all of them for cycles would only
@@ -58,12 +60,14 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
     metavar="NAME",
     help="Also answer requests for this host, such as those a proxy forwards; repeatable.",
 )
+@server_options
 def apiserver(
     port: int,
     data: Path | None,
     kubeconfig_out: Path | None,
     version: str,
     allowed_hosts: tuple[str, ...],
+    server: ServerOptions,
 ) -> None:
     """Serve a Kubernetes API for experiments.
 
@@ -76,7 +80,7 @@ def apiserver(
     gc.set_threshold(*COLLECT)
     try:
         anyio.run(
-            partial(_run, port, data, kubeconfig_out, RELEASES[version], allowed_hosts),
+            partial(_run, port, data, kubeconfig_out, RELEASES[version], allowed_hosts, server),
             backend_options={"use_uvloop": True},
         )
     except KeyboardInterrupt:
@@ -94,11 +98,13 @@ async def _run(
     kubeconfig_out: Path | None,
     release: Release,
     allowed_hosts: tuple[str, ...],
+    server: ServerOptions,
 ) -> None:
     with ExitStack() as stack:
         store = Store(this_machine()) if data is None else stack.enter_context(_opened(data)).store
         store.release = release
-        store.protects = False  # No controller runs here that would ever end the protection.
+        # No controller runs here that would ever end the protection of claims and volumes.
+        store.plugins = server.plugins(without=STORAGE_PROTECTION)
         async with serve(port, store=store, allowed_hosts=allowed_hosts) as url:
             if kubeconfig_out is not None:
                 await anyio.Path(kubeconfig_out).write_text(kubeconfig(url))

@@ -17,6 +17,7 @@ import msgspec
 
 from .ledger import Ledger
 from .time_and_chance import TimeAndChance
+from .types.admission_plugins import DEFAULT_PLUGINS
 from .types.api_documents import Document, RefusedError, StoredObject, names_of
 from .types.catalog import CURRENT_CATALOG, Catalog
 from .types.releases import Release
@@ -78,8 +79,7 @@ class Store:
     anything changes.
 
     `outside` gives objects their times, uids and generated names. A write fails if the journal
-    raises. While `protects`, new claims and volumes get the finalizer that a controller takes away
-    once nothing uses them. `catalog` says which kinds and fields are served.
+    raises. `catalog` says which kinds and fields are served, `plugins` which admission plugins run.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class Store:
     ) -> None:
         self.outside = outside
         self.revision = 1
-        self.protects = True
         self.catalog = CURRENT_CATALOG
+        self.plugins = DEFAULT_PLUGINS
         # What quotas count, by namespace, where there are any; None until it is counted.
         self.ledgers: dict[str, Ledger | None] = {}
         self._history = history
@@ -114,8 +114,8 @@ class Store:
         Writing to it does not change this one.
         """
         other = Store(self.outside, 0)
-        other.revision, other.protects = self.revision, self.protects
-        other.catalog = self.catalog
+        other.revision = self.revision
+        other.catalog, other.plugins = self.catalog, self.plugins
         other.ledgers = dict.fromkeys(self.ledgers)
         for kind, shelf in self._shelves.items():
             there = other._shelf(kind)

@@ -1,7 +1,8 @@
 """Admission of new pods and claims: priority, overhead, default tolerations, default storage class.
 
-Mirrors the admission plugins Priority, RuntimeClass, DefaultTolerationSeconds and
-DefaultStorageClass. Also fills in the status that the API server gives to a new pod.
+Mirrors the admission plugins Priority, RuntimeClass, DefaultTolerationSeconds,
+DefaultStorageClass and StorageObjectInUseProtection. Also fills in the status that the API server
+gives to a new pod.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from berth.actors.scheduling.kube.quantity import nano_value
 from ..rules import device_claim_rules
 from ..rules.storage_rules import is_known_source
 from ..store import Store
+from ..types.admission_plugins import NAMESPACE_LIFECYCLE
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND, Kind
 from .label_keys import with_label_keys
@@ -22,12 +24,14 @@ from .pod_conditions import with_condition
 PRIORITY_CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
 RUNTIME_CLASSES = BY_KIND["node.k8s.io/v1", "RuntimeClass"]
 CLAIMS = BY_KIND["v1", "PersistentVolumeClaim"]
+VOLUMES = BY_KIND["v1", "PersistentVolume"]
 STORAGE_CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
 NAMESPACES = BY_KIND["v1", "Namespace"]
 DEVICE_CLAIMS = (
     BY_KIND["resource.k8s.io/v1", "ResourceClaim"],
     BY_KIND["resource.k8s.io/v1", "ResourceClaimTemplate"],
 )
+_PROTECTING = {CLAIMS: "kubernetes.io/pvc-protection", VOLUMES: "kubernetes.io/pv-protection"}
 TOLERATION_SECONDS = 300
 TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 GATED = "Scheduling is blocked due to non-empty scheduling gates"
@@ -43,19 +47,46 @@ TOLERATED = tuple(
 
 
 def admitted_pod(store: Store, pod: Document) -> Document:
-    """Returns a new pod after admission, with its first status. Selectors of its terms include the
-    labels that the terms name by key.
+    """Returns a new pod after the admission plugins that concern scheduling, with its first status.
 
     Raises RefusedError with 403 if an admission plugin rejects the pod.
     """
-    spec = dict(with_label_keys(pod["spec"], pod["metadata"].get("labels") or {}))
-    name = pod["metadata"].get("name", "")
-    _give_priority(store, spec, name)
-    if spec.get("runtimeClassName"):
-        _give_overhead(store, spec, name)
-    elif spec.get("overhead"):
-        raise _without_overhead(name)
-    spec["tolerations"] = _tolerations(spec)
+    for step in (with_priority, with_tolerations, with_runtime_class, with_first_status):
+        pod = step(store, pod)
+    return pod
+
+
+def with_priority(store: Store, pod: Document) -> Document:
+    """Returns a new pod with the priority of its class. Raises RefusedError with 403."""
+    spec = dict(pod["spec"])
+    _give_priority(store, spec, pod["metadata"].get("name", ""))
+    return {**pod, "spec": spec}
+
+
+def with_tolerations(_: Store, pod: Document) -> Document:
+    """Returns a pod that stays for 300 seconds on a node that is not ready or unreachable."""
+    return {**pod, "spec": {**pod["spec"], "tolerations": _tolerations(pod["spec"])}}
+
+
+def with_runtime_class(store: Store, pod: Document) -> Document:
+    """Returns a new pod with the overhead and the scheduling of its RuntimeClass. Raises
+    RefusedError with 403.
+    """
+    name, spec = pod["metadata"].get("name", ""), pod["spec"]
+    if not spec.get("runtimeClassName"):
+        if spec.get("overhead"):
+            raise _without_overhead(name)
+        return pod
+    spec = dict(spec)
+    _give_overhead(store, spec, name)
+    return {**pod, "spec": spec}
+
+
+def with_first_status(store: Store, pod: Document) -> Document:
+    """Returns a new pod with its first status. Selectors of its terms include the labels that the
+    terms name by key.
+    """
+    spec = with_label_keys(pod["spec"], pod["metadata"].get("labels") or {})
     status: Document = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):
         gated = ("SchedulingGated", GATED)
@@ -72,6 +103,8 @@ def check_namespace(store: Store, kind: Kind, namespace: str, metadata: dict[str
             f"request: expected {namespace}, got {named}"
         )
         raise RefusedError(400, "BadRequest", message)
+    if NAMESPACE_LIFECYCLE not in store.plugins:
+        return
     if "deletionTimestamp" in store.get(NAMESPACES, "", namespace)["metadata"]:
         message = (
             f'{kind.resource} "{metadata.get("name", "")}" is forbidden: '
@@ -85,19 +118,16 @@ def check_namespace(store: Store, kind: Kind, namespace: str, metadata: dict[str
         raise RefusedError(403, "Forbidden", message, {"causes": [cause]})
 
 
-def readmitted_pod(pod: Document, before: Document) -> Document:
-    """Returns an updated pod as admission leaves it.
-
-    It keeps the priority and the preemption policy of the stored pod if the update omits them,
-    since not every client knows these fields.
+def with_kept_priority(pod: Document, before: Document) -> Document:
+    """Returns an updated pod with the priority and the preemption policy of the stored one, if the
+    update omits them: not every client knows these fields.
     """
     kept = {
         field: before["spec"][field]
         for field in ("priority", "preemptionPolicy")
         if field in before["spec"]
     }
-    spec = {**kept, **pod["spec"]}
-    return {**pod, "spec": {**spec, "tolerations": _tolerations(spec)}}
+    return {**pod, "spec": {**kept, **pod["spec"]}}
 
 
 def admitted_claim(store: Store, claim: Document) -> Document:
@@ -115,6 +145,13 @@ def admitted_claim(store: Store, claim: Document) -> Document:
     if newest is None:
         return claim
     return {**claim, "spec": {**claim["spec"], "storageClassName": newest["name"]}}
+
+
+def with_protection(kind: Kind, document: Document) -> Document:
+    """Returns a new claim or volume with the finalizer that keeps it while it is in use."""
+    metadata = document["metadata"]
+    finalizers = {**dict.fromkeys(metadata.get("finalizers") or ()), _PROTECTING[kind]: None}
+    return {**document, "metadata": {**metadata, "finalizers": [*finalizers]}}
 
 
 def with_both_sources(claim: Document, before: Document | None) -> Document:

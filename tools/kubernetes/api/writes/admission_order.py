@@ -1,13 +1,14 @@
 """The order in which a new or updated object is admitted, from the first step to the last.
 
-Mirrors the API server: its strategies prepare the object, admission plugins change it, it is
-validated, and then plugins and policies may still refuse it. The last is the quota, which every
-other refusal must precede. Statuses, bindings, evictions and deletions take other ways.
+Mirrors the API server: admission plugins change the object, the strategy of its kind prepares it,
+it is validated, and then plugins and policies may still refuse it. The last is the quota, which
+every other refusal must precede. Statuses, bindings, evictions and deletions take other ways.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 
 import msgspec
 
@@ -15,21 +16,27 @@ from ..rules.pod_resize import with_resized_resources
 from ..rules.quota_rules import quota_warnings
 from ..rules.validation import problems, resize_problems
 from ..store import Store
+from ..types.admission_plugins import RESOURCE_QUOTA, STORAGE_PROTECTION, VALIDATING_POLICY
 from ..types.api_documents import Document, RefusedError
-from ..types.resources import BY_KIND, KINDS, Kind
+from ..types.resources import BY_KIND, Kind
 from ..types.schema import same
 from .admission import (
     CLAIMS,
     DEVICE_CLAIMS,
     NAMESPACES,
     PRIORITY_CLASSES,
+    VOLUMES,
     admin_access_problems,
     admitted_claim,
-    admitted_pod,
     check_default_class,
     qos_class,
-    readmitted_pod,
     with_both_sources,
+    with_first_status,
+    with_kept_priority,
+    with_priority,
+    with_protection,
+    with_runtime_class,
+    with_tolerations,
 )
 from .caller import Caller
 from .evictions import PODS
@@ -61,20 +68,28 @@ Step = Callable[[AdmissionAttributes], Document | None]  # returns the object if
 def admitted(attempt: AdmissionAttributes) -> Document:
     """Returns the object as it is to be stored. Raises RefusedError if a step refuses it."""
     operation = CREATE if attempt.before is None else UPDATE
-    for step in _STEPS.get((attempt.kind, operation)) or _STEPS_OF_OTHERS[operation]:
+    for step in _steps(attempt.kind, operation, attempt.store.plugins):
         attempt.after = step(attempt) or attempt.after
     return attempt.after
 
 
-def _readmit_pod(write: AdmissionAttributes) -> Document:
+def _keep_priority(write: AdmissionAttributes) -> Document:
+    return with_kept_priority(write.after, write.before or {})
+
+
+def _tolerate(write: AdmissionAttributes) -> Document:
+    return with_tolerations(write.store, write.after)
+
+
+def _keep_placement(write: AdmissionAttributes) -> Document | None:
+    """Raises RefusedError with 422 if the update of a pod would change its node."""
     after, before = write.after, write.before or {}
     if after["spec"].get("nodeName") != before["spec"].get("nodeName"):
         why = "a pod is bound through its binding subresource only"
         name = before["metadata"]["name"]
         message = f'Pod "{name}" is invalid: spec.nodeName: Forbidden: {why}'
         raise RefusedError(422, "Invalid", message)
-    after = readmitted_pod(after, before)
-    return with_resized_resources(after, before) if write.subresource == "resize" else after
+    return with_resized_resources(after, before) if write.subresource == "resize" else None
 
 
 def _keep_spec(write: AdmissionAttributes) -> Document | None:
@@ -146,42 +161,76 @@ def _check_quotas(write: AdmissionAttributes) -> None:
     check_quotas(write.store, write.kind, write.after, write.before, write.subresource)
 
 
-# The operations (all if empty), the kinds (likewise), and the step.
-ORDER: tuple[tuple[str, Collection[Kind], Step], ...] = (
-    # what the object keeps and is given
-    (CREATE, [PODS], lambda write: with_default_limits(write.store, write.after)),  # LimitRanger
-    (CREATE, [PODS], lambda write: admitted_pod(write.store, write.after)),
-    (UPDATE, [PODS], _readmit_pod),
-    ("", [CLAIMS], lambda write: with_both_sources(write.after, write.before)),
-    (CREATE, [CLAIMS], lambda write: admitted_claim(write.store, write.after)),
-    ("", [DAEMON_SETS], lambda write: with_template_generation(write.after, write.before)),
-    ("", [SERVICES], lambda write: with_addresses(write.store, write.after, write.before)),
-    (UPDATE, [NAMESPACES], _keep_spec),
-    (UPDATE, (), _keep_status),
-    (UPDATE, [TAINT_RULES], _date_taint),
-    (UPDATE, (), _count_generation),
-    # what may refuse it
-    (CREATE, DEVICE_CLAIMS, _check_admin_access),
-    ("", (), _validate),
-    (CREATE, [PODS, CLAIMS], lambda write: check_limits(write.store, write.kind, write.after)),
-    (UPDATE, [PODS, CLAIMS], _check_new_limits),
-    ("", [QUOTAS], _state_quota),
-    ("", [PRIORITY_CLASSES], lambda write: check_default_class(write.store, write.after)),
-    ("", (), _ask_policies),  # ValidatingAdmissionPolicy
-    ("", (), _check_quotas),
+# The plugin (or what the server itself does, which runs always), the operations (all if empty), the
+# kinds (likewise), and the step. A create or an update goes through them from top to bottom.
+STRATEGY, VALIDATION = "", ""
+ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
+    # Plugins that change the object, in Kubernetes' order. NamespaceLifecycle has been asked.
+    ("LimitRanger", CREATE, [PODS], lambda write: with_default_limits(write.store, write.after)),
+    ("Priority", CREATE, [PODS], lambda write: with_priority(write.store, write.after)),
+    ("Priority", UPDATE, [PODS], _keep_priority),
+    ("DefaultTolerationSeconds", "", [PODS], _tolerate),
+    (
+        "DefaultStorageClass",
+        CREATE,
+        [CLAIMS],
+        lambda write: admitted_claim(write.store, write.after),
+    ),
+    (
+        STORAGE_PROTECTION,
+        CREATE,
+        [CLAIMS, VOLUMES],
+        lambda write: with_protection(write.kind, write.after),
+    ),
+    ("RuntimeClass", CREATE, [PODS], lambda write: with_runtime_class(write.store, write.after)),
+    # What the server itself changes: the strategy of the kind.
+    (STRATEGY, CREATE, [PODS], lambda write: with_first_status(write.store, write.after)),
+    (STRATEGY, UPDATE, [PODS], _keep_placement),
+    (STRATEGY, "", [CLAIMS], lambda write: with_both_sources(write.after, write.before)),
+    (
+        STRATEGY,
+        "",
+        [DAEMON_SETS],
+        lambda write: with_template_generation(write.after, write.before),
+    ),
+    (
+        STRATEGY,
+        "",
+        [SERVICES],
+        lambda write: with_addresses(write.store, write.after, write.before),
+    ),
+    (STRATEGY, UPDATE, [NAMESPACES], _keep_spec),
+    (STRATEGY, UPDATE, (), _keep_status),
+    (STRATEGY, UPDATE, [TAINT_RULES], _date_taint),
+    (STRATEGY, UPDATE, (), _count_generation),
+    (VALIDATION, CREATE, DEVICE_CLAIMS, _check_admin_access),
+    (VALIDATION, "", (), _validate),
+    # Plugins that may refuse it, in Kubernetes' order.
+    (
+        "LimitRanger",
+        CREATE,
+        [PODS, CLAIMS],
+        lambda write: check_limits(write.store, write.kind, write.after),
+    ),
+    ("LimitRanger", UPDATE, [PODS, CLAIMS], _check_new_limits),
+    (VALIDATION, "", [QUOTAS], _state_quota),
+    (
+        "Priority",
+        "",
+        [PRIORITY_CLASSES],
+        lambda write: check_default_class(write.store, write.after),
+    ),
+    (VALIDATING_POLICY, "", (), _ask_policies),
+    (RESOURCE_QUOTA, "", (), _check_quotas),
 )
 
 
-def _steps(operation: str, kind: Kind | None) -> list[Step]:
-    """Returns the steps for a kind; without one, those that every kind takes."""
-    return [
+@lru_cache(maxsize=4096)
+def _steps(kind: Kind, operation: str, plugins: frozenset[str]) -> tuple[Step, ...]:
+    return tuple(
         step
-        for of_operation, kinds, step in ORDER
-        if of_operation in ("", operation) and (not kinds or kind in kinds)
-    ]
-
-
-_STEPS = {
-    (kind, operation): _steps(operation, kind) for kind in KINDS for operation in (CREATE, UPDATE)
-}
-_STEPS_OF_OTHERS = {operation: _steps(operation, None) for operation in (CREATE, UPDATE)}
+        for plugin, of_operation, kinds, step in ORDER
+        if (not plugin or plugin in plugins)
+        and of_operation in ("", operation)
+        and (not kinds or kind in kinds)
+    )

@@ -10,6 +10,7 @@ from ..access.users import Requester
 from ..policies.policy_decisions import BINDINGS, judge
 from ..policies.policy_writes import Write
 from ..store import Store
+from ..types.admission_plugins import VALIDATING_POLICY
 from ..types.api_documents import Document
 from ..types.resources import BY_KIND, Kind
 
@@ -38,7 +39,7 @@ class Caller(msgspec.Struct, frozen=True):
 
         `place` is the namespace and the name.
         """
-        if not store.has(BINDINGS):
+        if not store.has(BINDINGS) or VALIDATING_POLICY not in store.plugins:
             return []
         namespace = store.find(NAMESPACES, "", place[0]) if kind.namespaced else None
         write = Write(

@@ -1,7 +1,6 @@
-"""Prepares a new object before its defaults are set: selectors of jobs, finalizers.
+"""Prepares a new object before its defaults are set: selectors of jobs, finalizers of namespaces.
 
-Mirrors PrepareForCreate of Kubernetes' strategies, and the admission plugin
-StorageObjectInUseProtection.
+Mirrors PrepareForCreate of Kubernetes' strategies.
 """
 
 from __future__ import annotations
@@ -10,20 +9,15 @@ from collections.abc import Callable
 
 from ..types.api_documents import Document
 from ..types.resources import BY_KIND, Kind
-from .admission import CLAIMS, NAMESPACES
+from .admission import NAMESPACES
 
 JOBS = BY_KIND["batch/v1", "Job"]
 UID_LABEL = "batch.kubernetes.io/controller-uid"
 FINALIZER = "kubernetes"  # of a namespace: it waits for what is in it
 
 
-def prepared_object(kind: Kind, document: Document, *, protects: bool) -> Document:
-    """Returns a new object as Kubernetes' strategy for its kind prepares it. Claims and volumes get
-    a protecting finalizer only if `protects`.
-    """
-    finalizer = _FINALIZERS.get(kind, "") if protects else ""
-    if finalizer:
-        return _with_protection(document, finalizer)
+def prepared_object(kind: Kind, document: Document) -> Document:
+    """Returns a new object as Kubernetes' strategy for its kind prepares it."""
     prepare = _PREPARATIONS.get(kind)
     return document if prepare is None else prepare(document)
 
@@ -55,18 +49,7 @@ def _with_namespace_finalizer(namespace: Document) -> Document:
     return {**namespace, "spec": {**spec, "finalizers": [*{**dict.fromkeys(have), FINALIZER: 0}]}}
 
 
-def _with_protection(document: Document, finalizer: str) -> Document:
-    """Returns a new object with the finalizer that keeps it while it is in use."""
-    metadata = document["metadata"]
-    finalizers = {**dict.fromkeys(metadata.get("finalizers") or ()), finalizer: None}
-    return {**document, "metadata": {**metadata, "finalizers": [*finalizers]}}
-
-
 _PREPARATIONS: dict[Kind, Callable[[Document], Document]] = {
     JOBS: _with_selector,
     NAMESPACES: _with_namespace_finalizer,
-}
-_FINALIZERS = {
-    CLAIMS: "kubernetes.io/pvc-protection",
-    BY_KIND["v1", "PersistentVolume"]: "kubernetes.io/pv-protection",
 }

@@ -152,7 +152,7 @@ class Api:
             metadata["generation"] = 1
         if kind.status and kind != NODES:
             created.pop("status", None)
-        created = prepared_object(kind, created, protects=self.store.protects)
+        created = prepared_object(kind, created)
         created = self._defaulted(kind, stored_form(kind, created))
         attempt = AdmissionAttributes(self.store, self._caller, self.warnings, kind, created, None)
         return settle_quotas(self.store, kind, self.store.create(kind, admitted(attempt)))

@@ -297,7 +297,7 @@ def test_objects_of_storage_are_protected_from_their_creation_on(api: Api) -> No
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim = api.create(claims, "default", {"metadata": {"name": "c"}, "spec": spec}).document
     assert claim["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
-    api.store.protects = False
+    api.store.plugins -= {"StorageObjectInUseProtection"}
     other = Api(api.store.fork()).create(
         claims, "default", {"metadata": {"name": "d"}, "spec": spec}
     )
