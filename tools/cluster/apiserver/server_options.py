@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import msgspec
 
 from ...kubernetes.api.types.admission_plugins import DEFAULT_PLUGINS, enabled_plugins
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = Callable[..., Any]
 
 
 class ServerOptions(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ def server_options(command: Command) -> Command:
         enable, disable = _names(enable_admission_plugins), _names(disable_admission_plugins)
         return command(*arguments, server=ServerOptions(enable, disable), **options)
 
-    added: Any = with_server
+    added: Command = with_server
     for verb, which in (("disable", "Do not run"), ("enable", "Also run")):
         added = click.option(
             f"--{verb}-admission-plugins",

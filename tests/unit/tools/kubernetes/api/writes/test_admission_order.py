@@ -68,4 +68,5 @@ def test_without_namespace_lifecycle_no_namespace_is_asked_for() -> None:
     api = Api(fresh_store())
     api.seed()
     api.store.plugins -= {"NamespaceLifecycle"}
-    assert api.create(PODS, "nowhere", pod("p")).document["metadata"]["namespace"] == "nowhere"
+    created = api.create(PODS, "nowhere", {**pod("p"), "metadata": {"name": "p"}}).document
+    assert created["metadata"]["namespace"] == "nowhere"

@@ -667,7 +667,7 @@ def test_a_pod_gets_the_overhead_and_the_node_selector_of_its_runtime_class(api:
     spec = create(api, "a", runtimeClassName="vm", nodeSelector={"disk": "ssd"})["spec"]
     assert spec["overhead"] == {"cpu": "250m"}
     assert spec["nodeSelector"] == {"disk": "ssd", "vm": "yes"}
-    assert spec["tolerations"][0] == {"key": "vm", "operator": "Exists"}
+    assert spec["tolerations"][-1] == {"key": "vm", "operator": "Exists"}
     create(api, "b", runtimeClassName="vm", overhead={"cpu": "0.25"})
     for spec, why in (
         ({"runtimeClassName": "nope"}, 'RuntimeClass "nope" not found'),
