@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ...kubernetes.api.requests.list_pages import continue_position, continue_token, page_limit
+from ...kubernetes.api.requests.list_pages import ListPage
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.tables import table
@@ -15,14 +15,14 @@ from .http import Response
 
 MOST_WARNINGS_CHARACTERS = 4096
 MOST_WARNING_CHARACTERS = 256  # of each warning, if all together exceed the limit above
-Answer = StoredObject | Document
+Answer = StoredObject | Document | ListPage
 
 
 def in_accepted_form(
     store: Store,
     request: HttpRequest,
     kind: Kind,
-    answer: Answer | list[StoredObject],
+    answer: Answer,
     code: int = 200,
 ) -> Response:
     """Returns the answer in the form that the client accepts: objects, their metadata, or a
@@ -34,29 +34,16 @@ def in_accepted_form(
         return Response(served_raw(kind, answer), code)
     if isinstance(answer, dict):
         return as_json(answer, code)
-    selected = [answer] if isinstance(answer, StoredObject) else answer
-    _, first_revision = continue_position(request)
-    revision, token = str(first_revision or store.revision), ""
-    items = selected[: page_limit(request)]
-    if len(items) < len(selected):
-        last = items[-1].document["metadata"]
-        token = continue_token(revision, last.get("namespace", ""), last["name"])
+    page = ListPage([answer], answer.revision) if isinstance(answer, StoredObject) else answer
+    metadata = page.metadata()
     if as_table:
         include = request.query.get("includeObject", "Metadata")
-        shown = [stored.document for stored in items]
-        return as_json(
-            table(
-                kind,
-                shown,
-                revision=revision,
-                now=store.outside.wall(),
-                include=include,
-                continue_=token,
-            )
+        documents = [stored.document for stored in page.items]
+        now, revision = store.outside.wall(), str(page.revision)
+        shown = table(
+            kind, documents, revision=revision, now=now, include=include, metadata=metadata
         )
-    metadata: Document = {"resourceVersion": revision}
-    if token:
-        metadata |= {"continue": token, "remainingItemCount": len(selected) - len(items)}
+        return as_json(shown)
     if "as=PartialObjectMetadataList" in accept:
         head = {
             "kind": "PartialObjectMetadataList",
@@ -67,12 +54,15 @@ def in_accepted_form(
         return as_json(
             {
                 **head,
-                "items": [{**part, "metadata": stored.document["metadata"]} for stored in items],
+                "items": [
+                    {**part, "metadata": stored.document["metadata"]} for stored in page.items
+                ],
             }
         )
     head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata}
     opened = msgspec.json.encode(head)[:-1] + b',"items":['
-    return Response(opened + b",".join([served_raw(kind, stored) for stored in items]) + b"]}")
+    items = b",".join([served_raw(kind, stored) for stored in page.items])
+    return Response(opened + items + b"]}")
 
 
 def with_warnings(response: Response, messages: list[str]) -> Response:
@@ -121,4 +111,5 @@ def refusal(refused: RefusedError) -> Document:
         "details": refused.details or {},  # kubectl reads it without a check
         "code": refused.code,
     }
-    return {"apiVersion": "v1", "kind": "Status", "metadata": {}, **failed}
+    metadata = {"continue": refused.continue_} if refused.continue_ else {}
+    return {"apiVersion": "v1", "kind": "Status", "metadata": metadata, **failed}

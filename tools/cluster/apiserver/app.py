@@ -15,8 +15,8 @@ from ...kubernetes.api.access.reviews import review
 from ...kubernetes.api.access.rights import check_right
 from ...kubernetes.api.access.tokens import bearer_user, issued_token
 from ...kubernetes.api.access.users import ADMINISTRATOR, Requester
-from ...kubernetes.api.requests.list_options import check_list, is_on
-from ...kubernetes.api.requests.list_pages import continue_position
+from ...kubernetes.api.requests.list_options import is_on, too_large
+from ...kubernetes.api.requests.list_pages import ListPage, list_page, page_of, revision_in
 from ...kubernetes.api.requests.media_types import APPLY
 from ...kubernetes.api.requests.origins import Guard
 from ...kubernetes.api.requests.request import HttpRequest
@@ -95,8 +95,8 @@ class Server:
             return served_form(target.kind, answer.document)
         if isinstance(answer, dict):
             return answer
-        items = [served_form(target.kind, stored.document) for stored in answer]
-        return {"metadata": {"resourceVersion": str(self._store.revision)}, "items": items}
+        items = [served_form(target.kind, stored.document) for stored in answer.items]
+        return {"metadata": answer.metadata(), "items": items}
 
     def _answer(self, request: HttpRequest) -> Response | Follow:
         path = request.path
@@ -116,7 +116,7 @@ class Server:
                 return as_json(served)
         target = target_of(request.path, self._store.catalog)
         kind, code, warnings = target.kind, 200, list[str]()
-        answer: Answer | list[StoredObject]
+        answer: Answer
         if kind in METRICS:
             answer = self._metrics_answer(request, target)
         elif kind in REVIEWS:
@@ -182,7 +182,7 @@ class Server:
 
     def _metrics_answer(
         self, request: HttpRequest, target: RequestTarget
-    ) -> StoredObject | list[StoredObject]:
+    ) -> StoredObject | ListPage:
         """Answers a request for the metrics of pods or nodes. Raises RefusedError with 404 without
         kubelets.
         """
@@ -195,14 +195,18 @@ class Server:
             return resource_metrics.metrics_of(
                 kubelets, self._store, kind, target.namespace, target.name
             )
-        after, _ = continue_position(request)
-        return resource_metrics.metrics_in(
-            kubelets, self._store, kind, target.namespace, _matches(request, kind), after
+        measured = resource_metrics.metrics_in(
+            kubelets, self._store, kind, target.namespace, _matches(request, kind)
         )
+        revision = self._store.revision
+        return page_of(measured, kind, target.namespace, request.query, revision)
 
-    def _read(self, request: HttpRequest, target: RequestTarget) -> Answer | list[StoredObject]:
+    def _read(self, request: HttpRequest, target: RequestTarget) -> Answer:
         if not target.name:
-            return self._list(request, target)
+            matches = _matches(request, target.kind)
+            return list_page(self._store, target.kind, target.namespace, request.query, matches)
+        if revision_in(request.query) > self._store.revision:
+            raise too_large(revision_in(request.query), self._store.revision)
         match target.subresource:
             case "" | "status" | "resize":
                 return self._store.stored(target.kind, target.namespace, target.name)
@@ -279,16 +283,6 @@ class Server:
         return RefusedError(
             405, "MethodNotAllowed", f"{request.method} is not allowed on {request.path}"
         )
-
-    def _list(self, request: HttpRequest, target: RequestTarget) -> list[StoredObject]:
-        """Returns all selected objects, in one piece; `in_accepted_form` makes pages of them."""
-        check_list(request.query)
-        matches = _matches(request, target.kind)
-        after, revision = continue_position(request)
-        if revision:
-            self._store.check_known(target.kind, revision)
-        listed = self._store.list(target.kind, target.namespace, after)
-        return [stored for stored in listed if matches is None or matches(stored.document)]
 
 
 def _matches(request: HttpRequest, kind: Kind) -> Matches | None:

@@ -128,11 +128,10 @@ class Watch:
     def _event_line(self, kind: str, stored: StoredObject) -> bytes:
         if not self._as_table:
             return _line(kind, served_raw(self._kind, stored))
-        revision = str(stored.revision)
         rows = table(
             self._kind,
             [stored.document],
-            revision=revision,
+            revision=str(stored.revision),
             now=self._store.outside.wall(),
             include=self._include,
             definitions=self._definitions,

@@ -34,10 +34,9 @@ def metrics_in(
     kind: Kind,
     namespace: str = "",
     matches: Matches | None = None,
-    after: tuple[str, str] | None = None,
 ) -> list[StoredObject]:
     """Returns the metrics of the matching nodes, or of the matching pods of a namespace."""
-    all_ = store.list(_measured_by(kind), namespace, after)
+    all_ = store.list(_measured_by(kind), namespace)
     chosen = [stored for stored in all_ if matches is None or matches(stored.document)]
     return _samples(kubelets, store, kind, chosen)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import msgspec
@@ -51,6 +51,11 @@ class Shelf:
         self.history: deque[StoreEvent] = deque(maxlen=history)
         self.compacted = compacted  # the last revision that was dropped from the history
         self.waiting: list[Callable[[], None]] = []  # to be called once, at the next write
+
+    def sorted_keys(self) -> list[Key]:
+        if self.order is None:
+            self.order = sorted(self.objects)
+        return self.order
 
     def keep(self, stored: StoredObject) -> None:
         """Adds or replaces an object."""
@@ -173,21 +178,25 @@ class Store:
         With `after`, only the objects that follow this key are included.
         """
         shelf = self._shelf(kind)
-        if shelf.order is None:
-            shelf.order = sorted(shelf.objects)
-        order = shelf.order
-        first = max((namespace, ""), after or ("", ""))
-        at = (
-            bisect_right(order, after)
-            if after is not None and after >= first
-            else bisect_left(order, first)
-        )
-        for key in islice(order, at, None):
-            if namespace and key[0] != namespace:
-                return
-            stored = shelf.objects.get(key)  # it may have been deleted meanwhile
-            if stored is not None:
-                yield stored
+        return _range(shelf.objects, shelf.sorted_keys(), namespace, after)
+
+    def list_at(
+        self, kind: Kind, revision: int, namespace: str = "", after: Key | None = None
+    ) -> Iterator[StoredObject]:
+        """Yields the objects as they were at a revision, like `list`; 0 is the latest.
+
+        Raises RefusedError with 410 for a compacted revision.
+        """
+        undone: dict[Key, StoredObject | None] = {}
+        for event in reversed(self.since(kind, revision) if revision else ()):
+            undone[names_of(event.after.document)] = event.before
+        if not undone:
+            return self.list(kind, namespace, after)
+        shelf = self._shelf(kind)
+        past = {**shelf.objects, **undone}
+        objects = {key: stored for key, stored in past.items() if stored is not None}
+        order = shelf.sorted_keys() if objects.keys() == shelf.objects.keys() else sorted(objects)
+        return _range(objects, order, namespace, after)
 
     def create(self, kind: Kind, document: Document) -> StoredObject:
         """Adds an object. Raises RefusedError with 409 if the name is taken."""
@@ -286,6 +295,10 @@ class Store:
         fresh.reverse()
         return fresh
 
+    def compacted(self, kind: Kind) -> int:
+        """Returns the last revision that the history of a kind no longer has."""
+        return self._shelf(kind).compacted
+
     def check_known(self, kind: Kind, revision: int) -> None:
         """Raises RefusedError with 410 for a compacted revision, and for a revision above the
         present one, which comes from another store.
@@ -336,6 +349,24 @@ class Store:
         shelf.remember(event)
         shelf.wake()
         return written
+
+
+def _range(
+    objects: Mapping[Key, StoredObject], order: list[Key], namespace: str, after: Key | None
+) -> Iterator[StoredObject]:
+    """Yields the objects of a namespace, "" for all, after a key."""
+    first = max((namespace, ""), after or ("", ""))
+    at = (
+        bisect_right(order, after)
+        if after is not None and after >= first
+        else bisect_left(order, first)
+    )
+    for key in islice(order, at, None):
+        if namespace and key[0] != namespace:
+            return
+        stored = objects.get(key)  # it may have been deleted meanwhile
+        if stored is not None:
+            yield stored
 
 
 def _outdated(kind: Kind, name: str) -> RefusedError:

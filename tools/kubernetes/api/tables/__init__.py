@@ -80,14 +80,15 @@ def table(
     revision: str,
     now: datetime,
     include: str = "Metadata",
-    continue_: str = "",
+    metadata: Document | None = None,
     definitions: bool = True,
 ) -> Document:
     """Returns a Table of objects of one kind, read at a revision.
 
     `include` is the request's includeObject. It says what each row carries of its object: its
     Metadata, the whole Object or None of it. A watch sends one Table for each event, and needs the
-    column `definitions` only in the first. Raises RefusedError with 400 for another `include`.
+    column `definitions` only in the first. `metadata` is that of a list in pages. Raises
+    RefusedError with 400 for another `include`.
     """
     if include not in ("Metadata", "Object", "None"):
         raise RefusedError(
@@ -96,11 +97,10 @@ def table(
     columns = _OLDER.get((kind.api_version, kind.plural)) or COLUMNS.get(
         (kind.group, kind.plural), (NAME, AGE)
     )
-    metadata = {"resourceVersion": revision} | ({"continue": continue_} if continue_ else {})
     return {
         "apiVersion": "meta.k8s.io/v1",
         "kind": "Table",
-        "metadata": metadata,
+        "metadata": metadata or {"resourceVersion": revision},
         "columnDefinitions": [column.definition() for column in columns] if definitions else [],
         "rows": [_row(kind, columns, document, now, include) for document in documents],
     }

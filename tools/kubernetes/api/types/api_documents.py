@@ -33,15 +33,24 @@ def controller_in(document: Document) -> Document | None:
 
 
 class RefusedError(Exception):
-    """A refusal, as a metav1.Status: HTTP code, reason, message, and details for some clients."""
+    """A refusal, as a metav1.Status: HTTP code, reason, message, and details for some clients.
+
+    `continue_` is a token with which a refused list can go on.
+    """
 
     def __init__(
-        self, code: int, reason: str, message: str, details: Document | None = None
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        details: Document | None = None,
+        continue_: str = "",
     ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.details = details
+        self.continue_ = continue_
 
 
 class StoredObject:

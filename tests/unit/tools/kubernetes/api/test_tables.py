@@ -426,9 +426,10 @@ def test_the_object_of_a_row() -> None:
 
 
 def test_the_tables_metadata_and_definitions() -> None:
-    answer = table(KIND["pods"], [], revision="7", now=NOW, continue_="next")
+    metadata = {"resourceVersion": "7", "continue": "next"}
+    answer = table(KIND["pods"], [], revision="7", now=NOW, metadata=metadata)
     assert (answer["apiVersion"], answer["kind"], answer["rows"]) == ("meta.k8s.io/v1", "Table", [])
-    assert answer["metadata"] == {"resourceVersion": "7", "continue": "next"}
+    assert answer["metadata"] == metadata
     assert [column["format"] for column in answer["columnDefinitions"]] == ["name", *[""] * 8]
     later = table(KIND["pods"], [pod(RUNNING)], revision="8", now=NOW, definitions=False)
     assert later["metadata"] == {"resourceVersion": "8"}
