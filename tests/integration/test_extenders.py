@@ -17,7 +17,7 @@ from berth.config.types import API_VERSION, KIND
 from berth.tools.views.commands.explain import explain
 from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster, configured
-from tests.kit.documents import Document
+from tests.kit.documents import Document, thing
 from tests.kit.extender import (
     FAILURES,
     Answer,
@@ -186,6 +186,7 @@ async def test_extenders_get_pods_and_nodes_as_the_api_server_has_them() -> None
         extended(entry(extender, "filter", "preempt", nodeCacheCapable=False), nodes=()) as running,
     ):
         only_node = await running.create("Node", node("a"))
+        await running.create("ServiceAccount", thing("ServiceAccount", "robot"))
         low = await running.create("Pod", whole_pod("low"))
         assert await running.node_of("low") == "a"
         first = extender.bodies("filter")[0]

@@ -170,9 +170,8 @@ async def test_a_stateful_set_creates_the_claims_of_its_pods() -> None:
         await running.create("StatefulSet", document)
         pods = await running.until_all("Pod", lambda pods: len(pods) == 2)
         volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}
-        assert [pod["spec"]["volumes"] for pod in pods if pod["metadata"]["name"] == "db-0"] == [
-            [volume]
-        ]
+        (first,) = [pod for pod in pods if pod["metadata"]["name"] == "db-0"]
+        assert first["spec"]["volumes"][0] == volume
         assert {
             claim["metadata"]["name"] for claim in await running.all("PersistentVolumeClaim")
         } == {"data-db-0", "data-db-1"}

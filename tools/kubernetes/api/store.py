@@ -85,6 +85,8 @@ class Store:
 
     `outside` gives objects their times, uids and generated names. A write fails if the journal
     raises. `catalog` says which kinds and fields are served, `plugins` which admission plugins run.
+    `root_certificate` is the certificate, in PEM, of the authority that signed the server's; ""
+    without TLS.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Store:
         self.revision = 1
         self.catalog = CURRENT_CATALOG
         self.plugins = DEFAULT_PLUGINS
+        self.root_certificate = ""
         # What quotas count, by namespace, where there are any; None until it is counted.
         self.ledgers: dict[str, Ledger | None] = {}
         self._history = history
@@ -121,6 +124,7 @@ class Store:
         other = Store(self.outside, 0)
         other.revision = self.revision
         other.catalog, other.plugins = self.catalog, self.plugins
+        other.root_certificate = self.root_certificate
         other.ledgers = dict.fromkeys(self.ledgers)
         for kind, shelf in self._shelves.items():
             there = other._shelf(kind)

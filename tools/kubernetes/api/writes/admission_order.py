@@ -41,6 +41,7 @@ from .admission import (
 from .caller import Caller
 from .evictions import PODS
 from .limit_ranges import check_limits, with_default_limits
+from .pod_accounts import with_account
 from .refusals import refuse_invalid
 from .resource_quotas import QUOTAS, check_quotas, with_status_limits
 from .service_addresses import SERVICES, with_addresses
@@ -167,6 +168,7 @@ STRATEGY, VALIDATION = "", ""
 ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
     # Plugins that change the object, in Kubernetes' order. NamespaceLifecycle has been asked.
     ("LimitRanger", CREATE, [PODS], lambda write: with_default_limits(write.store, write.after)),
+    ("ServiceAccount", CREATE, [PODS], lambda write: with_account(write.store, write.after)),
     ("Priority", CREATE, [PODS], lambda write: with_priority(write.store, write.after)),
     ("Priority", UPDATE, [PODS], _keep_priority),
     ("DefaultTolerationSeconds", "", [PODS], _tolerate),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ..store import Store
-from ..types.api_documents import RefusedError, StoredObject
+from ..types.api_documents import RefusedError, StoredObject, names_of
 from .admission import NAMESPACES
 from .first_objects import FIRST_NAMESPACES
+from .namespace_objects import EVERYWHERE, is_of_every_namespace
 from .new_objects import FINALIZER
 
 
@@ -35,9 +36,17 @@ def end_if_empty(store: Store, name: str) -> StoredObject | None:
     others = {*((namespace.get("spec") or {}).get("finalizers") or ())} - {FINALIZER}
     if others or namespace["metadata"].get("finalizers") or not _is_empty(store, name):
         return None
+    for kind in EVERYWHERE:
+        for stored in list(store.list(kind, name)):
+            store.delete(kind, *names_of(stored.document))
     return store.delete(NAMESPACES, "", name)
 
 
 def _is_empty(store: Store, namespace: str) -> bool:
-    kinds = store.catalog.kinds
-    return not any(True for kind in kinds if kind.namespaced for _ in store.list(kind, namespace))
+    """True if a namespace has nothing but what every namespace has."""
+    return all(
+        is_of_every_namespace(kind, stored.document["metadata"]["name"])
+        for kind in store.catalog.kinds
+        if kind.namespaced
+        for stored in store.list(kind, namespace)
+    )

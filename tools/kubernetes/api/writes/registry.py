@@ -8,6 +8,7 @@ Every method raises RefusedError with the API server's answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -35,6 +36,7 @@ from .deletion import check_deletion, finalizers_for, grace_seconds
 from .evictions import PODS, mark_disrupted, read_eviction, take_permission
 from .first_objects import FIRST_OBJECTS
 from .namespace_ends import end_if_empty, terminating
+from .namespace_objects import is_of_every_namespace, missing_objects
 from .new_objects import prepared_object
 from .patch import patched_document
 from .pod_binding import bound_pod
@@ -83,6 +85,14 @@ class Api:
         for kind, namespace, document in FIRST_OBJECTS:
             if self.store.find(kind, namespace, document["metadata"]["name"]) is None:
                 self.create(kind, namespace, document)
+        for stored in list(self.store.list(NAMESPACES)):
+            self._furnish(stored.document["metadata"]["name"])
+
+    def _furnish(self, namespace: str) -> None:
+        """Creates what a namespace lacks of the objects that every namespace has."""
+        for kind, document in missing_objects(self.store, namespace):
+            with suppress(RefusedError):  # a quota may refuse it
+                Api(self.store).create(kind, namespace, document)
 
     def admit(
         self,
@@ -155,7 +165,10 @@ class Api:
         created = prepared_object(kind, created)
         created = self._defaulted(kind, stored_form(kind, created))
         attempt = AdmissionAttributes(self.store, self._caller, self.warnings, kind, created, None)
-        return settle_quotas(self.store, kind, self.store.create(kind, admitted(attempt)))
+        stored = settle_quotas(self.store, kind, self.store.create(kind, admitted(attempt)))
+        if kind is NAMESPACES:
+            self._furnish(metadata["name"])
+        return stored
 
     def update(
         self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
@@ -377,6 +390,8 @@ class Api:
         settle_quotas(self.store, kind, gone, gone=True)
         if namespace:
             end_if_empty(self.store, namespace)
+            if is_of_every_namespace(kind, name):
+                self._furnish(namespace)
         return gone
 
     def _end_namespace(self, namespace: StoredObject) -> StoredObject:

@@ -74,6 +74,7 @@ class Server:
 async def server() -> AsyncIterator[Server]:
     store = fresh_store(history=20)
     async with serve(store=store) as url, aiohttp.ClientSession() as session:
+        store.delete(BY_KIND["v1", "ConfigMap"], "default", "kube-root-ca.crt")
         yield Server(url, session, store)
 
 

@@ -251,7 +251,7 @@ def test_every_kind_of_write_is_judged() -> None:
     api.create(NODES, "", {"metadata": {"name": "n1"}})
     spec = {"containers": [{"name": "c", "image": "i"}]}
     pod = {"metadata": {"name": "m"}, "spec": spec}
-    api.create(PODS, "default", pod)
+    pod["spec"] = api.create(PODS, "default", pod).document["spec"]
     other = cluster.api()
     binding = {"target": {"name": "n1"}}
     attempts: dict[str, Callable[[], object]] = {

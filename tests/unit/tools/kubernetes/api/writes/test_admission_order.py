@@ -67,6 +67,6 @@ def test_a_disabled_plugin_does_nothing() -> None:
 def test_without_namespace_lifecycle_no_namespace_is_asked_for() -> None:
     api = Api(fresh_store())
     api.seed()
-    api.store.plugins -= {"NamespaceLifecycle"}
+    api.store.plugins -= {"NamespaceLifecycle", "ServiceAccount"}
     created = api.create(PODS, "nowhere", {**pod("p"), "metadata": {"name": "p"}}).document
     assert created["metadata"]["namespace"] == "nowhere"

@@ -758,8 +758,7 @@ def test_storage_kinds_get_their_defaults(api: Api) -> None:
 def test_the_quality_of_service_follows_the_resources(
     api: Api, resources: Document, expected: str
 ) -> None:
-    created = create(api)
-    containers = [{**created["spec"]["containers"][0], "resources": resources}]
+    containers = [{"name": "c", "image": "i", "resources": resources}]
     document = {"metadata": {"name": "q"}, "spec": {"containers": containers}}
     assert api.create(PODS, NS, document).document["status"]["qosClass"] == expected
 
@@ -779,8 +778,7 @@ def test_empty_resources_of_a_pod_leave_the_quality_to_its_containers(
     """As ComputePodQOS since Kubernetes 1.37 (kubernetes#137150). In 1.36 such a pod is BestEffort,
     whatever its containers request.
     """
-    created = create(api)
-    containers = [{**created["spec"]["containers"][0], "resources": resources}]
+    containers = [{"name": "c", "image": "i", "resources": resources}]
     spec = {"containers": containers} | ({} if own is None else {"resources": own})
     document = {"metadata": {"name": "q"}, "spec": spec}
     assert api.create(PODS, NS, document).document["status"]["qosClass"] == expected

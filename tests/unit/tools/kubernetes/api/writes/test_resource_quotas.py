@@ -144,7 +144,7 @@ def test_objects_services_and_storage_are_counted(api: Api) -> None:
     limit(
         api,
         {
-            "configmaps": "1",
+            "configmaps": "2",  # each namespace has kube-root-ca.crt
             "count/configmaps": "9",
             "resourcequotas": "1",
             "services.nodeports": "1",
@@ -154,7 +154,7 @@ def test_objects_services_and_storage_are_counted(api: Api) -> None:
     api.create(MAPS, NS, config_map("a"))
     assert refusal(api, MAPS, config_map("b")) == (
         'configmaps "b" is forbidden: exceeded quota: q, '
-        "requested: configmaps=1, used: configmaps=1, limited: configmaps=1"
+        "requested: configmaps=1, used: configmaps=2, limited: configmaps=2"
     )
     another = {"metadata": {"name": "r"}, "spec": {"hard": {"pods": "1"}}}
     assert "requested: resourcequotas=1" in refusal(api, QUOTAS, another)
