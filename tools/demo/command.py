@@ -296,6 +296,7 @@ async def _run(settings: DemoSettings) -> Summary:
     store = Store(TimeAndChance(clock.wall, rng))
     store.release, store.plugins = release_of(settings.version), settings.server.plugins()
     scenario = settings.kubelets.scenario
+    tls = settings.server.prepare(store, settings.allowed_hosts)
     access = EmbeddedAccess(store)
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(
@@ -304,13 +305,17 @@ async def _run(settings: DemoSettings) -> Summary:
                 store=store,
                 allowed_hosts=settings.allowed_hosts,
                 kubelets=KubeletMetrics(clock, scenario),
+                tls=tls.context if tls else None,
             )
         )
         scheduler = await stack.enter_async_context(Scheduler.started())
         page_listener = stack.enter_context(socket.create_server(("127.0.0.1", settings.page_port)))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
         file = settings.kubeconfig_out or folder / "kubeconfig"
-        file.write_text(kubeconfig(url), encoding="utf-8")
+        file.write_text(kubeconfig(url, tls.administrator() if tls else None), encoding="utf-8")
+        of_scheduler = folder / "kube-scheduler.conf"
+        identity = tls.identity("system:kube-scheduler", ()) if tls else None
+        of_scheduler.write_text(kubeconfig(url, identity), encoding="utf-8")
         configuration = load_file(NEGOTIATION) if settings.negotiation else from_mapping(None)
         schedulers = {profile.scheduler_name for profile in configuration.profiles}
         watching = Watching(access, clock, schedulers)
@@ -343,7 +348,7 @@ async def _run(settings: DemoSettings) -> Summary:
             await group.start(run_negotiating_driver, access, clock, rng)
         document = msgspec.json.decode(msgspec.json.encode(configuration, enc_hook=str))
         minor = settings.version.minor
-        start = Start(url, document, minor, settings.gates, settings.secure_port)
+        start = Start(str(of_scheduler), document, minor, settings.gates, settings.secure_port)
         group.start_soon(scheduler.run, start)
         page = EmbeddedSource(
             access, scheduler.glance, scheduler.recorded, configuration, settings.gates

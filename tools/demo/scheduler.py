@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 
 class Start(msgspec.Struct, frozen=True):
-    """The order to start: the URL of the API server, the configuration as JSON, the minor version
-    of Kubernetes to decide as, each of its gates and changes with its value, and the port of
-    127.0.0.1 for the scheduler's own pages.
+    """The order to start: the kubeconfig of the API server, the configuration as JSON, the minor
+    version of Kubernetes to decide as, each of its gates and changes with its value, and the port
+    of 127.0.0.1 for the scheduler's own pages.
 
     The pages are open to everybody; port 0 serves none.
     """
 
-    server: str
+    kubeconfig: str
     configuration: dict[str, Any]
     minor: int
     feature_gates: dict[str, bool]

@@ -49,7 +49,7 @@ async def _schedule(start: Start, lines: AsyncIterator[bytes], out: int) -> None
     """Schedules, and answers questions, until there are no more lines."""
     clock, rng = SystemClock(), Random()
     options = options_of(start)
-    connection = load(None, master=start.server)
+    connection = load(start.kubeconfig)
     async with (
         remote(connection, clock, rng, NO_LIMIT, NO_LIMIT) as access,
         Extenders((), access.tenure) as extenders,

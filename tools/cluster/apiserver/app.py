@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import msgspec
 
 from ...kubernetes.api import resource_metrics
+from ...kubernetes.api.access.authentication import sender
 from ...kubernetes.api.access.impersonation import acting_user
 from ...kubernetes.api.access.reviews import review
-from ...kubernetes.api.access.rights import check_right
-from ...kubernetes.api.access.tokens import bearer_user, issued_token
+from ...kubernetes.api.access.rights import check_right, may_all
+from ...kubernetes.api.access.tokens import issued_token
 from ...kubernetes.api.access.users import ADMINISTRATOR, Requester
 from ...kubernetes.api.requests.list_options import is_on, too_large
 from ...kubernetes.api.requests.list_pages import ListPage, list_page, page_of, revision_in
@@ -103,7 +105,7 @@ class Server:
         if len(path) > LONGEST_PATH:
             raise RefusedError(404, "NotFound", "the server could not find the requested resource")
         user = self._user(request)
-        if not user.may_all:
+        if not may_all(self._store, user):
             check_right(self._store, user, act_of(request, self._store.catalog))
         if path in ("/healthz", "/livez", "/readyz"):
             return Response(b"ok", content_type="text/plain")
@@ -165,8 +167,7 @@ class Server:
 
     def _user(self, request: HttpRequest) -> Requester:
         """Returns the user of a request. Raises RefusedError with 400, 401 or 403."""
-        token = request.headers.get("authorization", "").removeprefix("Bearer ")
-        user = bearer_user(self._store, token) if token else ADMINISTRATOR
+        user = sender(self._store, request.headers, request.certificate)
         return acting_user(self._store, user, request.headers)
 
     def _review_answer(
@@ -302,15 +303,16 @@ async def serve(
     store: Store | None = None,
     allowed_hosts: Collection[str] = (),
     kubelets: resource_metrics.Kubelets | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[str]:
     """Runs an API server during the block, and yields its URL. Without a store it starts empty.
 
-    It serves metrics if there are kubelets to ask. Raises OSError.
+    It serves metrics if there are kubelets to ask, and HTTPS with `tls`. Raises OSError.
     """
     store = Store(this_machine()) if store is None else store
     Api(store).seed()
     server = Server(store, (host, *allowed_hosts), kubelets)
-    async with listen(server.answer, port, host) as url:
+    async with listen(server.answer, port, host, tls) as url:
         ending = asyncio.create_task(end_namespaces(store))
         try:
             yield url

@@ -8,15 +8,16 @@ client does not read its answers, the server sends it no more answers and reads 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import cast
+from typing import Any, cast
 
 import anyio
 import msgspec
 
-from ...kubernetes.api.requests.request import HttpRequest
+from ...kubernetes.api.requests.request import CertificateSubject, HttpRequest
 from .http_reader import BadRequestError, RequestReader
 
 STOP_SECONDS = 0.5
@@ -75,6 +76,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transport has these methods, but is no subclass
         self._transport = cast("asyncio.Transport", transport)
+        certificate = transport.get_extra_info("peercert")
+        if certificate:
+            self._reader.certificate = subject_of(certificate)
         self._open_ones.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -189,7 +193,8 @@ class Connection(asyncio.Protocol):
         self._transport.write(
             _head(Response(body, problem.status, "text/plain"), len(body), keep=False) + body
         )
-        self._transport.write_eof()
+        if self._transport.can_write_eof():  # not over TLS
+            self._transport.write_eof()
         self._refused = True
         self._loop.call_later(LINGER_SECONDS, self.abort)
 
@@ -214,6 +219,13 @@ class Connection(asyncio.Protocol):
         self._answer_waiting()
 
 
+def subject_of(certificate: Mapping[str, Any]) -> CertificateSubject:
+    """Returns the user and the groups of a client's certificate, in the form of the ssl module."""
+    parts = [pair for part in certificate["subject"] for pair in part]
+    user = next((value for name, value in parts if name == "commonName"), "")
+    return user, tuple(value for name, value in parts if name == "organizationName")
+
+
 def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
     """Returns the head of an answer. `length` is None for a body in chunks."""
     body = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
@@ -229,15 +241,17 @@ def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
 
 
 @asynccontextmanager
-async def listen(answer: Answer, port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[str]:
+async def listen(
+    answer: Answer, port: int = 0, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
     """Answers requests during the block; yields the URL. Raises OSError."""
     connections: set[Connection] = set()
     server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(answer, connections), host, port
+        lambda: Connection(answer, connections), host, port, ssl=tls
     )
     sweeping = asyncio.create_task(_close_idle_connections(connections))
     try:
-        yield f"http://{host}:{server.sockets[0].getsockname()[1]}"
+        yield f"http{'s' * (tls is not None)}://{host}:{server.sockets[0].getsockname()[1]}"
     finally:
         sweeping.cancel()
         server.close()

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from ...kubernetes.api.requests.request import HttpRequest
+from ...kubernetes.api.requests.request import CertificateSubject, HttpRequest
 
 MOST_HEAD_BYTES = 64 << 10
 MOST_BYTES = 3 << 20  # of a body
@@ -51,6 +51,7 @@ class RequestReader:
         self._body = bytearray()  # the chunks so far
         self._last_chunk = False
         self._promised = False
+        self.certificate: CertificateSubject | None = None  # of the client
 
     def __len__(self) -> int:
         """Returns the number of unread bytes, of one request or of several."""
@@ -85,7 +86,13 @@ class RequestReader:
         query = dict(reversed(parse_qsl(parameters, keep_blank_values=True))) if parameters else {}
         keep = head.minor == "1" and "close" not in head.headers.get("connection", "").lower()
         return HttpRequest(
-            head.method, unquote(path) if "%" in path else path, query, head.headers, body, keep
+            head.method,
+            unquote(path) if "%" in path else path,
+            query,
+            head.headers,
+            body,
+            keep,
+            self.certificate,
         )
 
     def _read_head(self) -> _Head | None:

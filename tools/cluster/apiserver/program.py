@@ -105,9 +105,12 @@ async def _run(
         store.release = release
         # No controller runs here that would ever end the protection of claims and volumes.
         store.plugins = server.plugins(without=STORAGE_PROTECTION)
-        async with serve(port, store=store, allowed_hosts=allowed_hosts) as url:
+        tls = server.prepare(store, allowed_hosts)
+        context = tls.context if tls else None
+        async with serve(port, store=store, allowed_hosts=allowed_hosts, tls=context) as url:
             if kubeconfig_out is not None:
-                await anyio.Path(kubeconfig_out).write_text(kubeconfig(url))
+                written = kubeconfig(url, tls.administrator() if tls else None)
+                await anyio.Path(kubeconfig_out).write_text(written)
             click.echo(f"API server at {url}")
             with anyio.open_signal_receiver(*STOPPING) as signals:
                 async for _ in signals:

@@ -1,22 +1,48 @@
-"""The options of the commands that run an API server: admission plugins."""
+"""The options of the commands that run an API server: TLS, rights and admission plugins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import secrets
+import ssl
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from ...kubernetes.api.access.users import ADMINISTRATOR, MASTERS
+from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.admission_plugins import DEFAULT_PLUGINS, enabled_plugins
+from .kubeconfig import ClientIdentity
 
 Command = Callable[..., Any]
+_KEY = "sa.key"
+
+
+class Tls(msgspec.Struct, frozen=True):
+    """The certificates of a server: its authority's in PEM, the context for the server that
+    listens, and a way to get what a client shows that acts as a user in these groups.
+    """
+
+    certificate: str
+    context: ssl.SSLContext
+    identity: Callable[[str, Sequence[str]], ClientIdentity]
+
+    def administrator(self) -> ClientIdentity:
+        return self.identity(ADMINISTRATOR.name, [MASTERS])
 
 
 class ServerOptions(msgspec.Struct, frozen=True):
-    """What the options say. `enable` and `disable` are admission plugins."""
+    """What the options say. `enable` and `disable` are admission plugins. `certificates` is the
+    folder that keeps the authority.
+    """
 
+    tls: bool
+    secure: bool
+    certificates: Path | None
     enable: frozenset[str]
     disable: frozenset[str]
 
@@ -29,6 +55,45 @@ class ServerOptions(msgspec.Struct, frozen=True):
         except ValueError as problem:
             raise click.UsageError(str(problem)) from None
 
+    def prepare(self, store: Store, names: Iterable[str] = ()) -> Tls | None:
+        """Tells the store who is known. Returns the certificates of the server, which has these
+        names too; None without TLS. Raises OSError and click.ClickException.
+        """
+        if not (self.tls or self.secure):
+            return None
+        store.secure = self.secure
+        store.signing_key = _signing_key(self.certificates) if self.secure else b""
+        tls = _tls(self.certificates, names)
+        store.root_certificate = tls.certificate
+        return tls
+
+
+def _tls(folder: Path | None, names: Iterable[str]) -> Tls:
+    try:
+        from .authority import Authority
+    except ImportError:
+        why = "TLS needs the package cryptography; try: pip install cryptography"
+        raise click.ClickException(why) from None
+    now = datetime.now(UTC)
+    try:
+        authority = Authority(now) if folder is None else Authority.kept_in(folder, now)
+    except ValueError as problem:
+        raise click.ClickException(f"{folder}: {problem}") from None
+    context = authority.context(authority.server(names))
+    return Tls(authority.pair.certificate, context, authority.client)
+
+
+def _signing_key(folder: Path | None) -> bytes:
+    """Returns the key for tokens, which is kept in the folder."""
+    if folder is None:
+        return secrets.token_bytes(32)
+    file = folder / _KEY
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        file.touch(mode=0o600)
+        file.write_bytes(secrets.token_bytes(32))
+    return file.read_bytes()
+
 
 def server_options(command: Command) -> Command:
     """Adds the options to a command, which gets them as `server: ServerOptions`."""
@@ -36,12 +101,16 @@ def server_options(command: Command) -> Command:
     @wraps(command)
     def with_server(
         *arguments: Any,
+        tls: bool,
+        secure: bool,
+        cert_dir: Path | None,
         enable_admission_plugins: tuple[str, ...],
         disable_admission_plugins: tuple[str, ...],
         **options: Any,
     ) -> Any:
         enable, disable = _names(enable_admission_plugins), _names(disable_admission_plugins)
-        return command(*arguments, server=ServerOptions(enable, disable), **options)
+        server = ServerOptions(tls, secure, cert_dir, enable, disable)
+        return command(*arguments, server=server, **options)
 
     added: Command = with_server
     for verb, which in (("disable", "Do not run"), ("enable", "Also run")):
@@ -51,7 +120,23 @@ def server_options(command: Command) -> Command:
             metavar="NAME,…",
             help=f"{which} these admission plugins of Kubernetes, comma-separated; repeatable.",
         )(added)
-    return added
+    added = click.option(
+        "--cert-dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="FOLDER",
+        help="Keep the certificate authority in this folder, so that it survives a restart.",
+    )(added)
+    added = click.option(
+        "--secure",
+        is_flag=True,
+        help="Ask who sends a request (a client certificate or a token), and keep to RBAC; "
+        "with TLS.",
+    )(added)
+    return click.option(
+        "--tls",
+        is_flag=True,
+        help="Serve HTTPS; the kubeconfig has the authority and a client certificate.",
+    )(added)
 
 
 def _names(values: tuple[str, ...]) -> frozenset[str]:

@@ -29,11 +29,13 @@ from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
 
 from ...kubernetes.api.policies.policy_decisions import BINDINGS
 from ...kubernetes.api.requests.request import HttpRequest
-from ...kubernetes.api.requests.request_targets import target_of
+from ...kubernetes.api.requests.request_targets import RequestTarget, target_of
 from ...kubernetes.api.requests.selectors import matches_of
 from ...kubernetes.api.store import Store, StoreEvent
 from ...kubernetes.api.types.api_documents import RefusedError, StoredObject
+from ...kubernetes.api.types.catalog import Catalog
 from ...kubernetes.api.types.conversion import served_form
+from ...kubernetes.api.types.releases import RELEASES
 from ..apiserver.app import Server
 from ..apiserver.next_write import next_write
 from .cluster_access import LEASES, NODES, Heartbeat, Renewed, heartbeat_patch
@@ -42,6 +44,7 @@ T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata | dict[str, Any])
 _ENCODER = msgspec.json.Encoder(enc_hook=dict)
 _JSON = "application/json"
+_EVERY_KIND = Catalog([*RELEASES.values()][-1])
 
 
 class EmbeddedAccess:
@@ -150,12 +153,20 @@ class EmbeddedAccess:
                     yield Renewed(renewed)
 
 
+def _target(path: str, store: Store) -> RequestTarget:
+    """Returns what a path names. Of a kind that the store does not serve there are no objects."""
+    try:
+        return target_of(path, store.catalog)
+    except RefusedError:
+        return target_of(path, _EVERY_KIND)
+
+
 class Subscription(Generic[Kept]):
     """The objects under a path for one reader."""
 
     def __init__(self, store: Store, path: str, kind: type[Kept], selector: str) -> None:
         self._store = store
-        self._target = target_of(path, store.catalog)
+        self._target = _target(path, store)
         query = dict(parse_qsl(selector))
         self._matches = matches_of(
             self._target.kind, query.get("labelSelector", ""), query.get("fieldSelector", "")

@@ -85,8 +85,9 @@ class Store:
 
     `outside` gives objects their times, uids and generated names. A write fails if the journal
     raises. `catalog` says which kinds and fields are served, `plugins` which admission plugins run.
-    `root_certificate` is the certificate, in PEM, of the authority that signed the server's; ""
-    without TLS.
+    While it is not `secure`, who shows no credentials is the administrator. `signing_key` signs
+    tokens, if it is not empty. `root_certificate` is the certificate, in PEM, of the authority that
+    signed the server's; "" without TLS.
     """
 
     def __init__(
@@ -99,6 +100,8 @@ class Store:
         self.revision = 1
         self.catalog = CURRENT_CATALOG
         self.plugins = DEFAULT_PLUGINS
+        self.secure = False
+        self.signing_key = b""
         self.root_certificate = ""
         # What quotas count, by namespace, where there are any; None until it is counted.
         self.ledgers: dict[str, Ledger | None] = {}
@@ -124,6 +127,7 @@ class Store:
         other = Store(self.outside, 0)
         other.revision = self.revision
         other.catalog, other.plugins = self.catalog, self.plugins
+        other.secure, other.signing_key = self.secure, self.signing_key
         other.root_certificate = self.root_certificate
         other.ledgers = dict.fromkeys(self.ledgers)
         for kind, shelf in self._shelves.items():

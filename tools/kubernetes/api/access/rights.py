@@ -1,8 +1,7 @@
 """Rights: the rules that roles and their bindings give to a user (RBAC).
 
-Mirrors Kubernetes' RBAC authorizer. The members of system:masters and the anonymous user may do
-everything. The rules of an aggregated role are gathered here, so they are up to date even without a
-controller.
+Mirrors Kubernetes' RBAC authorizer. The members of system:masters may do everything. The rules of
+an aggregated role are gathered here, so they are up to date even without a controller.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ..rules.fields import printed_value, selects
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND
-from .users import Requester, account_name
+from .users import ANONYMOUS, MASTERS, Requester, account_name
 
 _GROUP = "rbac.authorization.k8s.io"
 ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS = (
@@ -53,8 +52,15 @@ class Grant(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+def may_all(store: Store, user: Requester) -> bool:
+    """True for users who may do everything. While the server is not secure, system:anonymous is
+    among them, because users without credentials count as the administrator.
+    """
+    return MASTERS in user.groups or (user.name == ANONYMOUS and not store.secure)
+
+
 def authorize(store: Store, user: Requester, act: Act) -> Verdict:
-    if user.may_all:
+    if may_all(store, user):
         return Verdict(allowed=True)
     problems = []
     for grant in grants(store, user, act.namespace):

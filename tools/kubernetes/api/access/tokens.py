@@ -1,11 +1,13 @@
 """The tokens of service accounts.
 
-A token is not signed, since everybody who can reach the server may act for everybody anyway.
+The tokens of a server that is not secure are not signed, since everybody who can reach it may act
+for everybody anyway.
 """
 
 from __future__ import annotations
 
 import base64
+import hmac
 from datetime import timedelta
 from typing import Any
 
@@ -26,7 +28,6 @@ TOKEN_SECONDS = 3600
 SHORTEST_SECONDS, LONGEST_SECONDS = 600, 1 << 32
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
 ACCOUNTS = BY_KIND["v1", "ServiceAccount"]
-_HEADER = {"alg": "none", "typ": "JWT"}
 _EXTRA = "authentication.kubernetes.io"
 
 
@@ -60,7 +61,9 @@ def issued_token(store: Store, account: Document, request: Document) -> Document
     user = account_name(metadata["namespace"], metadata["name"])
     extra = _bound_claims(store, account, spec.get("boundObjectRef") or {})
     claims = _Claims(ISSUER, user, metadata["uid"], audiences, int(end.timestamp()), extra)
-    token = f"{_encoded_part(_HEADER)}.{_encoded_part(claims)}."
+    header = {"alg": "HS256" if store.signing_key else "none", "typ": "JWT"}
+    signed = f"{_encoded_part(header)}.{_encoded_part(claims)}"
+    token = f"{signed}.{_signature(store.signing_key, signed)}"
     return {
         **request,
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
@@ -70,12 +73,15 @@ def issued_token(store: Store, account: Document, request: Document) -> Document
 
 
 def bearer_user(store: Store, token: str) -> Requester:
-    """Returns the service account of a token that this server made; else the administrator.
+    """Returns the service account of a token that this server made. Another token is the
+    administrator's, unless the server is secure.
 
-    Raises RefusedError with 401 if the token has expired or the account is gone.
+    Raises RefusedError with 401 if the token has expired, is not valid, or the account is gone.
     """
-    claims = _claims(token)
+    claims = _claims(store.signing_key, token)
     if claims is None:
+        if store.secure:
+            raise RefusedError(401, "Unauthorized", "Unauthorized")
         return ADMINISTRATOR
     namespace, name = split(claims.sub) or ("", "")
     account = store.find(ACCOUNTS, namespace, name)
@@ -112,9 +118,16 @@ def _bound_claims(store: Store, account: Document, reference: Document) -> dict[
     return extra
 
 
-def _claims(token: str) -> _Claims | None:
+def _signature(key: bytes, text: str) -> str:
+    return _base64(hmac.digest(key, text.encode(), "sha256")) if key else ""
+
+
+def _claims(key: bytes, token: str) -> _Claims | None:
+    """Returns the contents of a token; None if it was not signed with this key."""
     parts = token.split(".")
-    if len(parts) != 3 or parts[2]:
+    if len(parts) != 3 or not token.isascii():
+        return None
+    if not hmac.compare_digest(parts[2], _signature(key, f"{parts[0]}.{parts[1]}")):
         return None
     try:
         raw = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
@@ -125,4 +138,8 @@ def _claims(token: str) -> _Claims | None:
 
 
 def _encoded_part(content: Any) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(content)).decode().rstrip("=")
+    return _base64(msgspec.json.encode(content))
+
+
+def _base64(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")

@@ -21,13 +21,6 @@ class Requester(msgspec.Struct, frozen=True):
     groups: Sequence[str] = ()
     extra: Mapping[str, Sequence[str]] = {}
 
-    @property
-    def may_all(self) -> bool:
-        """True for users who may do everything, among them users without credentials, who count as
-        the administrator.
-        """
-        return MASTERS in self.groups or self.name == ANONYMOUS
-
     def info(self) -> Document:
         """Returns the user as a UserInfo."""
         info: Document = {"username": self.name}

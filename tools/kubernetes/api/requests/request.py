@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+CertificateSubject = tuple[str, tuple[str, ...]]  # the user and the groups
+
 
 class HttpRequest(msgspec.Struct, frozen=True):
     """An HTTP request.
@@ -21,3 +23,4 @@ class HttpRequest(msgspec.Struct, frozen=True):
     headers: Mapping[str, str]
     body: bytes
     keep: bool = True
+    certificate: CertificateSubject | None = None

@@ -217,3 +217,9 @@ async def test_a_review_is_refused_as_it_has_no_name(store: Store) -> None:
     path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
     with pytest.raises(ApiError, match="name or generateName is required"):
         await EmbeddedAccess(store).call("POST", path, dict, {"spec": {"namespace": "n"}})
+
+
+async def test_a_kind_that_the_version_lacks_has_no_objects(store: Store) -> None:
+    rules = "/apis/resource.k8s.io/v1/devicetaintrules"
+    async with aclosing(EmbeddedAccess(store).follow(rules, dict).changes()) as changes:
+        assert await anext(changes) == ObjectsListed([], [])
