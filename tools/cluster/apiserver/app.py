@@ -40,6 +40,7 @@ from ...kubernetes.api.types.openapi import document as openapi
 from ...kubernetes.api.types.resources import DEPRECATED, METRICS, REVIEWS, UNSERVED, Kind
 from ...kubernetes.api.types.schema import duplicate_fields
 from ...kubernetes.api.writes.caller import Caller
+from ...kubernetes.api.writes.deletion import deletion_answer
 from ...kubernetes.api.writes.registry import Api
 from .answer_forms import Answer, as_json, in_accepted_form, refused_response, with_warnings
 from .http import Follow, Response, listen
@@ -259,12 +260,12 @@ class Server:
             case "DELETE", "":
                 options = delete_options(as_object(document), request.query)
                 if name:
-                    return api.delete(kind, namespace, name, options), 200
+                    deleted = api.delete(kind, namespace, name, options)
+                    return deletion_answer(api.store, kind, deleted), 200
+                if kind.kind == "Namespace":
+                    raise self._not_allowed(request, target)
                 gone = api.delete_all(kind, namespace, _matches(request, kind), options)
-                return {
-                    **SUCCESS,
-                    "details": {"kind": kind.plural, "group": kind.group, "removed": len(gone)},
-                }, 200
+                return ListPage(gone, api.store.revision), 200
             case _:
                 raise self._not_allowed(request, target)
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ..requests.request_bodies import DeleteOptions, Preconditions, check_dry_run
 from ..rules.cluster_rules import SYSTEM_CLASSES
-from ..types.api_documents import Document, RefusedError
+from ..store import Store
+from ..types.api_documents import Document, RefusedError, StoredObject, names_of
 from ..types.resources import Kind
 from .refusals import conflict
 
@@ -17,6 +18,56 @@ ORPHAN = "orphan"
 POLICIES = ("Foreground", "Background", "Orphan")
 _ORPHANING = {("", "ReplicationController"), ("batch", "Job")}  # unless a request says otherwise
 _UNSUPPORTED = ("Event",)
+# The kinds of which a DELETE answers with the object that it has removed, and not with a Status.
+_SHOWN_DELETED = {
+    "": (
+        "Namespace",
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "PodTemplate",
+        "ResourceQuota",
+        "Service",
+        "ServiceAccount",
+    ),
+    "resource.k8s.io": (
+        "DeviceClass",
+        "DeviceTaintRule",
+        "ResourceClaim",
+        "ResourceClaimTemplate",
+        "ResourceSlice",
+    ),
+    "storage.k8s.io": (
+        "CSIDriver",
+        "CSINode",
+        "StorageClass",
+        "VolumeAttachment",
+        "VolumeAttributesClass",
+    ),
+}
+
+
+def deletion_answer(store: Store, kind: Kind, deleted: StoredObject) -> StoredObject | Document:
+    """Returns what a DELETE of an object answers, after it: the object if it waits for something or
+    is of a kind that is shown, else a metav1.Status.
+    """
+    if kind.kind in _SHOWN_DELETED.get(kind.group, ()):
+        return deleted
+    metadata = deleted.document["metadata"]
+    there = store.find(kind, *names_of(deleted.document))
+    if there is not None and there["metadata"]["uid"] == metadata["uid"]:
+        return deleted
+    details: Document = {"name": metadata["name"]}
+    if kind.group:
+        details["group"] = kind.group
+    details |= {"kind": kind.plural, "uid": metadata["uid"]}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }
 
 
 def check_deletion(kind: Kind, document: Document, options: DeleteOptions) -> None:

@@ -306,10 +306,13 @@ class Api:
     def delete_all(
         self, kind: Kind, namespace: str, matches: Matches | None, options: DeleteOptions
     ) -> list[StoredObject]:
+        """Deletes the selected objects. Returns them as they were before."""
         selected = [
             s for s in self.store.list(kind, namespace) if matches is None or matches(s.document)
         ]
-        return [self.delete(kind, *names_of(stored.document), options) for stored in selected]
+        for stored in selected:
+            self.delete(kind, *names_of(stored.document), options)
+        return selected
 
     def bind(self, namespace: str, name: str, binding: Document) -> None:
         """Binds the pod to a node."""

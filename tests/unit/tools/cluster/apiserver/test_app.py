@@ -275,11 +275,31 @@ async def test_a_dry_run_changes_nothing(server: Server) -> None:
     assert (status, (await server.call("GET", f"{MAPS}/a"))[0]) == (200, 200)
 
 
+async def test_a_deletion_answers_with_a_status_or_with_what_remains(server: Server) -> None:
+    (gone,) = await server.create("a")
+    _, answer = await server.call("DELETE", f"{MAPS}/a")
+    assert answer == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {"name": "a", "kind": "configmaps", "uid": gone["metadata"]["uid"]},
+    }
+    held = {"metadata": {"name": "b", "finalizers": ["berth.dev/f"]}}
+    await server.call("POST", MAPS, held)
+    _, answer = await server.call("DELETE", f"{MAPS}/b")
+    assert (answer["kind"], answer["metadata"]["finalizers"]) == ("ConfigMap", ["berth.dev/f"])
+    await server.call("POST", PODS, pod("p"))
+    _, answer = await server.call("DELETE", f"{PODS}/p")
+    assert (answer["kind"], answer["metadata"]["name"]) == ("Pod", "p")
+
+
 async def test_a_collection_is_deleted_by_selector(server: Server) -> None:
     await server.create("a", "b")
     await server.create("c", label="y")
     _, answer = await server.call("DELETE", f"{MAPS}?labelSelector=l=x")
-    assert answer["status"] == "Success"
+    assert answer["kind"] == "ConfigMapList"
+    assert [item["metadata"]["name"] for item in answer["items"]] == ["a", "b"]
     assert [item["metadata"]["name"] for item in (await server.call("GET", MAPS))[1]["items"]] == [
         "c"
     ]
