@@ -56,7 +56,7 @@ def fields_of(model: type) -> dict[str, str]:
     fields = {}
     for name, annotation in model.__annotations__.items():
         metadata: Any = getattr(model.__dict__.get(name), "metadata", {})
-        fields[metadata.get("json", name)] = plain(annotation)
+        fields[metadata.get("json", name.rstrip("_"))] = plain(annotation)  # from_, except_
     return fields
 
 

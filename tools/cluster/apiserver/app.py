@@ -17,6 +17,7 @@ from ...kubernetes.api.access.reviews import review
 from ...kubernetes.api.access.rights import check_right, may_all
 from ...kubernetes.api.access.tokens import issued_token
 from ...kubernetes.api.access.users import ADMINISTRATOR, Requester
+from ...kubernetes.api.requests.component_statuses import component_answer
 from ...kubernetes.api.requests.list_options import is_on, too_large
 from ...kubernetes.api.requests.list_pages import ListPage, list_page, page_of, revision_in
 from ...kubernetes.api.requests.media_types import APPLY
@@ -37,7 +38,14 @@ from ...kubernetes.api.types.conversion import served_form
 from ...kubernetes.api.types.discovery import discovery
 from ...kubernetes.api.types.openapi import VERSION_2_TYPE, version_2
 from ...kubernetes.api.types.openapi import document as openapi
-from ...kubernetes.api.types.resources import DEPRECATED, METRICS, REVIEWS, UNSERVED, Kind
+from ...kubernetes.api.types.resources import (
+    COMPONENT_STATUSES,
+    DEPRECATED,
+    METRICS,
+    REVIEWS,
+    UNSERVED,
+    Kind,
+)
 from ...kubernetes.api.types.schema import duplicate_fields
 from ...kubernetes.api.writes.caller import Caller
 from ...kubernetes.api.writes.deletion import deletion_answer
@@ -120,7 +128,9 @@ class Server:
         target = target_of(request.path, self._store.catalog)
         kind, code, warnings = target.kind, 200, list[str]()
         answer: Answer
-        if kind in METRICS:
+        if kind is COMPONENT_STATUSES:
+            answer = component_answer(request, target, self._store.revision)
+        elif kind in METRICS:
             answer = self._metrics_answer(request, target)
         elif kind in REVIEWS:
             answer, code = self._review_answer(request, target, user), 201
@@ -210,7 +220,7 @@ class Server:
         if revision_in(request.query) > self._store.revision:
             raise too_large(revision_in(request.query), self._store.revision)
         match target.subresource:
-            case "" | "status" | "resize":
+            case "" | "status" | "resize" | "approval":
                 return self._store.stored(target.kind, target.namespace, target.name)
             case "scale":
                 return Api(self._store).scale_of(target.kind, target.namespace, target.name)
@@ -247,9 +257,9 @@ class Server:
             case "PUT", "scale":
                 api.rescale(kind, namespace, name, as_object(document))
                 return api.scale_of(kind, namespace, name), 200
-            case "PUT", "" | "status" | "resize" | "finalize" if name:
+            case "PUT", "" | "status" | "resize" | "finalize" | "approval" if name:
                 return api.update(kind, namespace, name, of_kind(kind, document), subresource), 200
-            case "PATCH", "" | "status" | "resize" | "scale" if name:
+            case "PATCH", "" | "status" | "resize" | "scale" | "approval" if name:
                 if media_type == APPLY and isinstance(document, dict):
                     stored, created = api.apply(kind, namespace, name, document, subresource)
                     return stored, 201 if created else 200

@@ -50,6 +50,7 @@ _OF_KIND = {
         "reportingController",
         "type",
     ),
+    "CertificateSigningRequest": ("spec.signerName",),
     "ReplicaSet": ("status.replicas",),
     "ReplicationController": ("status.replicas",),
     "Job": ("status.successful",),

@@ -1,4 +1,4 @@
-"""Rules for admission policies and their bindings."""
+"""Rules for admission policies, validating and mutating, and their bindings."""
 
 from __future__ import annotations
 
@@ -19,12 +19,16 @@ from .fields import (
     unsupported,
 )
 from .role_rules import path_segment
+from .value_forms import dns_1035_label
 
 _ACTIONS = ("Audit", "Deny", "Warn")
-_FAILURE_POLICIES = ("Fail", "Ignore")
-_MATCH_POLICIES = ("Equivalent", "Exact")
+FAILURE_POLICIES = ("Fail", "Ignore")
+MATCH_POLICIES = ("Equivalent", "Exact")
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_MUTATING = ("*", "CONNECT", "CREATE", "UPDATE")
+REINVOCATION = ("IfNeeded", "Never")
+_PATCHES = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 _SCOPES = ("*", "Cluster", "Namespaced")
 _MISSING_PARAMETER = ("Deny", "Allow")
 _MOST_CONDITIONS = 64
@@ -39,17 +43,10 @@ _RESERVED = frozenset(
         *("void", "while"),
     )
 )
-_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_LABEL_1035_RULE = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
-    "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', "
-    f"regex used for validation is '{_LABEL_1035}')"
-)
-_MOST_LABEL = 63
 
 
 def policy(name: str, spec: Document) -> Iterator[str]:
-    yield from one_of("spec.failurePolicy", spec.get("failurePolicy"), _FAILURE_POLICIES)
+    yield from one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
     if spec.get("paramKind") is not None:
         yield from _param_kind("spec.paramKind", spec["paramKind"])
     path, constraints = "spec.matchConstraints", spec.get("matchConstraints")
@@ -59,7 +56,7 @@ def policy(name: str, spec: Document) -> Iterator[str]:
         yield from _match_resources(path, constraints)
         if not constraints.get("resourceRules"):
             yield required(f"{path}.resourceRules")
-    yield from _match_conditions("spec.matchConditions", spec.get("matchConditions") or ())
+    yield from match_conditions("spec.matchConditions", spec.get("matchConditions") or ())
     for i, variable in enumerate(spec.get("variables") or ()):
         yield from _variable(f"spec.variables[{i}]", variable)
     validations, annotations = spec.get("validations"), spec.get("auditAnnotations")
@@ -89,16 +86,83 @@ def status(status: Document) -> list[str]:
 
 
 def binding(spec: Document) -> Iterator[str]:
-    name = spec.get("policyName") or ""
-    if not name:
-        yield required("spec.policyName")
-    else:
-        yield from (invalid("spec.policyName", name, message) for message in dns_subdomain(name))
+    yield from _policy_name(spec)
     if spec.get("paramRef") is not None:
         yield from _param_ref("spec.paramRef", spec["paramRef"])
     if spec.get("matchResources") is not None:
         yield from _match_resources("spec.matchResources", spec["matchResources"])
     yield from _actions("spec.validationActions", spec.get("validationActions") or ())
+
+
+def _policy_name(spec: Document) -> Iterator[str]:
+    name = spec.get("policyName") or ""
+    if not name:
+        yield required("spec.policyName")
+    else:
+        yield from (invalid("spec.policyName", name, message) for message in dns_subdomain(name))
+
+
+def mutating_policy(spec: Document) -> Iterator[str]:
+    """Checks a policy that changes objects. Its expressions are not compiled: they build objects,
+    which the evaluator does not.
+    """
+    yield from one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
+    if spec.get("paramKind") is not None:
+        yield from _param_kind("spec.paramKind", spec["paramKind"])
+    path, constraints = "spec.matchConstraints", spec.get("matchConstraints")
+    if constraints is None:
+        yield required(path)
+    else:
+        yield from _mutable(path, constraints)
+        if not constraints.get("resourceRules"):
+            yield required(f"{path}.resourceRules")
+    yield from match_conditions("spec.matchConditions", spec.get("matchConditions") or ())
+    for i, variable in enumerate(spec.get("variables") or ()):
+        yield from _variable(f"spec.variables[{i}]", variable)
+    if not spec.get("mutations"):
+        yield required("spec.mutations", "mutations must contain at least one item")
+    for i, mutation in enumerate(spec.get("mutations") or ()):
+        yield from _mutation(f"spec.mutations[{i}]", mutation)
+    if not spec.get("reinvocationPolicy"):
+        yield required("spec.reinvocationPolicy")
+    else:
+        yield from one_of("spec.reinvocationPolicy", spec["reinvocationPolicy"], REINVOCATION)
+
+
+def mutating_binding(spec: Document) -> Iterator[str]:
+    yield from _policy_name(spec)
+    if spec.get("paramRef") is not None:
+        yield from _param_ref("spec.paramRef", spec["paramRef"])
+    if spec.get("matchResources") is not None:
+        yield from _mutable("spec.matchResources", spec["matchResources"])
+
+
+def _mutable(path: str, matched: Document) -> Iterator[str]:
+    """Checks rules that match no deletion, which cannot be changed."""
+    yield from _match_resources(path, matched)
+    for rule in matched.get("resourceRules") or ():
+        for operation in rule.get("operations") or ():
+            if operation not in _MUTATING:
+                yield unsupported(f"{path}.resourceRules.operations", operation, _MUTATING)
+
+
+def _mutation(path: str, mutation: Document) -> Iterator[str]:
+    type_ = mutation.get("patchType") or ""
+    if not type_:
+        yield required(f"{path}.patchType")
+        return
+    if type_ not in _PATCHES:
+        yield unsupported(f"{path}.patchType", type_, tuple(_PATCHES))
+        return
+    for patch, field in _PATCHES.items():
+        given = mutation.get(field)
+        if patch == type_ and given is None:
+            yield required(f"{path}.{field}", f"must be specified when patchType is {type_}")
+        elif patch == type_ and _is_blank((given or {}).get("expression")):
+            yield required(f"{path}.{field}.expression")
+        elif patch != type_ and given is not None:
+            detail = f"must not be specified when patchType is {type_}"
+            yield invalid(f"{path}.{field}", f"{{{field}}}", detail)
 
 
 def _is_blank(text: str | None) -> bool:
@@ -110,7 +174,7 @@ def _param_kind(path: str, reference: Document) -> list[str]:
     problems = _group_version(f"{path}.apiVersion", version)
     if not kind:
         return [*problems, required(f"{path}.kind")]
-    reasons = ",".join(_dns_1035_label(kind.lower()))
+    reasons = ",".join(dns_1035_label(kind.lower()))
     if reasons:
         detail = f"may have mixed case, but should otherwise match: {reasons}"
         problems.append(invalid(f"{path}.kind", kind, detail))
@@ -128,26 +192,19 @@ def _group_version(path: str, text: str) -> list[str]:
         problems.append(invalid(path, group, ",".join(reasons)))
     if not version:
         problems.append(invalid(path, text, "version must be specified"))
-    elif reasons := _dns_1035_label(version):
+    elif reasons := dns_1035_label(version):
         problems.append(invalid(path, version, ",".join(reasons)))
     return problems
 
 
-def _dns_1035_label(text: str) -> tuple[str, ...]:
-    return (
-        *((f"must be no more than {_MOST_LABEL} characters",) if len(text) > _MOST_LABEL else ()),
-        *(() if re.fullmatch(_LABEL_1035, text) else (_LABEL_1035_RULE,)),
-    )
-
-
 def _match_resources(path: str, matched: Document) -> Iterator[str]:
-    yield from one_of(f"{path}.matchPolicy", matched.get("matchPolicy"), _MATCH_POLICIES)
+    yield from one_of(f"{path}.matchPolicy", matched.get("matchPolicy"), MATCH_POLICIES)
     for field in ("resourceRules", "excludeResourceRules"):
         for i, rule in enumerate(matched.get(field) or ()):
-            yield from _rule(f"{path}.{field}[{i}]", rule)
+            yield from operation_rule(f"{path}.{field}[{i}]", rule)
 
 
-def _rule(path: str, rule: Document) -> Iterator[str]:
+def operation_rule(path: str, rule: Document) -> Iterator[str]:
     names = rule.get("resourceNames") or ()
     for i, name in enumerate(names):
         place = f"{path}.resourceNames[{i}]"
@@ -206,7 +263,7 @@ def _resources(path: str, resources: Sequence[str]) -> Iterator[str]:
         yield invalid(path, resources, detail)
 
 
-def _match_conditions(path: str, conditions: Sequence[Document]) -> Iterator[str]:
+def match_conditions(path: str, conditions: Sequence[Document]) -> Iterator[str]:
     if len(conditions) > _MOST_CONDITIONS:
         yield too_many(path, len(conditions), _MOST_CONDITIONS)
     names = set[str]()

@@ -17,13 +17,17 @@ from ..types.document_cache import cached_by_document
 from ..types.schema import TYPES
 from . import (
     autoscaler_rules,
+    certificate_rules,
     cluster_rules,
     container_rules,
     data_rules,
     device_claim_rules,
     device_rules,
+    endpoint_rules,
+    flow_rules,
     limit_rules,
     negotiation_rules,
+    network_rules,
     placement_rules,
     pod_resize,
     pod_rules,
@@ -35,6 +39,7 @@ from . import (
     service_rules,
     storage_rules,
     volume_rules,
+    webhook_rules,
     workload_rules,
 )
 from .field_marks import Marks, Rule
@@ -42,7 +47,10 @@ from .fields import Document, annotation_rules, invalid, label_selector, labels,
 
 KindRule = Callable[[Document, Document | None], Iterable[str]]
 _LABEL_NAMES = ("Namespace", "Service")
-_PATH_NAMES = ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
+_PATH_NAMES = (
+    *("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"),
+    *("APIService", "CertificateSigningRequest", "IPAddress"),
+)
 _FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 _REASONS = {
     "Required value": "FieldValueRequired",
@@ -69,12 +77,19 @@ ACROSS: dict[str, Rule] = {
     "EphemeralContainer": container_rules.container,
     "FCVolumeSource": volume_rules.fibre_channel,
     "FlockerVolumeSource": volume_rules.flocker,
+    "HTTPIngressPath": network_rules.ingress_path,
     "HTTPGetAction": container_rules.http_get,
+    "IPBlock": network_rules.ip_block,
     "ISCSIPersistentVolumeSource": volume_rules.iscsi,
     "ISCSIVolumeSource": volume_rules.iscsi,
+    "IngressClassParametersReference": network_rules.class_parameters,
+    "IngressSpec": network_rules.ingress_spec,
     "JobSpec": workload_rules.job,
     "LabelSelector": label_selector,
     "LifecycleHandler": container_rules.handler,
+    "NetworkPolicyPeer": network_rules.policy_peer,
+    "NetworkPolicyPort": network_rules.policy_port,
+    "NetworkPolicySpec": network_rules.network_policy,
     "NodeSelector": placement_rules.node_selector,
     "Overhead": cluster_rules.overhead,
     "PersistentVolumeClaimSpec": storage_rules.claim,
@@ -236,6 +251,22 @@ _OF_KINDS: dict[str, KindRule] = {
         document["metadata"].get("name") or "", document.get("spec") or {}
     ),
     "ValidatingAdmissionPolicyBinding": _rule_of_spec(lambda spec, _: policy_rules.binding(spec)),
+    "MutatingAdmissionPolicy": _rule_of_spec(lambda spec, _: policy_rules.mutating_policy(spec)),
+    "MutatingAdmissionPolicyBinding": _rule_of_spec(
+        lambda spec, _: policy_rules.mutating_binding(spec)
+    ),
+    **dict.fromkeys(
+        ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
+        webhook_rules.configuration,
+    ),
+    "APIService": webhook_rules.api_service,
+    "CertificateSigningRequest": certificate_rules.request,
+    "EndpointSlice": endpoint_rules.endpoint_slice,
+    "FlowSchema": flow_rules.flow_schema,
+    "PriorityLevelConfiguration": flow_rules.priority_level,
+    "Ingress": network_rules.ingress,
+    "ServiceCIDR": _rule_of_spec(network_rules.service_range),
+    "IPAddress": network_rules.address,
 }
 _OF_STATUSES: dict[str, Callable[[Document, Document], Iterable[str]]] = {
     "ResourceClaim": device_claim_rules.status,
@@ -244,6 +275,11 @@ _OF_STATUSES: dict[str, Callable[[Document, Document], Iterable[str]]] = {
     "v1alpha2.PodSchedulingContext": lambda after, _: negotiation_rules.context_status(after),
     "ResourceQuota": lambda after, _: quota_rules.status(after.get("status") or {}),
     "ValidatingAdmissionPolicy": lambda after, _: policy_rules.status(after.get("status") or {}),
+    "APIService": webhook_rules.api_service_status,
+    "CertificateSigningRequest": certificate_rules.status,
+    "FlowSchema": flow_rules.conditions,
+    "PriorityLevelConfiguration": flow_rules.conditions,
+    "Ingress": network_rules.ingress_status,
 }
 
 

@@ -24,6 +24,7 @@ from .fields import (
     too_long,
 )
 from .percentages import int_or_percent
+from .role_rules import path_segment
 
 Form = Callable[[str, Any], Iterable[str]]
 
@@ -53,6 +54,43 @@ _ISCSI = {
 _IP_RULE = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _CIDR_RULE = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _LEADING_ZEROS = re.compile(r"\d+(\.\d+){3}")
+
+
+_WILDCARD = r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_WILDCARD_RULE = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which "
+    "must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric "
+    f"character (e.g. '*.example.com', regex used for validation is '{_WILDCARD}')"
+)
+_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_LABEL_1035_RULE = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+    "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', "
+    f"regex used for validation is '{_LABEL_1035}')"
+)
+_MOST_LABEL = 63
+
+
+def dns_1035_label(text: str) -> tuple[str, ...]:
+    """Returns the reasons why a text is no label that begins with a letter; () if it is one."""
+    return (
+        *((f"must be no more than {_MOST_LABEL} characters",) if len(text) > _MOST_LABEL else ()),
+        *(() if re.fullmatch(_LABEL_1035, text) else (_LABEL_1035_RULE,)),
+    )
+
+
+def host(path: str, value: str) -> list[str]:
+    """Checks the name of a host, in which a wildcard may stand for the first label."""
+    if "*" not in value:
+        return [invalid(path, value, message) for message in dns_subdomain(value)]
+    return [] if re.fullmatch(_WILDCARD, value) else [invalid(path, value, _WILDCARD_RULE)]
+
+
+def named_host(path: str, value: str) -> list[str]:
+    """Checks that a host is no address."""
+    is_name = bool(ip(path, value))
+    detail = "must be a DNS name, not an IP address"
+    return [*([] if is_name else [invalid(path, value, detail)]), *host(path, value)]
 
 
 def _form_of_check(check: Callable[[str], Iterable[str]]) -> Form:
@@ -289,14 +327,18 @@ def secret(path: str, reference: Document) -> Iterator[str]:
     yield from _form_of_check(dns_label)(place, namespace) if namespace else [required(place)]
 
 
+_DNS_LABEL = _form_of_check(dns_label)
 _PORT_NAME = _form_of_check(port_name_messages)
 FORMS: dict[str, Form] = {
     "absolute-path": absolute_path,
     "class-name": class_name,
+    "cidr": cidr,
     "config-key": _form_of_check(config_key_messages),
     "count": partial(int_or_percent, most=None),
     "count-or-share": int_or_percent,
+    "dns-1035-label": _form_of_check(dns_1035_label),
     "dns-label": _form_of_check(dns_label),
+    "dns-label-or-none": lambda path, value: _DNS_LABEL(path, value) if value else [],
     "dns-search": dns_search,
     "dns-subdomain": _form_of_check(dns_subdomain),
     "domain-path": domain_path,
@@ -304,10 +346,13 @@ FORMS: dict[str, Form] = {
     "endpoint-ip": endpoint_ip,
     "env-name": env_name,
     "file-mode": file_mode,
+    "host": host,
     "ip": ip,
     "iscsi-name": iscsi_name,
     "labels": labels,
     "local-path": local_path,
+    "named-host": named_host,
+    "path-segment": _form_of_check(path_segment),
     "named": _reference_with("name"),
     "named-in-full": _reference_with("name", "namespace"),
     "namespace": namespace,

@@ -13,7 +13,14 @@ from datetime import datetime
 from ..types.api_documents import Document, RefusedError
 from ..types.conversion import served_form
 from ..types.resources import Kind
-from . import autoscaler_columns, cluster_columns, storage_columns, workload_columns
+from . import (
+    autoscaler_columns,
+    cluster_columns,
+    extension_columns,
+    network_columns,
+    storage_columns,
+    workload_columns,
+)
 from .column import AGE, NAME, Column
 from .pod_columns import PODS, row_conditions
 
@@ -32,6 +39,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "persistentvolumes"): storage_columns.PERSISTENT_VOLUMES,
     ("", "persistentvolumeclaims"): storage_columns.PERSISTENT_VOLUME_CLAIMS,
     ("", "replicationcontrollers"): workload_columns.REPLICATION_CONTROLLERS,
+    ("", "podtemplates"): workload_columns.POD_TEMPLATES,
     ("apps", "deployments"): workload_columns.DEPLOYMENTS,
     ("apps", "replicasets"): workload_columns.REPLICA_SETS,
     ("apps", "statefulsets"): workload_columns.STATEFUL_SETS,
@@ -55,6 +63,40 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         "admissionregistration.k8s.io",
         "validatingadmissionpolicybindings",
     ): cluster_columns.POLICY_BINDINGS,
+    (
+        "admissionregistration.k8s.io",
+        "mutatingadmissionpolicies",
+    ): cluster_columns.MUTATING_POLICIES,
+    (
+        "admissionregistration.k8s.io",
+        "mutatingadmissionpolicybindings",
+    ): cluster_columns.POLICY_BINDINGS,
+    (
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+    ): extension_columns.WEBHOOKS,
+    (
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+    ): extension_columns.WEBHOOKS,
+    ("apiregistration.k8s.io", "apiservices"): extension_columns.API_SERVICES,
+    (
+        "certificates.k8s.io",
+        "certificatesigningrequests",
+    ): extension_columns.CERTIFICATE_REQUESTS,
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"): extension_columns.FLOW_SCHEMAS,
+    (
+        "flowcontrol.apiserver.k8s.io",
+        "prioritylevelconfigurations",
+    ): extension_columns.PRIORITY_LEVELS,
+    ("", "componentstatuses"): extension_columns.COMPONENTS,
+    ("networking.k8s.io", "ingresses"): network_columns.INGRESSES,
+    ("networking.k8s.io", "ingressclasses"): network_columns.INGRESS_CLASSES,
+    ("networking.k8s.io", "networkpolicies"): network_columns.NETWORK_POLICIES,
+    ("networking.k8s.io", "servicecidrs"): network_columns.SERVICE_RANGES,
+    ("networking.k8s.io", "ipaddresses"): network_columns.ADDRESSES,
+    ("discovery.k8s.io", "endpointslices"): network_columns.ENDPOINT_SLICES,
+    ("storage.k8s.io", "volumeattributesclasses"): storage_columns.VOLUME_ATTRIBUTES_CLASSES,
     ("storage.k8s.io", "storageclasses"): storage_columns.STORAGE_CLASSES,
     ("storage.k8s.io", "csinodes"): storage_columns.CSI_NODES,
     ("storage.k8s.io", "csidrivers"): storage_columns.CSI_DRIVERS,

@@ -306,6 +306,12 @@ POLICIES = (
     Column("ParamKind", _param_kind, "The kind of its parameters."),
     AGE,
 )
+MUTATING_POLICIES = (
+    NAME,
+    Column("Mutations", size(("spec", "mutations")), "How many it has.", "integer"),
+    Column("ParamKind", _param_kind, "The kind of its parameters."),
+    AGE,
+)
 POLICY_BINDINGS = (
     NAME,
     Column("PolicyName", field("spec", "policyName"), "The policy that it applies."),

@@ -202,3 +202,8 @@ VOLUME_ATTACHMENTS = (
     Column("Attached", boolean("status", "attached"), "Whether it is attached.", "boolean"),
     AGE,
 )
+VOLUME_ATTRIBUTES_CLASSES = (
+    NAME,
+    Column("DriverName", field("driverName"), "The driver that knows the attributes."),
+    AGE,
+)

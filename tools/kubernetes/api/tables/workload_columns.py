@@ -38,6 +38,13 @@ def _template_reader(key: str) -> Read:
     )
 
 
+def _plain_template_reader(key: str) -> Read:
+    """Returns a reader of one field of all containers of a template that is an object itself."""
+    return lambda document, _: ",".join(
+        text(container, key) for container in entries(document, "template", "spec", "containers")
+    )
+
+
 def _desired(document: Document, _: datetime) -> int:
     return number(document, "spec", "replicas", default=1)
 
@@ -116,6 +123,16 @@ CURRENT = Column("Current", integer("status", "replicas"), "How many pods there 
 READY = Column("Ready", integer("status", "readyReplicas"), "How many pods are ready.", "integer")
 READY_OF_DESIRED = Column("Ready", _ready_of_desired, "How many of the wanted pods are ready.")
 
+POD_TEMPLATES = (
+    NAME,
+    Column("Containers", _plain_template_reader("name"), "The containers of its pods."),
+    Column("Images", _plain_template_reader("image"), "Their images."),
+    Column(
+        "Pod Labels",
+        lambda document, _: labels_text(mapping(document, "template", "metadata", "labels")),
+        "The labels of its pods.",
+    ),
+)
 REPLICATION_CONTROLLERS = (
     NAME,
     DESIRED,

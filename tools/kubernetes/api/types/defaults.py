@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .amounts import pod_sums, sums_of
+from .extension_defaults import EXTENSION_CONSTANTS, EXTENSION_RULES
 from .normal_form import Document, NormalForm, Rule
 from .resources import BY_KIND, Kind
 from .schema import TYPES
@@ -514,6 +515,7 @@ _CONSTANTS: dict[str, Document] = {
     "DeviceToleration": {"operator": "Equal"},
     "NodeAllocatableResourceMapping": {"allocationMultiplier": "1"},
     "v1alpha2.ResourceClaimSpec": {"allocationMode": "WaitForFirstConsumer"},
+    **EXTENSION_CONSTANTS,
 }
 
 _RULES: dict[str, Rule] = {
@@ -544,6 +546,7 @@ _RULES: dict[str, Rule] = {
     "ExactDeviceRequest": _device_count,
     "DeviceSubRequest": _device_count,
     "HorizontalPodAutoscalerSpec": _autoscaler,
+    **EXTENSION_RULES,
 }
 
 _FORM = NormalForm(_CONSTANTS, _RULES, recalls="PodSpec")

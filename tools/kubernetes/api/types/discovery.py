@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from .api_documents import Document
 from .catalog import CURRENT_CATALOG, Catalog
-from .resources import METRICS, REVIEWS, Kind
+from .resources import COMPONENT_STATUSES, METRICS, REVIEWS, Kind
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _BUILD = {
@@ -88,7 +88,7 @@ def _categories(kind: Kind) -> list[str]:
 
 
 def _verbs(kind: Kind) -> list[str]:
-    if kind in METRICS:
+    if kind in METRICS or kind is COMPONENT_STATUSES:
         return ["get", "list"]
     return ["create"] if kind in REVIEWS else VERBS
 
@@ -118,6 +118,8 @@ def _entries(kind: Kind) -> list[Document]:
 
     if kind.status:
         subresource("status", ["get", "patch", "update"])
+    if kind.kind == "CertificateSigningRequest":
+        subresource("approval", ["get", "patch", "update"])
     if kind.scale:
         subresource(
             "scale", ["get", "patch", "update"], group="autoscaling", version="v1", kind="Scale"

@@ -19,6 +19,11 @@ CONDITIONAL = frozenset(
         "VolumeAttachment",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration",
+        "APIService",
     )
 )
 
@@ -36,9 +41,21 @@ _COUNTED = frozenset(
         "DeviceTaintRule",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration",
+        "Ingress",
+        "IngressClass",
+        "NetworkPolicy",
+        "EndpointSlice",
+        "FlowSchema",
+        "PriorityLevelConfiguration",
+        "PodTemplate",
     )
 )
 _OWN_SUBRESOURCES = {
+    "CertificateSigningRequest": ("approval",),
     "Namespace": ("finalize",),
     "Pod": ("binding", "eviction", "resize", *UNSERVED),
     "ServiceAccount": ("token",),
@@ -107,6 +124,21 @@ def _role(plural: str, kind: str, *, namespaced: bool) -> Kind:
     )
 
 
+def _of_network(
+    plural: str, kind: str, *short: str, namespaced: bool, status: bool = False
+) -> Kind:
+    return Kind("networking.k8s.io", "v1", plural, kind, namespaced, short, status)
+
+
+def _of_flows(plural: str, kind: str) -> Kind:
+    return Kind("flowcontrol.apiserver.k8s.io", "v1", plural, kind, namespaced=False)
+
+
+def _of_admission(plural: str, kind: str) -> Kind:
+    group = "admissionregistration.k8s.io"
+    return Kind(group, "v1", plural, kind, namespaced=False, status=False)
+
+
 def _review(group: str, kind: str, *, namespaced: bool = False) -> Kind:
     return Kind(f"{group}.k8s.io", "v1", f"{kind.lower()}s", kind, namespaced, status=False)
 
@@ -134,6 +166,7 @@ KINDS = (
     Kind("", "v1", "limitranges", "LimitRange", namespaced=True, short=("limits",), status=False),
     Kind("", "v1", "resourcequotas", "ResourceQuota", namespaced=True, short=("quota",)),
     Kind("", "v1", "endpoints", "Endpoints", namespaced=True, short=("ep",), status=False),
+    Kind("", "v1", "podtemplates", "PodTemplate", namespaced=True, status=False),
     Kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short=("pv",)),
     Kind(
         "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True, short=("pvc",)
@@ -219,6 +252,15 @@ KINDS = (
         status=False,
     ),
     Kind("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False),
+    Kind(
+        "storage.k8s.io",
+        "v1",
+        "volumeattributesclasses",
+        "VolumeAttributesClass",
+        namespaced=False,
+        short=("vac",),
+        status=False,
+    ),
     _role("roles", "Role", namespaced=True),
     _role("rolebindings", "RoleBinding", namespaced=True),
     _role("clusterroles", "ClusterRole", namespaced=False),
@@ -230,14 +272,30 @@ KINDS = (
         "ValidatingAdmissionPolicy",
         namespaced=False,
     ),
+    _of_admission("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
+    _of_admission("mutatingadmissionpolicies", "MutatingAdmissionPolicy"),
+    _of_admission("mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
+    _of_admission("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
+    _of_admission("validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
+    _of_network("ingresses", "Ingress", "ing", namespaced=True, status=True),
+    _of_network("ingressclasses", "IngressClass", namespaced=False),
+    _of_network("networkpolicies", "NetworkPolicy", "netpol", namespaced=True),
+    _of_network("servicecidrs", "ServiceCIDR", namespaced=False, status=True),
+    _of_network("ipaddresses", "IPAddress", "ip", namespaced=False),
     Kind(
-        "admissionregistration.k8s.io",
-        "v1",
-        "validatingadmissionpolicybindings",
-        "ValidatingAdmissionPolicyBinding",
-        namespaced=False,
-        status=False,
+        "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", namespaced=True, status=False
     ),
+    Kind(
+        "certificates.k8s.io",
+        "v1",
+        "certificatesigningrequests",
+        "CertificateSigningRequest",
+        namespaced=False,
+        short=("csr",),
+    ),
+    _of_flows("flowschemas", "FlowSchema"),
+    _of_flows("prioritylevelconfigurations", "PriorityLevelConfiguration"),
+    Kind("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False),
     Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False, status=False),
     # A name alone means the later of two kinds with that name.
     Kind(
@@ -290,13 +348,18 @@ METRICS = (
     Kind("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", namespaced=True, status=False),
 )
 
+# The health of the parts of the control plane: asked when it is read, and stored nowhere.
+COMPONENT_STATUSES = Kind(
+    "", "v1", "componentstatuses", "ComponentStatus", namespaced=False, short=("cs",), status=False
+)
+
 # What every request to a kind is told that Kubernetes will not serve for ever.
 DEPRECATED = {
     kind: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
     for kind in KINDS
     if kind.kind == "Endpoints"
-}
+} | {COMPONENT_STATUSES: "v1 ComponentStatus is deprecated in v1.19+"}
 
-SERVED = (*KINDS, *REVIEWS)
+SERVED = (*KINDS, *REVIEWS, COMPONENT_STATUSES)
 BY_PATH = {(kind.group, kind.version, kind.plural): kind for kind in (*SERVED, *METRICS)}
 BY_KIND = {(kind.api_version, kind.kind): kind for kind in SERVED}

@@ -39,6 +39,7 @@ from .admission import (
     with_tolerations,
 )
 from .caller import Caller
+from .certificate_requests import REQUESTS, requested_by, with_kept_request
 from .evictions import PODS
 from .limit_ranges import check_limits, with_default_limits
 from .pod_accounts import with_account
@@ -49,6 +50,13 @@ from .template_generation import DAEMON_SETS, with_template_generation
 
 CREATE, UPDATE = "CREATE", "UPDATE"
 TAINT_RULES = BY_KIND["resource.k8s.io/v1", "DeviceTaintRule"]
+# The fields whose versions are counted, for kinds that have no spec.
+_COUNTED_FIELDS = {
+    "EndpointSlice": ("endpoints", "ports"),
+    "MutatingWebhookConfiguration": ("webhooks",),
+    "PodTemplate": ("template",),
+    "ValidatingWebhookConfiguration": ("webhooks",),
+}
 
 
 class AdmissionAttributes(msgspec.Struct):
@@ -104,6 +112,14 @@ def _keep_status(write: AdmissionAttributes) -> None:
         write.after["status"] = write.before["status"]
 
 
+def _name_user(write: AdmissionAttributes) -> Document | None:
+    return None if write.caller is None else requested_by(write.after, write.caller.user)
+
+
+def _keep_request(write: AdmissionAttributes) -> Document:
+    return with_kept_request(write.after, write.before or {})
+
+
 def _date_taint(write: AdmissionAttributes) -> Document | None:
     """Updates the time of a rule's taint when its effect changes, unless the write sets a time."""
     spec = write.after.get("spec") or {}
@@ -118,7 +134,8 @@ def _count_generation(write: AdmissionAttributes) -> None:
     kind, after, before = write.kind, write.after, write.before or {}
     if kind.counts_generations:
         stored = (kind.stored_as or kind).type_name
-        changed = not same(stored, after.get("spec"), before.get("spec"), "spec")
+        fields = _COUNTED_FIELDS.get(kind.kind, ("spec",))
+        changed = not all(same(stored, after.get(f), before.get(f), f) for f in fields)
         after["metadata"]["generation"] = before["metadata"].get("generation", 1) + changed
 
 
@@ -202,6 +219,8 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
         lambda write: with_addresses(write.store, write.after, write.before),
     ),
     (STRATEGY, UPDATE, [NAMESPACES], _keep_spec),
+    (STRATEGY, CREATE, [REQUESTS], _name_user),
+    (STRATEGY, UPDATE, [REQUESTS], _keep_request),
     (STRATEGY, UPDATE, (), _keep_status),
     (STRATEGY, UPDATE, [TAINT_RULES], _date_taint),
     (STRATEGY, UPDATE, (), _count_generation),

@@ -32,6 +32,7 @@ from .admission import (
 )
 from .admission_order import AdmissionAttributes, admitted
 from .caller import Caller
+from .certificate_requests import REQUESTS, check_signer, decided, decision_problems
 from .deletion import check_deletion, finalizers_for, grace_seconds
 from .evictions import PODS, mark_disrupted, read_eviction, take_permission
 from .first_objects import FIRST_OBJECTS
@@ -182,8 +183,8 @@ class Api:
         sent = document.get("metadata") or {}
         check_place(kind, sent, before)
         version = expected_version(kind, sent, before)
-        if subresource == "status":
-            return self._update_status(kind, document, before, version)
+        if subresource in ("status", "approval"):
+            return self._update_status(kind, document, before, version, subresource)
         metadata = {**sent, "name": name, "resourceVersion": version}
         for field in OWNED_BY_SERVER:
             metadata.pop(field, None)
@@ -213,19 +214,30 @@ class Api:
         return written if waits else self._remove(kind, namespace, name)
 
     def _update_status(
-        self, kind: Kind, document: Document, before: Document, version: str
+        self, kind: Kind, document: Document, before: Document, version: str, subresource: str
     ) -> StoredObject:
         metadata = {**before["metadata"], "resourceVersion": version}
         status = stored_form(kind, document).get("status") or {}
         after = {**before, "metadata": metadata, "status": status}
         if kind is DEVICE_CLAIMS[0]:
             after = self._checked_status(kind, after, before)
+        elif kind is REQUESTS:
+            after = self._decided(after, before, subresource)
         else:
             refuse_invalid(kind, after, status_problems(kind.type_name, after, before))
         after = defaulted(kind, after) if kind == NODES else after
         namespace, name = names_of(after)
-        self.admit("UPDATE", kind, namespace, name, after, before, "status")
+        self.admit("UPDATE", kind, namespace, name, after, before, subresource)
         return self._replace(kind, after)
+
+    def _decided(self, after: Document, before: Document, subresource: str) -> Document:
+        """Returns a certificate request with a decision or a certificate. Raises RefusedError."""
+        now = self.store.outside.now()
+        after = {**after, "status": decided(subresource, after["status"], before, now)}
+        refuse_invalid(REQUESTS, after, decision_problems(subresource, after, before))
+        if self._caller is not None:
+            check_signer(self.store, self._caller.user, subresource, after)
+        return after
 
     def _checked_status(self, kind: Kind, after: Document, before: Document) -> Document:
         """Returns a claim with its new status. Raises RefusedError with 422 if it is invalid."""

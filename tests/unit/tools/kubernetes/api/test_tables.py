@@ -281,6 +281,39 @@ cronjobs => {spec: {schedule: '@daily', timeZone: UTC}, status:
 poddisruptionbudgets => {spec: {minAvailable: 0}} => [it, '0', N/A, 0, 5m]
 poddisruptionbudgets => {spec: {maxUnavailable: 25%}} => [it, N/A, 25%, 0, 5m]
 priorityclasses => {value: 1000} => [it, 1000, false, 5m, PreemptLowerPriority]
+ingresses => {spec: {ingressClassName: c, rules: [{host: a}, {host: b}, {}, {host: d}], tls: [{}]},
+    status: {loadBalancer: {ingress: [{ip: 10.0.0.2}, {hostname: b.example.com}]}}} =>
+    [it, c, 'a,b + 1 more...', '10.0.0.2,b.ex...', '80, 443', 5m]
+ingresses => {} => [it, <none>, '*', '', '80', 5m]
+ingressclasses => {metadata: {annotations: {ingressclass.kubernetes.io/is-default-class: 'true'}},
+    spec: {controller: a.b/c, parameters: {apiGroup: g, kind: K, name: n}}} =>
+    [it (default), a.b/c, K.g/n, 5m]
+networkpolicies => {spec: {podSelector: {matchLabels: {a: b}}}} => [it, a=b, 5m]
+servicecidrs => {spec: {cidrs: [10.0.0.0/16, 'fd00::/64']}} => [it, '10.0.0.0/16,fd00::/64', 5m]
+ipaddresses => {spec: {parentRef: {resource: services, namespace: n, name: s}}} =>
+    [it, services/n/s, 5m]
+endpointslices => {addressType: IPv4, ports: [{port: 80}, {name: x}], endpoints: [{addresses: [a,
+    b]}, {addresses: [c]}, {addresses: [d]}]} => [it, IPv4, '80,x', 'a,b,c + 1 more...', 5m]
+endpointslices => {addressType: IPv4} => [it, IPv4, <unset>, <unset>, 5m]
+certificatesigningrequests => {spec: {signerName: s, username: u, expirationSeconds: 3600}, status:
+    {conditions: [{type: Approved}, {type: Failed}], certificate: eA==}} =>
+    [it, 5m, s, u, 60m, 'Approved,Failed,Issued']
+certificatesigningrequests => {} => [it, 5m, <none>, '', <none>, Pending]
+flowschemas => {spec: {matchingPrecedence: 9, priorityLevelConfiguration: {name: p}}, status:
+    {conditions: [{type: Dangling, status: 'False'}]}} => [it, p, 9, <none>, 5m, 'False']
+prioritylevelconfigurations => {spec: {type: Limited, limited: {nominalConcurrencyShares: 5,
+    limitResponse: {queuing: {queues: 2, handSize: 1, queueLengthLimit: 3}}}}} =>
+    [it, Limited, 5, 2, 1, 3, 5m]
+prioritylevelconfigurations => {spec: {type: Exempt}} =>
+    [it, Exempt, <none>, <none>, <none>, <none>, 5m]
+apiservices => {spec: {service: {name: s, namespace: n}}, status: {conditions: [{type: Available,
+    status: 'False', reason: Missing}]}} => [it, n/s, False (Missing), 5m]
+apiservices => {} => [it, Local, Unknown, 5m]
+validatingwebhookconfigurations => {webhooks: [{}, {}]} => [it, 2, 5m]
+mutatingadmissionpolicies => {spec: {mutations: [{}]}} => [it, 1, <unset>, 5m]
+volumeattributesclasses => {driverName: d} => [it, d, 5m]
+podtemplates => {template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image:
+    i}]}}} => [it, c, i, a=b]
 configmaps => {data: {a: '1', b: '2'}, binaryData: {c: ''}} => [it, 3, 5m]
 leases => {spec: {holderIdentity: me}} => [it, me, 5m]
 persistentvolumes => {spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany, ReadWriteOnce],
