@@ -149,10 +149,10 @@ def _granted(store: Store, binding: Document, subject: Document) -> Grant:
     if role is None:
         problem = f"{kind.lower()}.{_GROUP} {printed_value(reference['name'])} not found"
         return Grant(source, (), problem)
-    return Grant(source, _rules(store, role))
+    return Grant(source, rules_of(store, role))
 
 
-def _rules(store: Store, role: Document) -> Sequence[Document]:
+def rules_of(store: Store, role: Document) -> Sequence[Document]:
     """Returns the rules of a role, and those of the roles that it aggregates."""
     roles, rules = [role], list[Document]()
     for each in roles:  # the list grows meanwhile
@@ -171,7 +171,7 @@ def _allows(rule: Document, act: Act) -> bool:
     if not _has(rule, "verbs", act.verb):
         return False
     if act.path is not None:
-        return any(_is_path(url, act.path) for url in rule.get("nonResourceURLs") or ())
+        return any(covers_path(url, act.path) for url in rule.get("nonResourceURLs") or ())
     names = rule.get("resourceNames")
     return (
         _has(rule, "apiGroups", act.group)
@@ -191,5 +191,6 @@ def _is_resource(resources: Sequence[str], act: Act) -> bool:
     return bool(act.subresource) and f"*/{act.subresource}" in resources
 
 
-def _is_path(url: str, path: str) -> bool:
+def covers_path(url: str, path: str) -> bool:
+    """True if a rule for this URL is one for the path."""
     return url in ("*", path) or (url.endswith("*") and path.startswith(url.rstrip("*")))

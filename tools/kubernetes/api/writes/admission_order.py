@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import msgspec
 
+from ..access.escalation import BINDING_KINDS, ROLE_KINDS, check_escalation
 from ..rules.pod_resize import with_resized_resources
 from ..rules.quota_rules import quota_warnings
 from ..rules.validation import problems, resize_problems
@@ -144,6 +145,11 @@ def _check_admin_access(write: AdmissionAttributes) -> None:
     refuse_invalid(write.kind, write.after, why)
 
 
+def _check_escalation(write: AdmissionAttributes) -> None:
+    if write.caller is not None:
+        check_escalation(write.store, write.caller.user, write.kind, write.after, write.before)
+
+
 def _validate(write: AdmissionAttributes) -> None:
     kind, after, before = write.kind, write.after, write.before
     if write.subresource == "resize" and before:
@@ -225,6 +231,7 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
     (STRATEGY, UPDATE, [TAINT_RULES], _date_taint),
     (STRATEGY, UPDATE, (), _count_generation),
     (VALIDATION, CREATE, DEVICE_CLAIMS, _check_admin_access),
+    (VALIDATION, "", (*ROLE_KINDS, *BINDING_KINDS), _check_escalation),
     (VALIDATION, "", (), _validate),
     # Plugins that may refuse it, in Kubernetes' order.
     (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ..access.first_roles import FIRST_ROLES
+from collections.abc import Iterator
+
+from ..access.first_roles import FIRST_ROLES, roles_of_components
+from ..store import Store
 from ..types.api_documents import Document
 from ..types.resources import BY_KIND, Kind
 from .admission import NAMESPACES, PRIORITY_CLASSES
@@ -21,10 +24,6 @@ _SERVICE: Document = {
         "ports": [{"name": "https", "port": 443, "targetPort": 6443}],
     },
 }
-# It names the authorities of client certificates that the server trusts: here none.
-_AUTHENTICATION: Document = {"metadata": {"name": "extension-apiserver-authentication"}}
-
-# The kind, the namespace and the document of each object, in the order in which they are created.
 FIRST_OBJECTS: tuple[tuple[Kind, str, Document], ...] = (
     *((NAMESPACES, "", {"metadata": {"name": name}}) for name in FIRST_NAMESPACES),
     *(
@@ -32,6 +31,19 @@ FIRST_OBJECTS: tuple[tuple[Kind, str, Document], ...] = (
         for name, value in _CLASSES
     ),
     (_SERVICES, "default", _SERVICE),
-    (_CONFIG_MAPS, "kube-system", _AUTHENTICATION),
     *FIRST_ROLES,
 )
+
+
+def first_objects(store: Store) -> Iterator[tuple[Kind, str, Document]]:
+    """Yields the kind, the namespace and the document of each object, in the order in which they
+    are created.
+    """
+    yield from FIRST_OBJECTS
+    # It names the authorities of client certificates that the server trusts: none without TLS.
+    authentication: Document = {"metadata": {"name": "extension-apiserver-authentication"}}
+    if store.root_certificate:
+        authentication["data"] = {"client-ca-file": store.root_certificate}
+    yield _CONFIG_MAPS, "kube-system", authentication
+    if store.secure:
+        yield from roles_of_components()

@@ -35,7 +35,7 @@ from .caller import Caller
 from .certificate_requests import REQUESTS, check_signer, decided, decision_problems
 from .deletion import check_deletion, finalizers_for, grace_seconds
 from .evictions import PODS, mark_disrupted, read_eviction, take_permission
-from .first_objects import FIRST_OBJECTS
+from .first_objects import first_objects
 from .namespace_ends import end_if_empty, terminating
 from .namespace_objects import is_of_every_namespace, missing_objects
 from .new_objects import prepared_object
@@ -83,7 +83,7 @@ class Api:
     def seed(self) -> None:
         """Creates the objects that every cluster starts with, unless they are there."""
         open_ledgers(self.store)
-        for kind, namespace, document in FIRST_OBJECTS:
+        for kind, namespace, document in first_objects(self.store):
             if self.store.find(kind, namespace, document["metadata"]["name"]) is None:
                 self.create(kind, namespace, document)
         for stored in list(self.store.list(NAMESPACES)):
