@@ -40,10 +40,26 @@ def first_objects(store: Store) -> Iterator[tuple[Kind, str, Document]]:
     are created.
     """
     yield from FIRST_OBJECTS
-    # It names the authorities of client certificates that the server trusts: none without TLS.
-    authentication: Document = {"metadata": {"name": "extension-apiserver-authentication"}}
-    if store.root_certificate:
-        authentication["data"] = {"client-ca-file": store.root_certificate}
-    yield _CONFIG_MAPS, "kube-system", authentication
+    yield _CONFIG_MAPS, "kube-system", _authentication(store.root_certificate)
     if store.secure:
         yield from roles_of_components()
+
+
+def _authentication(certificate: str) -> Document:
+    """Returns the ConfigMap that names the authorities of client certificates that the server
+    trusts, for servers that ask it who their clients are: none without TLS. A proxy before such a
+    server would show a certificate of the same authority.
+    """
+    document: Document = {"metadata": {"name": "extension-apiserver-authentication"}}
+    if not certificate:
+        return document
+    data = {
+        "client-ca-file": certificate,
+        "requestheader-allowed-names": '["front-proxy-client"]',
+        "requestheader-client-ca-file": certificate,
+        "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+        "requestheader-group-headers": '["X-Remote-Group"]',
+        "requestheader-uid-headers": '["X-Remote-Uid"]',
+        "requestheader-username-headers": '["X-Remote-User"]',
+    }
+    return document | {"data": data}
