@@ -44,6 +44,12 @@ from .certificate_requests import REQUESTS, requested_by, with_kept_request
 from .evictions import PODS
 from .limit_ranges import check_limits, with_default_limits
 from .pod_accounts import with_account
+from .pod_security_admission import (
+    TEMPLATED,
+    check_namespace_labels,
+    check_pod,
+    template_warnings,
+)
 from .refusals import refuse_invalid
 from .resource_quotas import QUOTAS, check_quotas, with_status_limits
 from .service_addresses import SERVICES, with_addresses
@@ -164,6 +170,19 @@ def _check_new_limits(write: AdmissionAttributes) -> None:
         check_limits(write.store, write.kind, write.after)
 
 
+def _check_pod_security(write: AdmissionAttributes) -> None:
+    write.warnings += check_pod(write.store, write.after, write.before)
+
+
+def _warn_of_template(write: AdmissionAttributes) -> None:
+    write.warnings += template_warnings(write.store, write.kind, write.after)
+
+
+def _check_security_labels(write: AdmissionAttributes) -> None:
+    if not write.subresource:
+        write.warnings += check_namespace_labels(write.store, write.after, write.before)
+
+
 def _state_quota(write: AdmissionAttributes) -> Document | None:
     if write.before is None:
         write.warnings += quota_warnings(write.after)
@@ -242,6 +261,9 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
     ),
     ("LimitRanger", UPDATE, [PODS, CLAIMS], _check_new_limits),
     (VALIDATION, "", [QUOTAS], _state_quota),
+    ("PodSecurity", "", [PODS], _check_pod_security),
+    ("PodSecurity", "", TEMPLATED, _warn_of_template),
+    ("PodSecurity", "", [NAMESPACES], _check_security_labels),
     (
         "Priority",
         "",
