@@ -51,7 +51,7 @@ from ...kubernetes.api.writes.caller import Caller
 from ...kubernetes.api.writes.deletion import deletion_answer
 from ...kubernetes.api.writes.registry import Api
 from .answer_forms import Answer, as_json, in_accepted_form, refused_response, with_warnings
-from .http import Follow, Response, listen
+from .http import Follow, Gate, Response, listen
 from .namespace_controller import end_namespaces
 from .this_machine import this_machine
 from .watch import Watch
@@ -315,15 +315,17 @@ async def serve(
     allowed_hosts: Collection[str] = (),
     kubelets: resource_metrics.Kubelets | None = None,
     tls: ssl.SSLContext | None = None,
+    gate: Gate | None = None,
 ) -> AsyncIterator[str]:
     """Runs an API server during the block, and yields its URL. Without a store it starts empty.
 
-    It serves metrics if there are kubelets to ask, and HTTPS with `tls`. Raises OSError.
+    It serves metrics if there are kubelets to ask, and HTTPS with `tls`. No answer passes the gate
+    before what it tells of is on the disk. Raises OSError.
     """
     store = Store(this_machine()) if store is None else store
     Api(store).seed()
     server = Server(store, (host, *allowed_hosts), kubelets)
-    async with listen(server.answer, port, host, tls) as url:
+    async with listen(server.answer, port, host, tls, gate) as url:
         ending = asyncio.create_task(end_namespaces(store))
         try:
             yield url

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import anyio
 import msgspec
@@ -51,6 +51,17 @@ class Stream:
         await self._connection.send(b"%x\r\n%b\r\n" % (len(data), data))
 
 
+class Gate(Protocol):
+    """Holds answers back until what they tell of is on the disk."""
+
+    @property
+    def pending(self) -> bool: ...
+
+    def when_on_disk(self, tell: Callable[[bool], None], /) -> None: ...
+
+    async def settled(self) -> bool: ...
+
+
 Follow = Callable[[Stream], Awaitable[None]]
 Answer = Callable[[HttpRequest], Response | Follow]
 
@@ -58,8 +69,10 @@ Answer = Callable[[HttpRequest], Response | Follow]
 class Connection(asyncio.Protocol):
     """The connection of one client. While it is open, it is among the `open_ones`."""
 
-    def __init__(self, answer: Answer, open_ones: set[Connection]) -> None:
+    def __init__(self, answer: Answer, open_ones: set[Connection], gate: Gate | None) -> None:
         self._answer = answer
+        self._gate = gate
+        self._held = False  # an answer waits at the gate
         self._open_ones = open_ones
         self._loop = asyncio.get_running_loop()
         self.gone = asyncio.Event()
@@ -126,6 +139,8 @@ class Connection(asyncio.Protocol):
 
     async def send(self, data: bytes) -> None:
         await self._writable.wait()
+        if self._gate is not None and self._gate.pending and not await self._gate.settled():
+            raise ConnectionResetError("what is written cannot be put on the disk")
         if self._transport is None or self._transport.is_closing():
             raise ConnectionResetError("the client has left")
         self._transport.write(data)
@@ -146,7 +161,8 @@ class Connection(asyncio.Protocol):
         )
 
     def _listening(self) -> bool:
-        free = self._following is None and self._writable.is_set() and not self._refused
+        free = self._following is None and self._writable.is_set()
+        free = free and not self._refused and not self._held
         return free and self._transport is not None and not self._transport.is_closing()
 
     def _pause_reading(self, paused: bool) -> None:
@@ -178,10 +194,32 @@ class Connection(asyncio.Protocol):
             self._following = asyncio.create_task(self._follow(answer, keep=request.keep))
             return True
         head = _head(answer, len(answer.body), keep=request.keep)
-        self._transport.write(head if request.method == "HEAD" else head + answer.body)
-        if not request.keep:
-            self._transport.close()
+        data = head if request.method == "HEAD" else head + answer.body
+        if self._gate is not None and self._gate.pending:
+            self._held = True
+            self._gate.when_on_disk(lambda works: self._release(data, works, keep=request.keep))
+        else:
+            self._send_answer(data, keep=request.keep)
         return True
+
+    def _send_answer(self, data: bytes, *, keep: bool) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
+        if not keep:
+            self._transport.close()
+
+    def _release(self, data: bytes, works: bool, *, keep: bool) -> None:
+        """Sends the answer that waited at the gate. If the disk failed, the client is left without
+        one, as by a crash.
+        """
+        self._held = False
+        if self._transport is None or self._transport.is_closing():
+            return
+        if not works:
+            self.abort()
+            return
+        self._send_answer(data, keep=keep)
+        self._answer_waiting()
 
     def _refuse(self, problem: BadRequestError) -> None:
         """Sends the last answer.
@@ -242,12 +280,16 @@ def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
 
 @asynccontextmanager
 async def listen(
-    answer: Answer, port: int = 0, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+    answer: Answer,
+    port: int = 0,
+    host: str = "127.0.0.1",
+    tls: ssl.SSLContext | None = None,
+    gate: Gate | None = None,
 ) -> AsyncIterator[str]:
     """Answers requests during the block; yields the URL. Raises OSError."""
     connections: set[Connection] = set()
     server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(answer, connections), host, port, ssl=tls
+        lambda: Connection(answer, connections, gate), host, port, ssl=tls
     )
     sweeping = asyncio.create_task(_close_idle_connections(connections))
     try:

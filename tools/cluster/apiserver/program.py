@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from ...kubernetes.api.types.admission_plugins import STORAGE_PROTECTION
 from ...kubernetes.api.types.api_documents import RefusedError
 from ...kubernetes.api.types.releases import CURRENT_RELEASE, RELEASES, Release
 from .app import serve
-from .journal import Journal, JournalError
+from .journal import Journal
+from .journal_replay import JournalError
 from .kubeconfig import kubeconfig
 from .server_options import ServerOptions, server_options
 from .this_machine import this_machine
@@ -100,14 +101,20 @@ async def _run(
     allowed_hosts: tuple[str, ...],
     server: ServerOptions,
 ) -> None:
-    with ExitStack() as stack:
-        store = Store(this_machine()) if data is None else stack.enter_context(_opened(data)).store
+    async with AsyncExitStack() as stack:
+        journal = None if data is None else stack.enter_context(_opened(data))
+        store = Store(this_machine()) if journal is None else journal.store
+        gate = None if journal is None else journal.commit
+        if journal is not None:
+            await stack.enter_async_context(journal.tended())
         store.release = release
         # No controller runs here that would ever end the protection of claims and volumes.
         store.plugins = server.plugins(without=STORAGE_PROTECTION)
         tls = server.prepare(store, allowed_hosts)
         context = tls.context if tls else None
-        async with serve(port, store=store, allowed_hosts=allowed_hosts, tls=context) as url:
+        async with serve(
+            port, store=store, allowed_hosts=allowed_hosts, tls=context, gate=gate
+        ) as url:
             if kubeconfig_out is not None:
                 written = kubeconfig(url, tls.administrator() if tls else None)
                 await anyio.Path(kubeconfig_out).write_text(written)

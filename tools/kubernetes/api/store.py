@@ -138,8 +138,14 @@ class Store:
     def restore(self, kind: Kind, document: Document) -> None:
         """Puts back an object of an earlier run at its own revision, without an event."""
         revision = int(document["metadata"]["resourceVersion"])
-        self._shelf(kind).keep(StoredObject(document, revision))
-        self.revision = max(self.revision, revision)
+        self.put_back(kind, names_of(document), StoredObject(document, revision))
+
+    def put_back(self, kind: Kind, key: Key, stored: StoredObject) -> None:
+        """Restores an object whose document nobody has read yet."""
+        shelf = self._shelf(kind)
+        shelf.objects[key] = stored
+        shelf.order = None
+        self.revision = max(self.revision, stored.revision)
 
     def compact(self) -> None:
         """Drops the history: watches from an earlier revision are answered with 410."""

@@ -9,6 +9,7 @@ import msgspec
 Document = dict[str, Any]
 Place = tuple[str, str, str]  # kind, namespace and name
 _ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(Document)
 
 
 def names_of(document: Document) -> tuple[str, str]:
@@ -56,25 +57,34 @@ class RefusedError(Exception):
 class StoredObject:
     """A document at one revision; `raw` is its JSON.
 
-    The document of a renewed lease is made each time that somebody reads it. Most are never read,
-    and the history holds many.
+    The document of a renewed lease, and of an object that was read from a file, is made when
+    somebody reads it. Most are never read, and the history holds many.
     """
 
     __slots__ = ("_document", "_raw", "_renew_time", "revision")
 
-    def __init__(self, document: Document, revision: int, renew_time: str | None = None) -> None:
+    def __init__(
+        self,
+        document: Document | None,
+        revision: int,
+        renew_time: str | None = None,
+        raw: bytes | None = None,
+    ) -> None:
+        """Takes the document or, if it is None, its JSON."""
         self.revision = revision
         self._document = document
         self._renew_time = renew_time
-        self._raw: bytes | None = None
+        self._raw = raw
 
     def renewed(self, time: str, revision: int) -> StoredObject:
         """Returns the lease with another renewTime."""
-        return StoredObject(self._document, revision, time)
+        return StoredObject(self._decoded(), revision, time)
 
     @property
     def document(self) -> Document:
         lease = self._document
+        if lease is None:
+            lease = self._decoded()
         if self._renew_time is None:
             return lease
         metadata = {**lease["metadata"], "resourceVersion": str(self.revision)}
@@ -86,3 +96,14 @@ class StoredObject:
         if self._raw is None:
             self._raw = _ENCODER.encode(self.document)
         return self._raw
+
+    def pack(self) -> None:
+        """Lets go of the document if its JSON is there, from which it can be made again."""
+        if self._raw is not None and self._renew_time is None:
+            self._document = None
+
+    def _decoded(self) -> Document:
+        if self._document is None:
+            assert self._raw is not None
+            self._document = _DECODER.decode(self._raw)
+        return self._document

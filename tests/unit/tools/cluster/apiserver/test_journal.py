@@ -4,14 +4,20 @@ kept.
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import json
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import pytest
 
-from berth.tools.cluster.apiserver.journal import Journal, JournalError, Tail
+from berth.tools.cluster.apiserver.app import serve
+from berth.tools.cluster.apiserver.journal import Journal, Tail
+from berth.tools.cluster.apiserver.journal_replay import JournalError
 from berth.tools.kubernetes.api.requests.media_types import MERGE
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
 from berth.tools.kubernetes.api.store import Store
@@ -23,6 +29,7 @@ from tests.kit.documents import Document, thing
 
 MAPS = BY_KIND["v1", "ConfigMap"]
 NS = "default"
+NOT_OLDER = "resourceVersionMatch=NotOlderThan"
 
 
 def config_map(name: str, **data: str) -> Document:
@@ -33,6 +40,10 @@ def names(store: Store) -> list[str]:
     """Returns the names of the ConfigMaps that a test has made."""
     named = [stored.document["metadata"]["name"] for stored in store.list(MAPS, NS)]
     return [name for name in named if name != "kube-root-ca.crt"]
+
+
+def files_in(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()}
 
 
 @pytest.fixture
@@ -169,6 +180,134 @@ def test_a_failure_to_sync_at_the_end_is_reported(
     monkeypatch.undo()
     with Journal(path) as journal:
         assert names(journal.store) == ["a"]
+
+
+async def test_a_write_is_answered_once_it_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a write nor a read or a watch that shows it is answered before."""
+    let, sync = threading.Event(), os.fsync
+    path = tmp_path / "objects"
+    url_of_maps = "/api/v1/namespaces/default/configmaps"
+    body = json.dumps({"metadata": {"name": "a"}}).encode()
+    head = {"Content-Type": "application/json"}
+    with Journal(path) as journal:
+        async with (
+            serve(store=journal.store, gate=journal.commit) as url,
+            aiohttp.ClientSession() as session,
+            session.get(
+                f"{url}{url_of_maps}?watch=true&sendInitialEvents=false&{NOT_OLDER}"
+            ) as watch,
+        ):
+            assert await journal.commit.settled()
+            monkeypatch.setattr(os, "fsync", lambda file: (let.wait(10), sync(file)))
+            written = asyncio.ensure_future(
+                session.post(url + url_of_maps, data=body, headers=head)
+            )
+            while "a" not in names(journal.store):
+                await asyncio.sleep(0.001)
+            read = asyncio.ensure_future(session.get(url + url_of_maps))
+            seen = asyncio.ensure_future(watch.content.readline())
+            assert not (await asyncio.wait([written, read, seen], timeout=0.1))[0]
+            assert b'"name":"a"' in path.read_bytes(), "it is in the file, but not synced"
+            let.set()
+            assert ((await written).status, (await read).status) == (201, 200)
+            assert b'"name":"a"' in await seen
+
+
+async def test_no_write_is_answered_by_a_disk_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async def write() -> None:
+        async with journal.tended():
+            assert await journal.commit.settled()
+            monkeypatch.setattr(os, "fsync", fail)
+            journal.store.create(MAPS, config_map("a"))
+            assert not await journal.commit.settled()
+            with pytest.raises(RefusedError, match='"b" cannot be kept'):
+                journal.store.create(MAPS, config_map("b"))
+            assert names(journal.store) == ["a"]
+
+    journal = Journal(tmp_path / "objects")
+    with pytest.raises(JournalError, match="objects cannot be synced"):
+        await write()
+    monkeypatch.undo()
+    journal.__exit__(None, None, None)
+
+
+async def test_a_journal_is_rewritten_while_writes_go_on(tmp_path: Path) -> None:
+    path, copy = tmp_path / "objects", tmp_path / "copy"
+    acknowledged: list[list[str]] = []
+
+    async def write() -> None:
+        for number in range(200):
+            journal.store.create(MAPS, config_map(f"m{number:03}"))
+            if number % 3:
+                journal.store.delete(MAPS, NS, f"m{number:03}")
+            known = names(journal.store)
+            assert await journal.commit.settled()
+            acknowledged.append(known)
+
+    def crash() -> None:
+        """What is in the file now, after a crash, has what is acknowledged now."""
+        known, present = acknowledged[-1] if acknowledged else [], names(journal.store)
+        copy.write_bytes(path.read_bytes())
+        with Journal(copy) as after:
+            kept = {*names(after.store)}
+            assert {*known} <= kept <= {*present}, "only the last writes may be missing"
+
+    with Journal(path) as journal:
+        for number in range(2500):
+            journal.store.create(MAPS, config_map(f"a{number}", k="v"))
+            journal.store.delete(MAPS, NS, f"a{number}")
+        long = path.stat().st_size
+        writing = asyncio.ensure_future(write())
+        while not writing.done():
+            await journal.rewrite()
+            crash()
+        await writing
+        assert path.stat().st_size < long / 10
+        at_end, revision = names(journal.store), journal.store.revision
+    with Journal(path) as journal:
+        assert (names(journal.store), journal.store.revision) == (at_end, revision)
+    assert files_in(tmp_path) == {"objects", "copy"}
+
+
+async def test_a_rewrite_that_the_disk_refuses_leaves_the_file_as_it_is(
+    tmp_path: Path, disk: Disk
+) -> None:
+    path = tmp_path / "objects"
+    with Journal(path) as journal:
+        journal.store.create(MAPS, config_map("a"))
+        before = path.read_bytes()
+        disk.writes += [OSError(errno.ENOSPC, "full")]
+        await journal.rewrite()
+        assert path.read_bytes() == before
+        journal.store.create(MAPS, config_map("b"))
+    assert files_in(tmp_path) == {"objects"}
+    with Journal(path) as journal:
+        assert names(journal.store) == ["a", "b"]
+
+
+async def test_a_journal_that_has_grown_large_is_rewritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.tools.cluster.apiserver.journal.SMALL", 1000)
+    monkeypatch.setattr("berth.tools.cluster.apiserver.journal.TEND_SECONDS", 0.001)
+    path = tmp_path / "objects"
+    with Journal(path) as journal:
+        async with journal.tended():
+            for number in range(50):
+                journal.store.create(MAPS, config_map(f"a{number}", long="x" * 100))
+                journal.store.delete(MAPS, NS, f"a{number}")
+            while path.stat().st_size > 1000:
+                await asyncio.sleep(0.001)
+            journal.store.create(MAPS, config_map("b"))
+    with Journal(path) as journal:
+        assert names(journal.store) == ["b"]
 
 
 @pytest.mark.full("long")

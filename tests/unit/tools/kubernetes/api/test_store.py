@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from berth.tools.cluster.apiserver.journal import Journal, JournalError
+from berth.tools.cluster.apiserver.journal import Journal
+from berth.tools.cluster.apiserver.journal_replay import JournalError
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from tests.kit.documents import thing

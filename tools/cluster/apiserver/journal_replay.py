@@ -1,0 +1,102 @@
+"""The lines of a journal: how a write is written, and what a journal that is read again holds.
+
+A line is read only as far as its names: the document of an object is decoded when somebody asks for
+it, because most are never asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ...kubernetes.api.store import Key, Store
+from ...kubernetes.api.types.api_documents import StoredObject
+from ...kubernetes.api.types.catalog import Catalog
+from ...kubernetes.api.types.resources import BY_KIND, Kind
+
+HEAD = b'{"type":"'
+COMPACTED = "COMPACTED"  # the type of the line with the last revision whose history is dropped
+
+
+class JournalError(ValueError):
+    """The file is not a journal, or another server is using it, or the disk has failed; the message
+    says which.
+    """
+
+
+class _Line(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str
+    name: str | None = None
+    namespace: str = ""
+
+
+class _Names(msgspec.Struct, frozen=True, rename="camel"):
+    """What is read of an object."""
+
+    metadata: _Metadata
+    api_version: str = ""
+    kind: str = ""
+
+
+_LINE, _NAMES = msgspec.json.Decoder(_Line), msgspec.json.Decoder(_Names)
+
+
+def line_of(kind: bytes, raw: bytes) -> bytes:
+    """Returns the line of a write of one type: ADDED, MODIFIED, DELETED or COMPACTED."""
+    return HEAD + kind + b'","object":' + raw + b"}\n"
+
+
+def replay(lines: Iterable[bytes], store: Store, path: str) -> int:
+    """Fills an empty store from the lines of a journal. Returns the length in bytes of an
+    incomplete last line, which is left out.
+
+    Raises JournalError for a line that cannot be read; `path` is named in the message.
+    """
+    living: dict[tuple[Kind, Key], StoredObject] = {}
+    latest, cut_off = 1, 0
+    for number, line in enumerate(lines, 1):
+        if not line.endswith(b"\n"):
+            if not (line.startswith(HEAD) or HEAD.startswith(line)):
+                raise JournalError(f"{path}, line {number}: not a write of an API server")
+            cut_off = len(line)
+            break
+        try:
+            what, stored, place = _read(line, store.catalog)
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError) as problem:
+            raise JournalError(
+                f"{path}, line {number}: not a write of an API server: {problem}"
+            ) from None
+        latest = max(latest, stored.revision)
+        if place is None:
+            continue
+        if what == "DELETED":
+            living.pop(place, None)
+        else:
+            living[place] = stored
+    for (kind, key), stored in living.items():
+        store.put_back(kind, key, stored)
+    store.revision = max(store.revision, latest)
+    store.compact()
+    return cut_off
+
+
+def _read(line: bytes, catalog: Catalog) -> tuple[str, StoredObject, tuple[Kind, Key] | None]:
+    """Returns the type of a write, its object and where that belongs; None for a COMPACTED line."""
+    read = _LINE.decode(line)
+    raw = bytes(read.object)
+    names = _NAMES.decode(raw)
+    metadata = names.metadata
+    stored = StoredObject(None, int(metadata.resource_version), raw=raw)
+    if read.type == COMPACTED:
+        return read.type, stored, None
+    if metadata.name is None:
+        raise KeyError("name")
+    place = names.api_version, names.kind
+    kind = catalog.named(*place) or BY_KIND[place]
+    return read.type, stored, (kind, (metadata.namespace, metadata.name))
