@@ -316,6 +316,7 @@ async def _run(settings: DemoSettings) -> Summary:
         of_scheduler = folder / "kube-scheduler.conf"
         identity = tls.identity("system:kube-scheduler", ()) if tls else None
         of_scheduler.write_text(kubeconfig(url, identity), encoding="utf-8")
+        settings.server.write_account(store, url)
         configuration = load_file(NEGOTIATION) if settings.negotiation else from_mapping(None)
         schedulers = {profile.scheduler_name for profile in configuration.profiles}
         watching = Watching(access, clock, schedulers)

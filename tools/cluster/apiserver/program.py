@@ -118,6 +118,7 @@ async def _run(
             if kubeconfig_out is not None:
                 written = kubeconfig(url, tls.administrator() if tls else None)
                 await anyio.Path(kubeconfig_out).write_text(written)
+            server.write_account(store, url)
             click.echo(f"API server at {url}")
             with anyio.open_signal_receiver(*STOPPING) as signals:
                 async for _ in signals:

@@ -17,6 +17,7 @@ from ...kubernetes.api.access.users import ADMINISTRATOR, MASTERS
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.admission_plugins import DEFAULT_PLUGINS, enabled_plugins
 from .kubeconfig import ClientIdentity
+from .service_account_folder import PLACE, environment, write_folder
 
 Command = Callable[..., Any]
 _KEY = "sa.key"
@@ -37,14 +38,17 @@ class Tls(msgspec.Struct, frozen=True):
 
 class ServerOptions(msgspec.Struct, frozen=True):
     """What the options say. `enable` and `disable` are admission plugins. `certificates` is the
-    folder that keeps the authority.
+    folder that keeps the authority, `account_folder` the one for the credentials of a service
+    account, and `account` its namespace and name.
     """
 
-    tls: bool
-    secure: bool
-    certificates: Path | None
-    enable: frozenset[str]
-    disable: frozenset[str]
+    tls: bool = False
+    secure: bool = False
+    certificates: Path | None = None
+    enable: frozenset[str] = frozenset()
+    disable: frozenset[str] = frozenset()
+    account_folder: Path | None = None
+    account: tuple[str, str] = ("default", "default")
 
     def plugins(self, without: str = "") -> frozenset[str]:
         """Returns the admission plugins that run; the plugin `without` only if it is enabled by
@@ -59,13 +63,22 @@ class ServerOptions(msgspec.Struct, frozen=True):
         """Tells the store who is known. Returns the certificates of the server, which has these
         names too; None without TLS. Raises OSError and click.ClickException.
         """
-        if not (self.tls or self.secure):
+        if not (self.tls or self.secure or self.account_folder):
             return None
         store.secure = self.secure
         store.signing_key = _signing_key(self.certificates) if self.secure else b""
         tls = _tls(self.certificates, names)
         store.root_certificate = tls.certificate
         return tls
+
+    def write_account(self, store: Store, url: str) -> None:
+        """Writes the folder of the service account, if there is one, and says how to use it. Raises
+        OSError and RefusedError.
+        """
+        if self.account_folder is not None:
+            write_folder(store, self.account_folder, *self.account)
+            where = f"{environment(url)}, with {self.account_folder} at {PLACE}"
+            click.echo(f"in-cluster configuration: {where}", err=True)
 
 
 def _tls(folder: Path | None, names: Iterable[str]) -> Tls:
@@ -104,12 +117,15 @@ def server_options(command: Command) -> Command:
         tls: bool,
         secure: bool,
         cert_dir: Path | None,
+        service_account_dir: Path | None,
+        service_account: str,
         enable_admission_plugins: tuple[str, ...],
         disable_admission_plugins: tuple[str, ...],
         **options: Any,
     ) -> Any:
         enable, disable = _names(enable_admission_plugins), _names(disable_admission_plugins)
-        server = ServerOptions(tls, secure, cert_dir, enable, disable)
+        account = _account(service_account)
+        server = ServerOptions(tls, secure, cert_dir, enable, disable, service_account_dir, account)
         return command(*arguments, server=server, **options)
 
     added: Command = with_server
@@ -120,6 +136,20 @@ def server_options(command: Command) -> Command:
             metavar="NAME,…",
             help=f"{which} these admission plugins of Kubernetes, comma-separated; repeatable.",
         )(added)
+    added = click.option(
+        "--service-account",
+        default="default/default",
+        show_default=True,
+        metavar="NAMESPACE/NAME",
+        help="The service account of --service-account-dir; it is created if there is none.",
+    )(added)
+    added = click.option(
+        "--service-account-dir",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="FOLDER",
+        help="Write a service account's token, its namespace and the authority's certificate to "
+        "this folder, for programs that expect to be in a cluster; with TLS.",
+    )(added)
     added = click.option(
         "--cert-dir",
         type=click.Path(file_okay=False, path_type=Path),
@@ -137,6 +167,14 @@ def server_options(command: Command) -> Command:
         is_flag=True,
         help="Serve HTTPS; the kubeconfig has the authority and a client certificate.",
     )(added)
+
+
+def _account(text: str) -> tuple[str, str]:
+    """Returns a namespace and a name. Raises click.UsageError."""
+    namespace, _, name = text.partition("/")
+    if not (namespace and name) or "/" in name:
+        raise click.UsageError(f"--service-account: expected NAMESPACE/NAME, got {text!r}")
+    return namespace, name
 
 
 def _names(values: tuple[str, ...]) -> frozenset[str]:

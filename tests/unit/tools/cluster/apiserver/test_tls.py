@@ -21,11 +21,10 @@ from berth.tools.kubernetes.api.store import Store
 from tests.kit.stores import fresh_store
 
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-NOTHING: frozenset[str] = frozenset()
 
 
 def prepared(store: Store, *, secure: bool = False, folder: Path | None = None) -> Tls:
-    options = ServerOptions(True, secure, folder, NOTHING, NOTHING)
+    options = ServerOptions(tls=True, secure=secure, certificates=folder)
     tls = options.prepare(store, ["berth.example"])
     assert tls is not None
     return tls
@@ -100,6 +99,28 @@ async def test_a_kept_authority_knows_the_certificates_of_earlier_runs(
     assert store.root_certificate == tls.certificate == earlier.authority
     async with serve(store=store, tls=tls.context) as url:
         assert (await user_of(url, earlier, tmp_path))["username"] == "kubernetes-admin"
+
+
+async def test_a_program_finds_the_cluster_that_it_expects_to_be_in(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "account"
+    options = ServerOptions(account_folder=folder, account=("kube-system", "operator"))
+    tls = options.prepare(store)
+    assert tls is not None
+    async with serve(store=store, tls=tls.context) as url:
+        options.write_account(store, url)
+        said = capsys.readouterr().err
+        assert said.startswith("in-cluster configuration: KUBERNETES_SERVICE_HOST=127.0.0.1 ")
+        environ = {
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+            "KUBERNETES_SERVICE_PORT": url.rpartition(":")[2],
+        }
+        connection = load(None, environ=environ, folder=folder)
+        async with Client(connection) as client:
+            answer = await client.call("POST", REVIEW, dict, {})
+    assert answer["status"]["userInfo"]["username"] == "system:serviceaccount:kube-system:operator"
+    assert (folder / "namespace").read_text() == "kube-system"
 
 
 async def test_a_bad_request_over_tls_is_answered(server: tuple[str, Tls]) -> None:
