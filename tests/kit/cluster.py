@@ -11,7 +11,7 @@ from random import Random
 from typing import Any, TypeVar
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from berth.actors.client.rest import ApiError, Client, Connection
 from berth.actors.system import DEFAULT_OPTIONS, run_scheduler
@@ -157,10 +157,17 @@ class Cluster(ClusterClient):
         self._group = group
 
     async def start(self, part: Callable[..., Coroutine[Any, Any, None]], *arguments: Any) -> None:
-        """Starts a part that works on the API server: a controller, a driver, kubelets."""
+        """Starts a part that works on the API server: a controller, a driver, kubelets. It has its
+        own connections, since controllers watch more than half a hundred kinds.
+        """
         clock, rng = LoopClock(), Random(1)
-        access = OverHttp(self.client, clock, rng)
-        await self._group.start(part, access, clock, rng, *arguments)
+
+        async def run(*, task_status: TaskStatus[None]) -> None:
+            async with self.client.with_own_connections() as client:
+                access = OverHttp(client, clock, rng)
+                await part(access, clock, rng, *arguments, task_status=task_status)
+
+        await self._group.start(run)
 
     async def start_hollow(self, nodes: Iterable[Document], setup: Setup = NO_SETUP) -> None:
         """Starts the controllers and the kubelets, and creates nodes."""

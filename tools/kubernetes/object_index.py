@@ -30,6 +30,7 @@ from .api.types.api_documents import StoredObject
 from .devices.device_claims import claim_keys, pool_of, pools_of, template_keys
 from .disruption.budget_index import budget_labels, pod_labels
 from .objects.properties import controller_of, is_finished
+from .objects.services import EndpointSlice, Service, service_labels, service_of
 from .objects.structs import Pod, PodDisruptionBudget, T, read
 from .storage.pod_volumes import claimed_key, pod_claims
 
@@ -50,6 +51,8 @@ _INDEXED: dict[type[HasMetadata], Fields] = {
         "finished": lambda pod: (str(is_finished(pod)),),
     },
     PodDisruptionBudget: {"label": budget_labels},
+    Service: {"label": service_labels},
+    EndpointSlice: {"service": service_of},
     VolumeAttachment: {
         "node": lambda attachment: (attachment.spec.node_name,),
         "volume": lambda attachment: (attachment.spec.source.persistent_volume_name or "",),

@@ -24,6 +24,7 @@ from .controller import Affected, Controller, Watch
 from .device_controllers import device_controllers
 from .disruption_controllers import DISRUPTION
 from .node_controllers import NodeControllers
+from .service_controllers import service_controllers
 from .storage_controllers import StorageControllers
 from .workload_controllers import workload_controllers
 
@@ -44,6 +45,7 @@ class ControllerTable:
             *self.nodes.rows,
             *DISRUPTION,
             *workload_controllers(),
+            *service_controllers(),
             Autoscalers(scenario).row,
             *StorageControllers().rows,
             *device_controllers(),

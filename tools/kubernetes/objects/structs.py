@@ -38,6 +38,7 @@ from berth.actors.scheduling.kube.times import Time
 
 from ..api.types.resources import KINDS
 from .autoscalers import HorizontalPodAutoscaler
+from .services import Endpoints, EndpointSlice, Service
 
 Document = dict[str, Any]
 IntOrPercent = Int32 | str
@@ -93,6 +94,8 @@ class PodOS(Object, frozen=True, kw_only=True):
 
 class PodSpec(core.PodSpec, frozen=True, kw_only=True):
     os: PodOS | None = None
+    hostname: str = ""
+    subdomain: str = ""
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()
@@ -134,8 +137,13 @@ class ContainerStatus(core.ContainerStatus, frozen=True, kw_only=True):
     container_id: str = msgspec.field(default="", name="containerID")
 
 
+class PodIP(Object, frozen=True, kw_only=True):
+    ip: str = ""
+
+
 class PodStatus(core.PodStatus, frozen=True, kw_only=True):
     qos_class: str = ""
+    pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
@@ -462,6 +470,9 @@ TYPES: dict[str, type[HasMetadata]] = {
         CronJob,
         HorizontalPodAutoscaler,
         PodDisruptionBudget,
+        Service,
+        Endpoints,
+        EndpointSlice,
         PersistentVolumeClaim,
         PersistentVolume,
         StorageClass,
