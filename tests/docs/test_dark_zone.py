@@ -20,14 +20,14 @@ from berth.tools.cluster.apiserver.app import serve
 from berth.tools.cluster.apiserver.kubeconfig import kubeconfig
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.virtual_time import LoopClock, run_virtually
 from tests.docs.blocks import ROOT, write_files
 from tests.docs.consoles import follow
-from tests.kit.embedded import run_virtually, running
+from tests.kit.embedded import running
 from tests.kit.kubectl import Kubectl
 from tests.kit.paced_loop import PacedLoop
 from tests.kit.programs import needs
 from tests.kit.stores import fresh_store
-from tests.kit.virtual_loop import LoopClock
 
 EVICTION = ROOT / "docs/eviction.md"
 SECONDS = 60.0  # of real time, for each command

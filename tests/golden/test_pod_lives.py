@@ -20,11 +20,12 @@ import anyio
 
 from berth.actors.client.watch import ObjectChanged, ObjectDeleted, Reflector
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.virtual_time import LoopClock
 from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.documents import Document
 from tests.kit.pod_lives import BRIEF_SECONDS, event, version
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.virtual_loop import in_virtual_time
 
 MOST_SECONDS = 60.0  # a step that has not happened by then shows in the versions
 STRATEGIC = "application/strategic-merge-patch+json"

@@ -17,12 +17,13 @@ from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Follow, Response, Stream
 from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.testing.virtual_time import LoopClock
 from tests.kit import documents
 from tests.kit.cluster import cluster
 from tests.kit.documents import Document, node
 from tests.kit.messages import no_room
 from tests.kit.stores import fresh_store
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.virtual_loop import in_virtual_time
 
 CONFIGURATION = from_mapping(
     {

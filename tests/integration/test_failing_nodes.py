@@ -18,9 +18,10 @@ import pytest
 from berth.tools.cluster.controllers.cluster_access import OverHttp
 from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.virtual_time import LoopClock
 from tests.kit.cluster import Cluster, cluster, path_of
 from tests.kit.documents import Document
-from tests.kit.virtual_loop import LoopClock, in_long_virtual_time, in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 UNREACHABLE = "node.kubernetes.io/unreachable"

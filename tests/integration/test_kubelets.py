@@ -17,10 +17,11 @@ from berth.tools.cluster.controllers.cluster_access import OverHttp
 from berth.tools.cluster.kubelets.kubelets import run_kubelets
 from berth.tools.cluster.kubelets.stage_files import read_stages
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.virtual_time import LoopClock
 from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.documents import Document, condition
-from tests.kit.virtual_loop import LoopClock, in_long_virtual_time, in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 STARTED = ("Pulled", "Created", "Started")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1"

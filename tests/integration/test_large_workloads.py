@@ -19,9 +19,9 @@ from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
 from berth.tools.kubernetes.workloads import replica_set
+from berth.tools.testing.virtual_time import LoopClock, VirtualLoop
 from tests.kit import documents
 from tests.kit.stores import fresh_store
-from tests.kit.virtual_loop import LoopClock, VirtualLoop
 
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
 REPLICA_SETS = BY_KIND["apps/v1", "ReplicaSet"]

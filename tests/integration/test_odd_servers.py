@@ -22,12 +22,13 @@ from berth.config.options import Options
 from berth.config.versions import VERSIONS
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.kubernetes.api.types.releases import RELEASES
+from berth.tools.testing.virtual_time import LoopClock
 from tests.integration.test_client import served
 from tests.kit.daemon import node, pod
 from tests.kit.documents import Document
 from tests.kit.logs import capture_logs
 from tests.kit.stores import fresh_store
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.virtual_loop import in_virtual_time
 
 END = b"k8s.io/initial-events-end"
 STREAM = ("sendInitialEvents", "resourceVersionMatch")

@@ -16,11 +16,12 @@ from berth.actors.telemetry.instruments import Instruments
 from berth.actors.telemetry.measures import Registry
 from berth.config.types import KubeSchedulerConfiguration
 from berth.tools.cluster.apiserver.app import serve
+from berth.tools.testing.virtual_time import LoopClock
 from tests.kit.cluster import cluster
 from tests.kit.documents import Document, node, pod
 from tests.kit.instruments import Reader
 from tests.kit.messages import no_room
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.virtual_loop import in_virtual_time
 
 
 def is_bound(pod: Document) -> bool:

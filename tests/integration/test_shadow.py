@@ -25,6 +25,7 @@ from berth.tools.cluster.apiserver.http import Follow, Response
 from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.virtual_time import LoopClock
 from berth.tools.views.commands.shadow import shadow
 from tests.kit.cluster import Cluster, cluster, configured, toy_cluster
 from tests.kit.daemon import pod
@@ -33,7 +34,7 @@ from tests.kit.processes import free_port
 from tests.kit.rbac import Authorizer, Right, attributes_of
 from tests.kit.rights import DEPLOY, NAMESPACE
 from tests.kit.stores import fresh_store
-from tests.kit.virtual_loop import LoopClock, in_long_virtual_time, in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 ANTI = {
     "podAntiAffinity": {

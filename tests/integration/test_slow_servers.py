@@ -25,11 +25,12 @@ from berth.actors.client.watch import HEAD_SECONDS, ObjectChanged, ObjectsListed
 from berth.actors.client.wire import MAX_CONNECTIONS
 from berth.actors.runtime.clock import SystemClock
 from berth.plugin import Pod
+from berth.tools.testing.virtual_time import LoopClock
 from tests.integration.test_client import WatchServer, connection, pod_line, served
 from tests.kit.certificates import Authority
 from tests.kit.logs import capture_logs
 from tests.kit.proxy import proxy
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.virtual_loop import in_virtual_time
 
 POD = {"metadata": {"name": "p", "namespace": "d", "resourceVersion": "1"}}
 

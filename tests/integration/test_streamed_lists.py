@@ -26,9 +26,10 @@ from berth.actors.client.watch import (
 )
 from berth.actors.runtime.clock import Clock
 from berth.plugin import Pod
+from berth.tools.testing.virtual_time import LoopClock
 from tests.integration.test_client import HastyClock, pod_line, served
 from tests.kit.logs import capture_logs
-from tests.kit.virtual_loop import LoopClock, in_long_virtual_time, in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 STREAM = {
     "watch": "true",

@@ -28,10 +28,11 @@ from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.kube.meta import ObjectMeta, ObjectReference
 from berth.config.types import Duration, Extender
 from berth.plugin import Pod
+from berth.tools.testing.virtual_time import LoopClock
 from tests.integration.test_client import served
 from tests.kit.certificates import Authority
 from tests.kit.extender import small_extender
-from tests.kit.virtual_loop import LoopClock, in_long_virtual_time, in_virtual_time
+from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
 ENDS = 10.0  # when the tenure ends
 

@@ -32,12 +32,12 @@ from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.virtual_time import LoopClock, run_virtually
 from tests.kit.cluster import configured
 from tests.kit.documents import Document, thing
-from tests.kit.embedded import run_virtually, running
+from tests.kit.embedded import running
 from tests.kit.examples import examples
 from tests.kit.stores import fresh_store
-from tests.kit.virtual_loop import LoopClock
 
 Placements = Counter[tuple[str, str]]
 Plan = list[tuple[str, Document | None]]

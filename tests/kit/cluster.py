@@ -26,8 +26,8 @@ from berth.tools.cluster.kubelets.housekeeping import NO_SETUP, Setup
 from berth.tools.cluster.kubelets.kubelets import run_kubelets
 from berth.tools.kubernetes.api.types.resources import BY_KIND, KINDS
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.virtual_time import LoopClock
 from tests.kit.documents import Document
-from tests.kit.virtual_loop import LoopClock
 
 T = TypeVar("T")
 _LATEST = {kind.kind: kind for kind in KINDS if kind.stored_as is None}

@@ -25,10 +25,10 @@ from berth.tools.kubernetes.api.store import StoreEvent
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.virtual_time import BEGAN, VirtualLoop, run_virtually
 from tests.kit.documents import Document
-from tests.kit.embedded import run_virtually, running
+from tests.kit.embedded import running
 from tests.kit.stores import fresh_store
-from tests.kit.virtual_loop import BEGAN, VirtualLoop
 
 DEPLOYMENTS, NODES = BY_KIND["apps/v1", "Deployment"], BY_KIND["v1", "Node"]
 CALM = "memory=200Mi, cpu=100m"

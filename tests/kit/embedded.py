@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
-from typing import Any, TypeVar
 
 import anyio
 
@@ -22,9 +20,6 @@ from berth.tools.cluster.controllers.controller_manager import run_controllers
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.cluster.kubelets.kubelets import run_kubelets
 from tests.kit.cluster import UNLIMITED
-from tests.kit.virtual_loop import VirtualLoop
-
-T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -52,17 +47,3 @@ async def running(
         await group.start(Supervisor(parts, clock, rng).run)
         yield
         group.cancel_scope.cancel()
-
-
-def virtual_loop() -> VirtualLoop:
-    """Returns a loop in virtual time whose parts do not talk through sockets."""
-    return VirtualLoop(transit=0.0)
-
-
-def run_virtually(
-    story: Callable[[], Coroutine[Any, Any, T]],
-    loop: Callable[[], asyncio.AbstractEventLoop] = virtual_loop,
-) -> T:
-    """Runs a story in the time of a loop."""
-    with asyncio.Runner(loop_factory=loop) as runner:
-        return runner.run(story())

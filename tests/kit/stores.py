@@ -10,8 +10,8 @@ from random import Random
 from berth.tools.kubernetes.api.store import HISTORY, Store, StoreEvent
 from berth.tools.kubernetes.api.time_and_chance import TimeAndChance
 from berth.tools.kubernetes.api.types.resources import Kind
+from berth.tools.testing.virtual_time import BEGAN, VirtualLoop
 from tests.kit.paced_loop import PacedLoop
-from tests.kit.virtual_loop import BEGAN, VirtualLoop
 
 
 def fresh_store(

@@ -8,7 +8,8 @@ import time
 import anyio
 import pytest
 
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from berth.tools.testing.virtual_time import LoopClock
+from tests.kit.virtual_loop import in_virtual_time
 
 
 @in_virtual_time

@@ -22,6 +22,7 @@ from berth.tools.kubernetes.api.types.releases import release_of
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.virtual_time import LoopClock, run_virtually
 from tests.kit.devices import (
     DRIVER,
     device_class,
@@ -30,10 +31,9 @@ from tests.kit.devices import (
     resource_slice,
 )
 from tests.kit.documents import Document
-from tests.kit.embedded import run_virtually, running
+from tests.kit.embedded import running
 from tests.kit.examples import examples
 from tests.kit.stores import fresh_store
-from tests.kit.virtual_loop import LoopClock
 
 NODES = ("node-1", "node-2", "node-3")
 REPLICAS = 4

@@ -7,7 +7,8 @@ from math import inf
 import anyio
 
 from berth.tools.cluster.controllers.alarm import Alarm
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from berth.tools.testing.virtual_time import LoopClock
+from tests.kit.virtual_loop import in_virtual_time
 
 
 class Owner:

@@ -14,7 +14,8 @@ from berth.tools.cluster.controllers.cluster_access import ClusterAccess
 from berth.tools.cluster.controllers.event_writer import MOST_WAITING, Recorder
 from berth.tools.kubernetes.objects.object_events import Reporter, event_about
 from berth.tools.kubernetes.objects.structs import Document, read
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from berth.tools.testing.virtual_time import LoopClock
+from tests.kit.virtual_loop import in_virtual_time
 
 REPORTER = Reporter("daemonset-controller")
 

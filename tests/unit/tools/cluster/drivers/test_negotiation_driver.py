@@ -10,9 +10,10 @@ from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.cluster.drivers.negotiation_driver import run_negotiating_driver
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.devices.claim_release import QUARANTINE_SECONDS
+from berth.tools.testing.virtual_time import LoopClock
 from tests.kit.documents import Document
 from tests.kit.stores import fresh_store
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.virtual_loop import in_virtual_time
 
 CLAIMS = "/apis/resource.k8s.io/v1alpha2/namespaces/default/resourceclaims"
 CLAIM: Document = {"metadata": {"name": "c"}, "spec": {"resourceClassName": "gpu"}}

@@ -13,11 +13,12 @@ from berth.tools.cluster.kubelets.write_retries import Writer
 from berth.tools.kubernetes.kubelet.stages.actions import Action
 from berth.tools.kubernetes.kubelet.stages.go_builtins import Functions
 from berth.tools.kubernetes.kubelet.stages.stage import Stage, read
+from berth.tools.testing.virtual_time import LoopClock
 from tests.kit import documents
 from tests.kit.documents import Document
 from tests.kit.logs import capture_logs
 from tests.kit.stores import fresh_store
-from tests.kit.virtual_loop import LoopClock, in_virtual_time
+from tests.kit.virtual_loop import in_virtual_time
 
 
 class NoSteps:

@@ -15,9 +15,9 @@ from berth.tools.kubernetes.api.time_and_chance import TimeAndChance
 from berth.tools.kubernetes.api.types.api_documents import RefusedError, StoredObject
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.testing.virtual_time import BEGAN
 from tests.kit import documents
 from tests.kit.documents import Document
-from tests.kit.virtual_loop import BEGAN
 
 PODS, NODES, NAMESPACES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"], BY_KIND["v1", "Namespace"]
 MAPS, CLAIMS = BY_KIND["v1", "ConfigMap"], BY_KIND["v1", "PersistentVolumeClaim"]

@@ -1,0 +1,12 @@
+"""A cluster in anybody's test; `berth.testing` is its public face, described in docs/testing.md.
+
+builders        objects in few words: pod, node, deployment, claim
+cluster         the API server, controllers, kubelets and scheduler of a test in one event loop
+pods            what a test asks of pods, and findings that say why they are false
+history         the writes of a cluster, by pod
+blocking        the same cluster for tests without asyncio
+served          a cluster over HTTP on loopback, for other programs
+decisions       one decision, without a cluster
+virtual_time    an event loop in virtual time
+pytest_plugin   the fixtures
+"""

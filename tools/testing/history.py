@@ -1,0 +1,70 @@
+"""What happened to the pods of a cluster: taken from its writes, so that nothing is missed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..kubernetes.api.store import StoreEvent
+from ..kubernetes.api.types.resources import BY_KIND, Kind
+
+Document = dict[str, Any]
+POD, EVENT = BY_KIND["v1", "Pod"], BY_KIND["v1", "Event"]
+
+
+class PodLife(msgspec.Struct):
+    """A pod from its creation on. `document` is its last form; `nodes` has the node of each binding,
+    in their order. `gone` is the second at which it was removed, None while it is there.
+    """
+
+    document: Document
+    created: float
+    nodes: list[str] = []
+    gone: float | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.document["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.document["metadata"]["namespace"])
+
+
+class History:
+    """The lives of all pods, by their uids, in the order of their creation.
+
+    `writes` counts the writes that move the cluster, which renewals of leases, heartbeats and
+    events do not; `moved` is the second of the last of them.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self.lives: dict[str, PodLife] = {}
+        self.writes = 0
+        self.moved = 0.0
+
+    def note(self, kind: Kind, event: StoreEvent) -> None:
+        """Takes a write into account, as the journal of a Store."""
+        if event.renews or event.is_heartbeat or kind is EVENT:
+            return
+        self.writes += 1
+        self.moved = self._now()
+        if kind is POD:
+            self._note_pod(event)
+
+    def _note_pod(self, event: StoreEvent) -> None:
+        document = event.after.document
+        uid = document["metadata"]["uid"]
+        life = self.lives.get(uid)
+        if life is None:
+            life = self.lives[uid] = PodLife(document, self._now())
+        node = document["spec"].get("nodeName")
+        before = event.before.document["spec"].get("nodeName") if event.before else None
+        if node and node != before:
+            life.nodes.append(node)
+        life.document = document
+        if event.type == "DELETED":
+            life.gone = self._now()
