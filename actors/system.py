@@ -241,11 +241,17 @@ class Daemon:
         # A stop ends the gated part, undoes the bindings under way, and releases the lease.
         return (Child("leader election", leader.run, stop_deadline=20.0),)
 
-    def children(self) -> tuple[Stage, ...]:
-        """Returns the parts in the order in which they start. They stop in reverse."""
+    def children(self, *, of_process: bool = True) -> tuple[Stage, ...]:
+        """Returns the parts in the order in which they start. They stop in reverse.
+
+        Without `of_process`, those are left out that need a process of their own: they wait for
+        signals, or measure how long the loop is blocked.
+        """
+        heartbeat = Child("heartbeat", self._heartbeat.run)
+        reloader = Child("reloader", self._reloader.run)
+        debugger = Child("cache debugger", self._debugger.run)
         return (
-            Child("heartbeat", self._heartbeat.run),
-            Child("reloader", self._reloader.run),
+            *((heartbeat, reloader) if of_process else ()),
             Child("rights", self._rights.run, OnCrash.RETRY),
             Child("instruments", partial(self._instruments.run, self._clock)),
             *self._serving,
@@ -253,7 +259,7 @@ class Daemon:
             Child("cache", self._cache.run),
             Child("queue", self._queue.run),
             self._informers.children(),  # They have started when they are synced.
-            Child("cache debugger", self._debugger.run),
+            *((debugger,) if of_process else ()),
             *self._leading,
             Child("watch for the end", self._readiness.run),
         )

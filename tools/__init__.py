@@ -9,12 +9,14 @@ The five rooms.
     answers/      what answers people, about any cluster: explain, whatif, debug, doctor, shadow
     views/        what people look at: the commands, the page in a browser, `berth top`
     demo/ bench/  a toy cluster with a workload; measurements
+    testing/      a cluster in anybody's test
 
 Beside them: docs/ makes the pictures of the documentation, dev.py runs the project's own tasks.
 
 Who may import whom; import-linter checks it in pyproject.toml.
 
-    {demo | bench | docs} > {cluster | views > answers} > kubernetes > actors.scheduling.kube, cel
+    {bench | testing > demo | docs} > {cluster | views > answers} > kubernetes
+        > actors.scheduling.kube, cel
 
 So answers know nothing of a toy cluster, and the embedded API server shares no rule of decisions
 with the scheduler.
@@ -50,5 +52,6 @@ Where to find what.
     what a verb of a what-if does      answers/whatif/verbs.py: VERBS
     a what-if's drain asks the budgets answers/whatif/tried_budgets.py
     the page's feed is made            answers/feed/feed.py
+    a test gets its cluster            testing/pytest_plugin.py, cluster.py
     the page is served                 views/page/page.py, by page_server.py
 """

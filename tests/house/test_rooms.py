@@ -8,7 +8,7 @@ from itertools import chain
 
 from tests.docs.blocks import ROOT
 
-MOST_ENTRIES = 9
+MOST_ENTRIES = 10
 MOST_OF_A_NAME = 2
 # Kubernetes' own name of a kind, which the API server is asked by: v1, and v1alpha2 for the plugin
 # of the scheduler and for the driver.

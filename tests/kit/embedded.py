@@ -11,7 +11,7 @@ import anyio
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.tenure import ALWAYS
 from berth.actors.runtime.clock import Clock
-from berth.actors.runtime.supervisor import Child, Supervisor
+from berth.actors.runtime.supervisor import Supervisor
 from berth.actors.scheduling.decision.observer import DecisionObserver
 from berth.actors.system import DEFAULT_OPTIONS, Daemon
 from berth.config.options import Options
@@ -32,18 +32,14 @@ async def running(
     options: Options = DEFAULT_OPTIONS,
 ) -> AsyncIterator[None]:
     """Runs the kubelets, the controllers and the scheduler of an API server for the duration of
-    the block, without the part of the scheduler that measures blocks in real time.
+    the block, without the parts of the scheduler that need a process of their own.
     """
     async with Extenders((), access.tenure) as extenders, anyio.create_task_group() as group:
         await group.start(run_kubelets, access, clock, rng)
         await group.start(run_controllers, access, clock, rng)
         daemon = Daemon(configuration, access, extenders, clock, rng, options, observer=observer)
         daemon._access.tenure.lasts_until(ALWAYS)
-        parts = [
-            stage
-            for stage in daemon.children()
-            if not (isinstance(stage, Child) and stage.name == "heartbeat")
-        ]
+        parts = daemon.children(of_process=False)
         await group.start(Supervisor(parts, clock, rng).run)
         yield
         group.cancel_scope.cancel()

@@ -15,8 +15,8 @@ POD, EVENT = BY_KIND["v1", "Pod"], BY_KIND["v1", "Event"]
 
 
 class PodLife(msgspec.Struct):
-    """A pod from its creation on. `document` is its last form; `nodes` has the node of each binding,
-    in their order. `gone` is the second at which it was removed, None while it is there.
+    """A pod from its creation on. `document` is its last form; `nodes` has the node of each of its
+    bindings, in their order. `gone` is the second at which it was removed, None while it is there.
     """
 
     document: Document
@@ -33,7 +33,7 @@ class PodLife(msgspec.Struct):
         return str(self.document["metadata"]["namespace"])
 
 
-class History:
+class PodHistory:
     """The lives of all pods, by their uids, in the order of their creation.
 
     `writes` counts the writes that move the cluster, which renewals of leases, heartbeats and

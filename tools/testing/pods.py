@@ -74,10 +74,8 @@ class Pods:
         nodes, if every pod has a node.
         """
         wanted = f"on {', '.join(sorted(nodes))}" if nodes else "on any nodes"
-        if nodes:
-            holds = self.nodes == sorted(nodes)
-        else:
-            holds = bool(self.lives) and "" not in self.nodes
+        on_any = bool(self.lives) and "" not in self.nodes
+        holds = self.nodes == sorted(nodes) if nodes else on_any
         return self._finding(holds, f"{self.about} expected {wanted}")
 
     def running(self) -> Finding:

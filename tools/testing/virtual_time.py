@@ -79,10 +79,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """The running loop's time as a clock for actors and clients."""
+    """The time of a loop, by default the running one, as a clock for actors and clients."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop
 
     def now(self) -> float:
-        return asyncio.get_running_loop().time()
+        return (self._loop or asyncio.get_running_loop()).time()
 
     def wall(self) -> datetime:
         return BEGAN + timedelta(seconds=self.now())

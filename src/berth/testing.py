@@ -1,0 +1,48 @@
+"""A cluster in a test: everything that tests of your own import. See docs/testing.md.
+
+The names in `__all__` are stable: names stay, and keep their parameters, within a minor version.
+"""
+
+from __future__ import annotations
+
+from berth.tools.testing.blocking import BlockingCluster
+from berth.tools.testing.builders import (
+    budget,
+    claim,
+    deployment,
+    device_claim,
+    job,
+    node,
+    nodes,
+    pod,
+    priority_class,
+    stateful_set,
+)
+from berth.tools.testing.cluster import Cluster, NotReachedError
+from berth.tools.testing.decisions import PodDecision, decide
+from berth.tools.testing.pods import Finding, Pods
+from berth.tools.testing.served import ServedCluster
+from berth.tools.testing.virtual_time import VirtualLoop, run_virtually
+
+__all__ = [
+    "BlockingCluster",
+    "Cluster",
+    "Finding",
+    "NotReachedError",
+    "PodDecision",
+    "Pods",
+    "ServedCluster",
+    "VirtualLoop",
+    "budget",
+    "claim",
+    "decide",
+    "deployment",
+    "device_claim",
+    "job",
+    "node",
+    "nodes",
+    "pod",
+    "priority_class",
+    "run_virtually",
+    "stateful_set",
+]

@@ -1,0 +1,189 @@
+"""Clusters of tests: what they do in virtual time, what they answer, and how their waits fail."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+import msgspec
+import pytest
+from anyio.abc import TaskStatus
+
+from berth.actors.client.rest import ApiError
+from berth.config.load import ConfigError
+from berth.testing import (
+    BlockingCluster,
+    Cluster,
+    NotReachedError,
+    budget,
+    claim,
+    deployment,
+    job,
+    node,
+    nodes,
+    pod,
+    priority_class,
+    run_virtually,
+    stateful_set,
+)
+from berth.tools.answers.manifests.manifests import ManifestError
+
+
+async def test_a_pod_of_higher_priority_takes_the_place_of_another(cluster: Cluster) -> None:
+    await cluster.add(priority_class("high", 100), nodes(1, cpu=4), pod("low", cpu=3))
+    await cluster.settled()
+    await cluster.add(pod("high", cpu=3, priorityClassName="high"))
+    await cluster.settled()
+    assert cluster.pod("high").placed_on("node-1")
+    assert cluster.pod("low").evicted_by("PreemptionByScheduler")
+    assert not cluster.pod("high").evicted_by("PreemptionByScheduler")
+    assert cluster.events("Preempted")
+
+
+@pytest.mark.cluster(nodes=2)
+async def test_a_budget_keeps_a_pod_from_eviction(cluster: Cluster) -> None:
+    await cluster.add(deployment("web", replicas=1), budget("web", app="web", min_available=1))
+    await cluster.settled()
+    (name,) = cluster.pod("web").names
+    with pytest.raises(ApiError, match="disruption budget"):
+        await cluster.evict(name)
+    await cluster.scale("Deployment", "web", 2)
+    await cluster.settled()
+    await cluster.evict(name)
+    await cluster.settled()
+    assert cluster.pod("web").evicted_by("EvictionByEvictionAPI")
+    assert len(cluster.pod("web")) == 2
+    assert cluster.pod("web").running()
+    assert cluster.pods(app="web").bound_once()
+
+
+@pytest.mark.cluster(nodes=2)
+async def test_pods_leave_a_node_whose_kubelet_stops(cluster: Cluster) -> None:
+    await cluster.add(deployment("web", replicas=1))
+    await cluster.settled()
+    (first,) = cluster.pod("web").nodes
+    stopped = {"metadata": {"annotations": {"berth.dev/kubelet": "stopped"}}}
+    await cluster.patch("Node", first, stopped)
+    await cluster.run_for("4m")
+    assert cluster.pod("web").placed_on(first)
+    await cluster.run_for("10m")
+    assert first in cluster.report()
+    running = [pod for pod in cluster.pod("web") if "deletionTimestamp" not in pod["metadata"]]
+    assert [each["spec"]["nodeName"] for each in running] == [
+        {"node-1": "node-2"}.get(first, "node-1")
+    ]
+
+
+@pytest.mark.cluster(nodes=1)
+async def test_claims_get_volumes_of_a_default_class(cluster: Cluster) -> None:
+    await cluster.add(stateful_set("db", replicas=2, claims=[claim("data")]))
+    await cluster.settled()
+    assert cluster.pod("db").running()
+    assert {each["status"]["phase"] for each in cluster.all("PersistentVolumeClaim")} == {"Bound"}
+
+
+async def test_a_job_that_cannot_run_is_told_with_its_reason(cluster: Cluster) -> None:
+    await cluster.add(node("n", cpu=1, taints=["gpu=a:NoSchedule"]), job("train", completions=2))
+    await cluster.settled()
+    assert cluster.pod("train").pending_because("untolerated taint")
+    found = cluster.pod("train").running()
+    assert not found
+    assert "untolerated taint" in repr(found)
+    assert not cluster.pod("nobody").pending()
+    assert "there are none" in repr(cluster.pod("nobody").placed_on())
+
+
+@pytest.mark.cluster(nodes=1, config={"profiles": [{"schedulerName": "mine"}]})
+async def test_a_configuration_counts(cluster: Cluster) -> None:
+    await cluster.add(pod("ours", schedulerName="mine"), pod("theirs"))
+    await cluster.settled()
+    assert cluster.pod("ours").placed_on("node-1")
+    assert "no scheduler has said why" in repr(cluster.pod("theirs").placed_on())
+
+
+@pytest.mark.cluster(nodes=1, scheduler=False, kubelets=False)
+async def test_parts_may_be_left_out(cluster: Cluster) -> None:
+    await cluster.add(pod("a"))
+    await cluster.run_for("1h")
+    assert cluster.pod("a").pending()
+    await cluster.delete("Pod", "a")
+    assert not cluster.pod("a").names
+
+
+@pytest.mark.cluster(nodes=1)
+async def test_a_failing_wait_says_what_the_cluster_waits_for(cluster: Cluster) -> None:
+    await cluster.add(pod("big", cpu=100), namespace_pod := pod("far", namespace="elsewhere"))
+    with pytest.raises(NotReachedError, match=r"(?s)after 30s.*big is pending.*Insufficient cpu"):
+        await cluster.until(lambda: cluster.pod("big").placed_on(), "30s")
+    assert cluster.now == pytest.approx(30, abs=1)
+    assert namespace_pod["metadata"]["namespace"] == "elsewhere"
+    await cluster.until(cluster.pod("far", "elsewhere").placed_on)
+    await cluster.delete("Pod", "far", "elsewhere")
+    with pytest.raises(NotReachedError, match="not settled after 20s"):
+        await cluster.settled("20s")
+
+
+async def test_objects_may_be_in_files(cluster: Cluster, tmp_path: Path) -> None:
+    documents = [*nodes(1), deployment("web", replicas=2), {**pod("x"), "kind": "Pod"}]
+    (tmp_path / "all.json").write_bytes(b"".join(map(msgspec.json.encode, documents)))
+    await cluster.add(tmp_path)
+    await cluster.settled()
+    assert cluster.pods().running()
+    assert len(cluster.pods(app="web")) == 2
+
+
+async def test_what_cannot_be_used_is_refused_with_its_name(cluster: Cluster) -> None:
+    with pytest.raises(LookupError, match="expected the name of a kind, such as Pod, got 'Pdo'"):
+        cluster.get("Pdo", "x")
+    with pytest.raises(LookupError, match="expected Pod x, got none"):
+        cluster.get("Pod", "x")
+    with pytest.raises(ManifestError, match="unknown kinds: Wheel"):
+        await cluster.add({"apiVersion": "cars/v1", "kind": "Wheel", "metadata": {"name": "w"}})
+    with pytest.raises(ManifestError, match="unknown field"):
+        await cluster.add(pod("x", colour="red"))
+    with pytest.raises(ApiError, match="already exists"):
+        await cluster.add(pod("a"), pod("a", cpu=1))
+    with pytest.raises(ConfigError):
+        Cluster(config={"parallelism": "many"})
+    with pytest.raises(ValueError, match=r"key=value:Effect, got 'gpu'"):
+        node("n", taints=["gpu"])
+
+
+def test_the_same_seed_gives_the_same_history() -> None:
+    def played(seed: int) -> str:
+        digest = hashlib.sha256()
+        with BlockingCluster(nodes=3, seed=seed) as blocking:
+            blocking.add(deployment("web", replicas=5, cpu=1))
+            blocking.run_for("1h")
+            for stored in blocking.cluster.store.everything():
+                digest.update(stored[1].raw)
+        return digest.hexdigest()
+
+    assert played(1) == played(1)
+    assert played(1) != played(2)
+
+
+def test_a_part_that_fails_ends_the_test_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def failing(*_: object, task_status: TaskStatus[None]) -> None:
+        task_status.started()
+        await asyncio.sleep(5)
+        raise OSError("the disk is full")
+
+    def play() -> None:
+        with BlockingCluster(nodes=1) as blocking:
+            blocking.run_for("1m")
+
+    monkeypatch.setattr("berth.tools.testing.cluster.run_controllers", failing)
+    with pytest.raises(ExceptionGroup) as raised:
+        play()
+    assert raised.group_contains(OSError, match="the disk is full")
+
+
+def test_the_error_of_a_test_comes_as_it_is() -> None:
+    async def story() -> None:
+        async with Cluster(nodes=1):
+            raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        run_virtually(story)

@@ -1,0 +1,54 @@
+"""One decision without a cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth.config.load import ConfigError
+from berth.testing import decide, node, nodes, pod
+
+
+def test_a_pod_goes_where_the_scores_are_highest() -> None:
+    decision = decide(pod("a", cpu=2), nodes(2, cpu=4), pod("b", cpu=1, node="node-1"))
+    assert decision.node == "node-2"
+    assert not decision.message
+    assert decision.scores["node-2"] > decision.scores["node-1"]
+    assert set(decision.scores_by_plugin) >= {"NodeResourcesFit", "TaintToleration"}
+    assert repr(decision) == "<on node-2>"
+
+
+def test_each_node_says_why_a_pod_does_not_fit() -> None:
+    rooms = [node("small", cpu=1), node("tainted", taints=["gpu=a:NoSchedule"])]
+    decision = decide(pod("a", cpu=2), rooms)
+    assert not decision.node
+    assert decision.message.startswith("0/2 nodes are available")
+    assert decision.rejections == {
+        "small": ["Insufficient cpu"],
+        "tainted": ["node(s) had untolerated taint(s)"],
+    }
+    assert "pending" in repr(decision)
+
+
+def test_preemption_names_the_node_and_the_victims() -> None:
+    low = pod("low", cpu=3, node="node-1", priority=0)
+    decision = decide(pod("high", cpu=3, priority=10), nodes(1, cpu=4), low)
+    assert (decision.nominated, decision.victims) == ("node-1", ["default/low"])
+
+
+def test_a_configuration_is_read_once_and_counts() -> None:
+    packing = {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}
+    fit = {"name": "NodeResourcesFit", "args": {"scoringStrategy": packing}}
+    config = {"profiles": [{"pluginConfig": [fit]}]}
+    objects = [*nodes(2, cpu=8), pod("b", cpu=2, node="node-1")]
+    assert decide(pod("a", cpu=2), objects).node == "node-2"
+    scores = decide(pod("a", cpu=2), objects, config=config).scores_by_plugin["NodeResourcesFit"]
+    assert scores["node-1"] > scores["node-2"]
+    with pytest.raises(ConfigError):
+        decide(pod("a"), nodes(1), config={"parallelism": -1})
+
+
+def test_the_version_counts() -> None:
+    empty = pod("a", cpu=2, resources={"requests": {}})
+    assert decide(empty, nodes(1), version="1.37").node == "node-1"
+    with pytest.raises(ValueError, match=r"2\.0"):
+        decide(empty, nodes(1), version="2.0")

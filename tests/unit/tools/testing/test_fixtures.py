@@ -1,0 +1,113 @@
+"""berth's fixtures in a folder of tests that is not berth's own."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+from berth.testing import deployment, nodes, pod
+
+async def test_rollout(cluster):
+    await cluster.add(nodes(3, cpu=4), deployment("web", replicas=3, cpu=3))
+    await cluster.settled()
+    assert cluster.pod("web").placed_on("node-1", "node-2", "node-3")
+    assert cluster.pod("web").running()
+    assert cluster.pod("web").bound_once()
+
+def test_without_asyncio(cluster):
+    cluster.add(nodes(1, cpu=1), pod("big", cpu=2))
+    cluster.settled()
+    assert cluster.pod("big").pending_because("Insufficient cpu")
+
+class TestOfAClass:
+    async def test_time_passes(self, cluster, tmp_path):
+        await cluster.run_for("10m")
+        assert cluster.now == 600 and tmp_path.exists()
+"""
+FAILING = """
+import pytest
+from berth.testing import pod
+
+@pytest.mark.cluster(nodes=2)
+async def test_that_fails(cluster):
+    await cluster.add(pod("big", cpu=9))
+    await cluster.settled()
+    assert cluster.pod("big").placed_on("node-1")
+"""
+
+
+@pytest.fixture(autouse=True)
+def settings(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
+
+
+def test_coroutines_run_in_virtual_time_and_functions_need_no_asyncio(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(TESTS)
+    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)
+
+
+def test_a_failing_test_shows_its_cluster(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(FAILING)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*pod big expected on node-1; big is pending: 0/2 nodes are available*",
+            "*-- cluster --*",
+            "  node node-1: 0 pods",
+            "  pod default/big: is pending: 0/2 nodes are available*",
+        ]
+    )
+
+
+def test_a_cluster_of_somebody_else_is_left_alone(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest, sys
+        @pytest.fixture
+        def cluster():
+            return 1
+        def test_it(cluster):
+            assert cluster == 1
+        """
+    )
+    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+def test_nothing_is_imported_until_a_fixture_is_used(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import sys
+        def test_it():
+            assert not [name for name in sys.modules if name.startswith("berth.tools.cluster")]
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)
+
+
+def test_a_program_reaches_the_cluster_by_its_kubeconfig(pytester: pytest.Pytester) -> None:
+    scope = "asyncio_default_fixture_loop_scope = function\nberth_scope = module"
+    pytester.makeini(f"[pytest]\n{scope}")
+    pytester.makepyfile(
+        """
+        import json, os, urllib.request
+        from berth.testing import pod
+
+        def test_one(apiserver, kubeconfig):
+            assert os.environ["KUBECONFIG"] == str(kubeconfig)
+            server = json.loads(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+            assert server == apiserver.url
+            with urllib.request.urlopen(f"{server}/api/v1/nodes") as answer:
+                assert json.load(answer)["items"] == []
+            apiserver.call(lambda cluster: cluster.add(pod("left")))
+
+        def test_two(apiserver):
+            assert apiserver.cluster.pod("left").names == ["left"]
+        """
+    )
+    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)

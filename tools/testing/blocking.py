@@ -1,0 +1,131 @@
+"""A cluster for tests without asyncio: its methods return when they are done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from .cluster import Cluster, Objects, Seconds
+from .pods import Pods
+from .virtual_time import virtual_loop
+
+T = TypeVar("T")
+Document = dict[str, Any]
+
+
+class BlockingCluster:
+    """A cluster for the duration of a `with`, in virtual time, which stands still between calls.
+
+    It has the arguments of Cluster. `cluster` is that cluster, whose answers need no loop.
+    """
+
+    def __init__(self, *objects: Objects, **arguments: Any) -> None:
+        self.cluster = Cluster(*objects, **arguments)
+        self._runner = asyncio.Runner(loop_factory=virtual_loop)
+
+    def __enter__(self) -> Self:
+        self._runner.__enter__()
+        loop = self._runner.get_loop()
+        self._end, started = asyncio.Event(), loop.create_future()
+        self._life = loop.create_task(self._live(started))
+        try:
+            self._wait(asyncio.wait_for(started, None))
+        except BaseException:
+            self._runner.close()
+            raise
+        return self
+
+    async def _live(self, started: asyncio.Future[None]) -> None:
+        try:
+            async with self.cluster:
+                started.set_result(None)
+                await self._end.wait()
+        except BaseException as error:
+            if not started.done():
+                started.set_exception(error)
+                return
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end.set()
+        try:
+            self._runner.run(_of(self._life))
+        finally:
+            self._runner.close()
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs the cluster until the work is done, or a part of the cluster has failed."""
+
+        async def first() -> T:
+            task = asyncio.create_task(work)
+            await asyncio.wait((task, self._life), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                task.cancel()
+                await self._life
+                raise RuntimeError("the cluster has ended")
+            return task.result()
+
+        return self._runner.run(first())
+
+    def add(self, *objects: Objects) -> None:
+        """Creates objects, as Cluster.add."""
+        self._wait(self.cluster.add(*objects))
+
+    def patch(self, kind: str, name: str, body: Document, namespace: str = "default") -> Document:
+        """Applies a strategic merge patch, and returns the object."""
+        return self._wait(self.cluster.patch(kind, name, body, namespace))
+
+    def delete(self, kind: str, name: str, namespace: str = "default") -> None:
+        """Deletes an object as kubectl does."""
+        self._wait(self.cluster.delete(kind, name, namespace))
+
+    def scale(self, kind: str, name: str, replicas: int, namespace: str = "default") -> Document:
+        """Sets the replicas of a workload."""
+        return self._wait(self.cluster.scale(kind, name, replicas, namespace))
+
+    def evict(self, name: str, namespace: str = "default") -> None:
+        """Evicts a pod as a drain does."""
+        self._wait(self.cluster.evict(name, namespace))
+
+    def run_for(self, time: Seconds) -> None:
+        """Lets this time pass."""
+        self._wait(self.cluster.run_for(time))
+
+    def until(self, condition: Callable[[], object], limit: Seconds = "10m") -> None:
+        """Runs until a condition holds. Raises NotReachedError after the limit."""
+        self._wait(self.cluster.until(condition, limit))
+
+    def settled(self, limit: Seconds = "1h", still: Seconds | None = None) -> None:
+        """Runs until nothing is left to do. Raises NotReachedError after the limit."""
+        self._wait(self.cluster.settled(limit, still))
+
+    def get(self, kind: str, name: str, namespace: str = "default") -> Document:
+        """Returns an object, which must not be changed. Raises LookupError without it."""
+        return self.cluster.get(kind, name, namespace)
+
+    def pod(self, name: str, namespace: str = "default") -> Pods:
+        """Returns the pod of this name, or else the pods of the workload of this name."""
+        return self.cluster.pod(name, namespace)
+
+    def pods(self, namespace: str = "default", **labels: str) -> Pods:
+        """Returns the pods of a namespace with these labels."""
+        return self.cluster.pods(namespace, **labels)
+
+    def events(self, reason: str = "") -> list[str]:
+        """Returns the events, oldest first."""
+        return self.cluster.events(reason)
+
+    def report(self) -> str:
+        """Returns the cluster in a few lines."""
+        return self.cluster.report()
+
+
+async def _of(task: asyncio.Task[T]) -> T:
+    return await task

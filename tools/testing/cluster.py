@@ -1,0 +1,381 @@
+"""A whole cluster in one event loop: API server, controllers, kubelets and scheduler.
+
+In a loop in virtual time a minute of the cluster takes about a millisecond, and the same seed gives
+the same run. In any other loop it runs in real time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+
+from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.tenure import ALWAYS
+from berth.actors.runtime.clock import Clock, SystemClock
+from berth.actors.runtime.supervisor import Supervisor
+from berth.actors.system import Daemon
+from berth.config.feature_gates import with_defaults
+from berth.config.options import Options
+from berth.config.types import Duration
+from berth.config.versions import CURRENT, emulated
+
+from ..answers.manifests.manifests import Manifest, ManifestError, read, read_objects
+from ..cluster.apiserver.namespace_controller import end_namespaces
+from ..cluster.controllers.controller_manager import run_controllers
+from ..cluster.controllers.embedded_access import EmbeddedAccess
+from ..cluster.kubelets.kubelets import run_kubelets
+from ..demo.creation import FIRST, needs_class, standard_class
+from ..kubernetes.api.store import Store
+from ..kubernetes.api.time_and_chance import TimeAndChance
+from ..kubernetes.api.types.releases import release_of
+from ..kubernetes.api.types.resources import BY_KIND, KINDS, Kind
+from ..kubernetes.api.writes.registry import Api
+from .builders import nodes as many_nodes
+from .configuration import Configuration, configuration_of
+from .history import EVENT, PodHistory, PodLife
+from .pods import Pods, condition, why_pending
+from .virtual_time import LoopClock, VirtualLoop
+
+Document = dict[str, Any]
+Objects = Document | Path | Iterable[Document]
+Seconds = float | str
+
+# No timer of a scheduler, a controller or a kubelet that has work to do is longer: a scheduler
+# flushes pods that cannot be placed after five minutes, and a crashing container waits as long.
+STILL_SECONDS = 330.0
+STILL_REAL_SECONDS = 2.0
+LOOKS = 0.05  # seconds between two looks at a condition
+NAMESPACES, NODES = BY_KIND["v1", "Namespace"], BY_KIND["v1", "Node"]
+CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
+_LATEST = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
+_MOST_TOLD = 10
+
+
+class NotReachedError(AssertionError):
+    """A cluster did not come to what a test waited for; the message says what it was doing."""
+
+
+class Cluster:
+    """A cluster for the duration of an `async with`.
+
+    It has this many `nodes` (8 CPUs, 32Gi), and the `objects`: documents, or a path of manifests.
+    `config` is a KubeSchedulerConfiguration, as a mapping (its apiVersion and kind may be missing)
+    or as a file; no leader is elected unless it says so. `version` is that of Kubernetes, "1.36" or
+    "1.37". Without a `scheduler`, `controllers` or `kubelets`, the test does their work.
+
+    Raises ConfigError, RegistryError, FeatureGateError or ValueError for what cannot be used.
+    """
+
+    def __init__(
+        self,
+        *objects: Objects,
+        nodes: int = 0,
+        config: Configuration = None,
+        feature_gates: Mapping[str, bool] | None = None,
+        version: str = CURRENT.text,
+        scheduler: bool = True,
+        controllers: bool = True,
+        kubelets: bool = True,
+        seed: int = 1,
+    ) -> None:
+        release = emulated(version)
+        gates = with_defaults(feature_gates or {}, release)
+        self._configuration = configuration_of(config, gates)
+        self._options = Options(feature_gates=gates, version=release)
+        self._first: tuple[Objects, ...] = (many_nodes(nodes, zones=3), *objects)
+        self._parts = scheduler, controllers, kubelets
+        self._seed = seed
+        self._stack = AsyncExitStack()
+        self._clock: Clock = SystemClock()
+        self._is_due: Callable[[str], bool] = lambda _: False
+
+    # ------------------------------------------------------------------------------ its beginning
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._is_virtual = isinstance(loop, VirtualLoop)
+        if self._is_virtual:
+            self._clock = LoopClock(loop)
+        self._began = self._clock.now()
+        self.history = PodHistory(lambda: self.now)
+        chance = TimeAndChance(self._clock.wall, Random(self._seed))
+        self.store = Store(chance, journal=self.history.note)
+        self.store.release = release_of(self._options.version)
+        self._api = Api(self.store)
+        self._api.seed()
+        self.access = EmbeddedAccess(self.store)
+        async with AsyncExitStack() as stack:
+            for objects in self._first:
+                await self.add(objects)
+            group = await stack.enter_async_context(anyio.create_task_group())
+            stack.callback(group.cancel_scope.cancel)
+            group.start_soon(end_namespaces, self.store)
+            await self._start_parts(stack, group)
+            self._stack = stack.pop_all()
+        return self
+
+    async def _start_parts(self, stack: AsyncExitStack, group: anyio.abc.TaskGroup) -> None:
+        scheduler, controllers, kubelets = self._parts
+        access, clock, rng = self.access, self._clock, Random(self._seed)
+        if kubelets:
+            self._is_due = await group.start(run_kubelets, access, clock, rng)
+        if controllers:
+            await group.start(run_controllers, access, clock, rng)
+        if scheduler:
+            configuration = self._configuration
+            extenders = Extenders(configuration.extenders, access.tenure)
+            await stack.enter_async_context(extenders)
+            daemon = Daemon(configuration, access, extenders, clock, rng, self._options)
+            if not configuration.leader_election.leader_elect:
+                access.tenure.lasts_until(ALWAYS)
+            parts = daemon.children(of_process=False)
+            await group.start(Supervisor(parts, clock, rng).run)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        try:
+            return await self._stack.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            if group.exceptions == (error,):  # it is the test's own, and no part has failed
+                return False
+            raise
+
+    # ------------------------------------------------------------------------------------ objects
+
+    async def add(self, *objects: Objects) -> None:
+        """Creates objects: documents, lists of them, and paths of manifests or of folders.
+
+        Namespaces that are missing are created, and a default storage class for claims without a
+        class, as in a toy cluster. Raises ApiError for what the API server refuses, and
+        ManifestError for what is no object.
+        """
+        manifests = [manifest for each in objects for manifest in _manifests(each)]
+        if any(needs_class(each.document) for each in manifests) and not self.store.has(CLASSES):
+            manifests += standard_class(manifests)
+        for kind, document, _ in sorted(manifests, key=lambda each: each.kind.kind not in FIRST):
+            namespace = document["metadata"].get("namespace") or "default"
+            if kind.namespaced and self.store.find(NAMESPACES, "", namespace) is None:
+                await self._send("POST", NAMESPACES.path(), {"metadata": {"name": namespace}})
+            await self._send("POST", kind.path(namespace), document)
+
+    async def patch(
+        self, kind: str, name: str, body: Document, namespace: str = "default"
+    ) -> Document:
+        """Applies a strategic merge patch, and returns the object. Raises ApiError."""
+        path = _kind(kind).path(namespace, name)
+        return await self.access.patch(path, body, dict)
+
+    async def delete(self, kind: str, name: str, namespace: str = "default") -> None:
+        """Deletes an object as kubectl does: what it owns follows. Raises ApiError."""
+        path = _kind(kind).path(namespace, name)
+        await self._send("DELETE", path, {"propagationPolicy": "Background"})
+
+    async def scale(
+        self, kind: str, name: str, replicas: int, namespace: str = "default"
+    ) -> Document:
+        """Sets the replicas of a workload. Raises ApiError."""
+        return await self.patch(kind, name, {"spec": {"replicas": replicas}}, namespace)
+
+    async def evict(self, name: str, namespace: str = "default") -> None:
+        """Evicts a pod as a drain does. Raises ApiError with 429 if a budget does not allow it."""
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+        path = f"{_kind('Pod').path(namespace, name)}/eviction"
+        await self._send("POST", path, eviction)
+
+    async def _send(self, method: str, path: str, body: Document) -> None:
+        await self.access.call(method, path, dict, body)
+
+    def get(self, kind: str, name: str, namespace: str = "default") -> Document:
+        """Returns an object, which must not be changed. Raises LookupError without it."""
+        served = _kind(kind)
+        found = self.store.find(served, namespace if served.namespaced else "", name)
+        if found is None:
+            raise LookupError(f"expected {kind} {name}, got none")
+        return found
+
+    def all(self, kind: str, namespace: str = "") -> list[Document]:
+        """Returns the objects of a kind, by default of all namespaces; not to be changed."""
+        return [stored.document for stored in self.store.list(_kind(kind), namespace)]
+
+    # --------------------------------------------------------------------------------------- time
+
+    @property
+    def now(self) -> float:
+        """The seconds since the cluster began."""
+        return self._clock.now() - self._began
+
+    async def run_for(self, time: Seconds) -> None:
+        """Lets this time pass, in seconds or as "10m" or "1h30m"."""
+        await anyio.sleep(_seconds(time))
+
+    async def until(self, condition: Callable[[], object], limit: Seconds = "10m") -> None:
+        """Runs until a condition holds. Raises NotReachedError after the limit."""
+        ends = self.now + _seconds(limit)
+        while not (found := condition()):
+            if self.now >= ends:
+                shown = f": {found}" if found is not None and found is not False else ""
+                raise NotReachedError(f"not reached after {limit}{shown}\n{self.report()}")
+            await anyio.sleep(LOOKS)
+
+    async def settled(self, limit: Seconds = "1h", still: Seconds | None = None) -> None:
+        """Runs until nothing is left to do: nothing but leases, heartbeats and events was written
+        for a time that is longer than the timers of all parts, and no kubelet has work at a time
+        to come. In real time that is two seconds; `still` sets another time.
+
+        Raises NotReachedError if the cluster has not settled within the limit.
+        """
+        usual = STILL_SECONDS if self._is_virtual else STILL_REAL_SECONDS
+        quiet, began = usual if still is None else _seconds(still), self.now
+        ends = began + _seconds(limit)
+        while True:
+            rests_at = max(self.history.moved, began) + quiet
+            if self.now >= rests_at and not self._has_work():
+                return
+            if self.now >= ends:
+                raise NotReachedError(f"not settled after {limit}\n{self.report()}")
+            wait = rests_at - self.now if rests_at > self.now else quiet
+            await anyio.sleep(min(wait, ends - self.now) or LOOKS)
+
+    def _has_work(self) -> bool:
+        return any(
+            life.gone is None
+            and ("deletionTimestamp" in life.document["metadata"] or self._is_due(uid))
+            for uid, life in self.history.lives.items()
+        )
+
+    # -------------------------------------------------------------------------------- its answers
+
+    def pod(self, name: str, namespace: str = "default") -> Pods:
+        """Returns the pod of this name, or else the pods of the workload of this name."""
+        lives = [life for life in self.history.lives.values() if life.namespace == namespace]
+        named = [life for life in lives if life.name == name]
+        if named:
+            return Pods(f"pod {name}", named, self._events_about)
+        owned = self._owned(name, lives)
+        return Pods(f"pods of {name}", owned, self._events_about)
+
+    def pods(self, namespace: str = "default", **labels: str) -> Pods:
+        """Returns the pods of a namespace with these labels."""
+        selected = [
+            life
+            for life in self.history.lives.values()
+            if life.namespace == namespace
+            and labels.items() <= (life.document["metadata"].get("labels") or {}).items()
+        ]
+        told = ", ".join(f"{key}={value}" for key, value in labels.items())
+        about = f"pods with {told}" if told else f"pods in {namespace}"
+        return Pods(about, selected, self._events_about)
+
+    def events(self, reason: str = "") -> list[str]:
+        """Returns the events, oldest first, as "Kind/name Reason: message"; those of one reason
+        if it is given.
+        """
+        return [
+            f"{event['involvedObject']['kind']}/{event['involvedObject']['name']} {_told(event)}"
+            for event in self._all_events()
+            if reason in ("", event.get("reason"))
+        ]
+
+    def report(self) -> str:
+        """Returns the cluster in a few lines: nodes, pods that do not run, and the last events."""
+        lines = [f"the cluster after {self.now:g} s:"]
+        lines += _cut([self._node_line(node) for node in self.all("Node")])
+        idle = (life for life in self.history.lives.values() if life.gone is None)
+        lines += _cut([line for life in idle if (line := _pod_line(life))])
+        lines += [f"  event: {text}" for text in self.events()[-_MOST_TOLD:]]
+        return "\n".join(lines)
+
+    def _node_line(self, node: Document) -> str:
+        name = node["metadata"]["name"]
+        held = sum(
+            life.gone is None and life.document["spec"].get("nodeName") == name
+            for life in self.history.lives.values()
+        )
+        ready = "" if condition(node, "Ready") == "True" else ", not ready"
+        taints = [taint["key"] for taint in (node.get("spec") or {}).get("taints") or ()]
+        tainted = f", tainted {', '.join(taints)}" if taints else ""
+        return f"  node {name}: {held} pods{ready}{tainted}"
+
+    def _owned(self, name: str, lives: list[PodLife]) -> list[PodLife]:
+        """Returns the pods that a workload of this name controls, directly or by a ReplicaSet."""
+        sets = {
+            stored.document["metadata"]["name"]
+            for stored in self.store.list(_kind("ReplicaSet"))
+            if name in _owners(stored.document)
+        }
+        return [life for life in lives if {name, *sets} & set(_owners(life.document))]
+
+    def _events_about(self, life: PodLife) -> list[str]:
+        uid = life.document["metadata"]["uid"]
+        return [
+            _told(event)
+            for event in self._all_events()
+            if event["involvedObject"].get("uid") == uid
+        ]
+
+    def _all_events(self) -> list[Document]:
+        stored = sorted(self.store.list(EVENT), key=lambda each: each.revision)
+        return [each.document for each in stored]
+
+
+def _manifests(objects: Objects) -> list[Manifest]:
+    """Returns the objects in their order. Raises ManifestError."""
+    if isinstance(objects, Path):
+        manifests = read([objects])
+    else:
+        listed = [objects] if isinstance(objects, dict) else list(objects)
+        manifests = read_objects(listed, "objects")
+    if manifests.left_out:
+        raise ManifestError(f"unknown kinds: {', '.join(manifests.left_out)}")
+    return manifests.objects
+
+
+def _kind(name: str) -> Kind:
+    """Returns the kind of a name such as Pod. Raises LookupError."""
+    kind = _LATEST.get(name)
+    if kind is None:
+        raise LookupError(f"expected the name of a kind, such as Pod, got {name!r}")
+    return kind
+
+
+def _seconds(time: Seconds) -> float:
+    """Returns a time in seconds. Raises ValueError for a text that is no duration."""
+    return float(Duration.parse(time)) if isinstance(time, str) else time
+
+
+def _owners(document: Document) -> list[str]:
+    return [owner["name"] for owner in document["metadata"].get("ownerReferences") or ()]
+
+
+def _told(event: Document) -> str:
+    return f"{event.get('reason')}: {event.get('message')}"
+
+
+def _pod_line(life: PodLife) -> str:
+    """Returns a line about a pod that does not run; "" for one that does or has finished."""
+    document = life.document
+    status = document.get("status") or {}
+    name = f"  pod {life.namespace}/{life.name}:"
+    if "deletionTimestamp" in document["metadata"]:
+        return f"{name} is being deleted, on {document['spec'].get('nodeName') or 'no node'}"
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return ""
+    if node := document["spec"].get("nodeName"):
+        return "" if condition(document, "Ready") == "True" else f"{name} is not ready, on {node}"
+    return f"{name} is pending: {why_pending(document) or 'no scheduler has said why'}"
+
+
+def _cut(lines: list[str]) -> list[str]:
+    more = len(lines) - _MOST_TOLD
+    return lines if more <= 0 else [*lines[:_MOST_TOLD], f"  and {more} more"]

@@ -1,0 +1,25 @@
+"""The configuration of a test's scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from berth.actors.configuration.file import load_file
+from berth.config.load import from_mapping
+from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
+
+Configuration = Mapping[str, Any] | Path | None
+
+
+def configuration_of(
+    config: Configuration, gates: Mapping[str, bool]
+) -> KubeSchedulerConfiguration:
+    """Returns a configuration: a file, or a mapping whose apiVersion and kind may be missing; by
+    default kube-scheduler's. No leader is elected unless it says so. Raises ConfigError.
+    """
+    if isinstance(config, Path):
+        return load_file(config, gates)
+    common = {"apiVersion": API_VERSION, "kind": KIND, "leaderElection": {"leaderElect": False}}
+    return from_mapping({**common, **(config or {})}, gates)

@@ -1,0 +1,106 @@
+"""One decision without a cluster: the scheduling algorithm on the objects of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from random import Random
+from typing import Any
+
+import msgspec
+
+from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Unfit
+from berth.actors.scheduling.decision.scheduler import Scheduler
+from berth.config.feature_gates import with_defaults
+from berth.config.versions import CURRENT, emulated
+
+from ..answers.explain import decision as explained
+from ..answers.explain.cluster_source import ClusterQuestion
+from ..answers.explain.decider import Attempt, Explainer, decided
+from ..kubernetes.api.types.defaults import defaulted
+from ..kubernetes.api.types.resources import BY_KIND
+from .configuration import Configuration, configuration_of
+
+Document = dict[str, Any]
+MOST_KEPT = 64  # configurations whose plugins are kept for the next decision
+PODS = BY_KIND["v1", "Pod"]
+_explainers: dict[bytes, Explainer] = {}
+
+
+class PodDecision:
+    """What the scheduler decides about a pod.
+
+    `node` is where it goes, "" if it fits nowhere; `message` says why then. `nominated` is the node
+    on which preemption would make room, and `victims` the pods that would have to go, as
+    namespace/name.
+    """
+
+    def __init__(self, attempt: Attempt, rng: Random) -> None:
+        self._attempt = attempt
+        self.node, self.message, self.nominated = "", "", ""
+        self.victims: list[str] = []
+        outcome = Scheduler(rng).schedule(attempt.profile, attempt.info, attempt.snapshot)
+        match outcome:
+            case Choice(node):
+                self.node = node
+            case Unfit(message, nomination=nomination):
+                self.message = message
+                if nomination is not None:
+                    self.nominated = nomination.node
+                    self.victims = sorted(pod.key for pod in nomination.victims)
+            case DecisionFailure(status):
+                self.message = status.message
+
+    def __repr__(self) -> str:
+        return f"<on {self.node}>" if self.node else f"<pending: {self.message}>"
+
+    @property
+    def scores(self) -> Mapping[str, int]:
+        """The sum of the plugins' weighted scores, by node that the pod fits on."""
+        return self._explained.total
+
+    @property
+    def scores_by_plugin(self) -> Mapping[str, Mapping[str, int]]:
+        """The weighted scores by plugin, and by node that the pod fits on."""
+        return self._explained.score
+
+    @property
+    def rejections(self) -> Mapping[str, list[str]]:
+        """Why the pod does not fit, by node."""
+        verdicts = self._explained.filter.items()
+        return {node: verdict.reasons for node, verdict in verdicts if verdict.plugin}
+
+    @cached_property
+    def _explained(self) -> explained.Decision:
+        found = decided(self._attempt).decision
+        if isinstance(found, explained.Decision):
+            return found
+        raise ValueError(found.error)
+
+
+def decide(
+    pod: Document,
+    nodes: Iterable[Document],
+    *others: Document,
+    config: Configuration = None,
+    feature_gates: Mapping[str, bool] | None = None,
+    version: str = CURRENT.text,
+    seed: int = 1,
+) -> PodDecision:
+    """Decides about a pod on these nodes; `others` are further objects, such as pods that are on
+    nodes. `seed` breaks ties.
+
+    The plugins of a configuration are made once. Raises ConfigError, RegistryError,
+    FeatureGateError, ValueError or SourceError for what cannot be used.
+    """
+    release = emulated(version)
+    key = msgspec.json.encode((config, feature_gates, version), enc_hook=str)
+    explainer = _explainers.get(key)
+    if explainer is None:
+        gates = with_defaults(feature_gates or {}, release)
+        explainer = Explainer(configuration_of(config, gates), gates)
+        if len(_explainers) >= MOST_KEPT:
+            _explainers.clear()
+        _explainers[key] = explainer
+    question = ClusterQuestion(defaulted(PODS, pod), [*nodes, *others], explainer.configuration)
+    return PodDecision(explainer.attempt(question), Random(seed))

@@ -1,0 +1,117 @@
+"""The fixtures of berth: `cluster`, `apiserver` and `kubeconfig`. Nothing is imported until one of
+them is used.
+
+`@pytest.mark.cluster(nodes=3, ...)` gives the cluster of a test the arguments of Cluster. A
+coroutine with the fixture `cluster` runs in virtual time.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Generator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MARK = "cluster"
+SCOPE = "berth_scope"
+_SCOPES = ("function", "class", "module", "package", "session")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = f"scope of the fixtures apiserver and kubeconfig: {', '.join(_SCOPES)}"
+    parser.addini(SCOPE, text, default="function")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{MARK}(nodes=3, ...): arguments of the test's cluster")
+
+
+def _arguments(request: pytest.FixtureRequest) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    mark = request.node.get_closest_marker(MARK)
+    return ((), {}) if mark is None else (mark.args, dict(mark.kwargs))
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
+    """A cluster in virtual time: for a coroutine a Cluster, else a BlockingCluster."""
+    objects, arguments = _arguments(request)
+    if inspect.iscoroutinefunction(inspect.unwrap(request.function)):
+        from .cluster import Cluster
+
+        yield Cluster(*objects, **arguments)
+        return
+    from .blocking import BlockingCluster
+
+    with BlockingCluster(*objects, **arguments) as running:
+        yield running
+
+
+def _scope(fixture_name: str, config: pytest.Config) -> Any:  # noqa: ARG001 - pytest names it
+    scope = str(config.getini(SCOPE))
+    if scope not in _SCOPES:
+        raise pytest.UsageError(f"{SCOPE}: expected one of {', '.join(_SCOPES)}, got {scope!r}")
+    return scope
+
+
+@pytest.fixture(scope=_scope)
+def apiserver(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
+    """A cluster over HTTP on loopback, in real time: a ServedCluster."""
+    from .served import ServedCluster
+
+    objects, arguments = _arguments(request)
+    with ServedCluster(*objects, **arguments) as served:
+        yield served
+
+
+@pytest.fixture(scope=_scope)
+def kubeconfig(apiserver: Any) -> Generator[Path, None, None]:
+    """The file by which other programs reach the cluster; $KUBECONFIG names it meanwhile."""
+    before = os.environ.get("KUBECONFIG")
+    os.environ["KUBECONFIG"] = str(apiserver.kubeconfig)
+    try:
+        yield apiserver.kubeconfig
+    finally:
+        os.environ.pop("KUBECONFIG")
+        if before is not None:
+            os.environ["KUBECONFIG"] = before
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a coroutine that has a cluster in virtual time, together with that cluster."""
+    held = pyfuncitem.funcargs.get("cluster")
+    test = inspect.unwrap(pyfuncitem.obj)
+    if held is None or not inspect.iscoroutinefunction(test):
+        return None
+    module = sys.modules.get(f"{__package__}.cluster")
+    if module is None or not isinstance(held, module.Cluster):
+        return None
+    from .virtual_time import run_virtually
+
+    taken = inspect.signature(test).parameters.keys() & pyfuncitem.funcargs.keys()
+    call = partial(test, **{name: pyfuncitem.funcargs[name] for name in taken})
+
+    async def story() -> None:
+        async with held:
+            await call()
+
+    run_virtually(story)
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Shows the cluster when its test fails."""
+    report = yield
+    arguments = getattr(item, "funcargs", {})
+    held = arguments.get("cluster") or arguments.get("apiserver")
+    if report.when == "call" and report.failed and held is not None:
+        running = getattr(held, "cluster", held)
+        if hasattr(running, "report") and hasattr(running, "history"):
+            report.sections.append(("cluster", running.report()))
+    return report

@@ -1,0 +1,74 @@
+"""A cluster over HTTP on loopback, in real time, for other programs: in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ..cluster.apiserver.app import serve
+from ..cluster.apiserver.kubeconfig import kubeconfig
+from .cluster import Cluster, Objects
+
+T = TypeVar("T")
+START_SECONDS = 30.0
+
+
+class ServedCluster:
+    """A cluster for the duration of a `with`, with the arguments of Cluster. Other programs reach
+    it at `url`, and by the file `kubeconfig`.
+    """
+
+    url: str
+    kubeconfig: Path
+
+    def __init__(self, *objects: Objects, **arguments: Any) -> None:
+        self.cluster = Cluster(*objects, **arguments)
+        self._started: Future[str] = Future()
+
+    def __enter__(self) -> Self:
+        self._folder = TemporaryDirectory(prefix="berth-")
+        self._thread = threading.Thread(target=self._run, name="berth cluster", daemon=True)
+        self._thread.start()
+        try:
+            self.url = self._started.result(START_SECONDS)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        self.kubeconfig = Path(self._folder.name) / "kubeconfig"
+        self.kubeconfig.write_text(kubeconfig(self.url), encoding="utf-8")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join()
+        self._folder.cleanup()
+
+    def call(self, work: Callable[[Cluster], Coroutine[Any, Any, T]]) -> T:
+        """Runs a coroutine of the cluster in its thread, and returns its result:
+        `served.call(lambda cluster: cluster.add(pod("web")))`.
+        """
+        return asyncio.run_coroutine_threadsafe(work(self.cluster), self._loop).result()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._live())
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the start raises it
+            if not self._started.done():
+                self._started.set_exception(error)
+
+    async def _live(self) -> None:
+        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        async with self.cluster as cluster, serve(store=cluster.store) as url:
+            self._started.set_result(url)
+            await self._end.wait()
