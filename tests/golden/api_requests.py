@@ -31,6 +31,7 @@ import yaml
 DATA = Path(__file__).parent / "data"
 STORIES = DATA / "requests"
 ANSWERS = DATA / "requests.jsonl.gz"
+KEPT = DATA / "kept_differences.yaml"
 USER_AGENT = "table/1"  # also the field manager
 MEDIA_TYPES = {
     "json": "application/json",
@@ -57,11 +58,17 @@ CHANGING = (
     (re.compile(r"(resource version: |current: |resourceVersion: \")\d+( \(\d+\))?"), r"\1<rv>"),
     (re.compile(r"in record \(\d+\)"), "in record (<rv>)"),
     (re.compile(r'"\{(\\.|[^"\\])*\}"'), '"<object>"'),  # the whole object, in a message
+    (re.compile(r'in scheme "[^"]*"'), "in its scheme"),
     (re.compile(r"\bBad_[a-z0-9]{5}"), "Bad_<5>"),  # a generated name, in a message
 )
 # Lists in no order that matters: managedFields are sorted by their times, in whole seconds.
 UNORDERED = ("managedFields", "resources", "subresources", "groups", "paths")
 TOLD_BY_EACH = ("ca.crt", "serverAddress", "description")  # in the words of each server
+# The recorded build, which is OpenShift's, adds it to the volume of each account.
+OPENSHIFT_SOURCE = {
+    "name": "openshift-service-ca.crt",
+    "items": [{"key": "service-ca.crt", "path": "service-ca.crt"}],
+}
 NODE_PORTS = range(30000, 32768)
 
 
@@ -199,6 +206,8 @@ class Player:
                 value = {**value, "name": f"{generated}<5>"}
             return {self._same(k): self._unchanging(v, k) for k, v in value.items()}
         if isinstance(value, list):
+            if key == "sources":
+                value = [each for each in value if each.get("configMap") != OPENSHIFT_SOURCE]
             items = [self._unchanging(item, key) for item in value]
             return sorted(items, key=_order) if key in UNORDERED else items
         if key in ("resourceVersion", "continue") and value not in ("", "0"):

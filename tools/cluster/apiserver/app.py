@@ -151,7 +151,7 @@ class Server:
         """Performs a write, or a dry run of it. Returns the answer, its code and the warnings."""
         raw = request.body
         media_type = media_type_of(request)
-        document = read_body(raw, media_type) if raw or request.method != "DELETE" else {}
+        document = self._document(request, target, media_type)
         options = document if request.method == "DELETE" else None
         if target.subresource == "eviction" and isinstance(document, dict):
             options = document.get("deleteOptions")
@@ -164,6 +164,20 @@ class Server:
         if dry and isinstance(answer, StoredObject):
             answer = self._dry_run_answer(target.kind, answer)
         return answer, code, api.warnings
+
+    def _document(self, request: HttpRequest, target: RequestTarget, media_type: str) -> Any:
+        """Returns the document in the body. Raises RefusedError: 404 for a patch of an object that
+        does not exist, 400 for a body that cannot be read.
+        """
+        raw = request.body
+        if not raw and request.method != "PATCH":
+            return {} if request.method == "DELETE" else None
+        try:
+            return read_body(raw, media_type, target.kind.kind)
+        except RefusedError:
+            if request.method == "PATCH" and media_type != APPLY and target.name:
+                self._store.stored(target.kind, target.namespace, target.name)
+            raise
 
     def _dry_run_answer(self, kind: Kind, tried: StoredObject) -> StoredObject:
         """Returns the object of a dry run, with the version of the stored object, if there is
@@ -242,23 +256,27 @@ class Server:
         )
         match request.method, subresource:
             case "POST", "" if not name:
-                return api.create(kind, namespace, of_kind(kind, document)), 201
+                return api.create(kind, namespace, of_kind(kind, document, request.body)), 201
             case "POST", "binding":
-                api.bind(namespace, name, as_object(document))
+                api.bind(namespace, name, as_object(document, kind.kind, request.body))
                 return {**SUCCESS, "code": 201}, 201
             case "POST", "token":
                 account = self._store.get(kind, namespace, name)
-                issued = issued_token(self._store, account, as_object(document))
+                issued = issued_token(
+                    self._store, account, as_object(document, kind.kind, request.body)
+                )
                 api.admit("CREATE", kind, namespace, name, issued, None, subresource)
                 return issued, 201
             case "POST", "eviction":
-                api.evict(namespace, name, as_object(document))
+                api.evict(namespace, name, as_object(document, kind.kind, request.body))
                 return {**SUCCESS, "code": 201}, 201
             case "PUT", "scale":
-                api.rescale(kind, namespace, name, as_object(document))
+                api.rescale(kind, namespace, name, as_object(document, kind.kind, request.body))
                 return api.scale_of(kind, namespace, name), 200
             case "PUT", "" | "status" | "resize" | "finalize" | "approval" if name:
-                return api.update(kind, namespace, name, of_kind(kind, document), subresource), 200
+                return api.update(
+                    kind, namespace, name, of_kind(kind, document, request.body), subresource
+                ), 200
             case "PATCH", "" | "status" | "resize" | "scale" | "approval" if name:
                 if media_type == APPLY and isinstance(document, dict):
                     stored, created = api.apply(kind, namespace, name, document, subresource)
@@ -268,7 +286,9 @@ class Server:
                     kind, namespace, name
                 ) if subresource == "scale" else patched, 200
             case "DELETE", "":
-                options = delete_options(as_object(document), request.query)
+                options = delete_options(
+                    as_object(document, kind.kind, request.body), request.query
+                )
                 if name:
                     deleted = api.delete(kind, namespace, name, options)
                     return deletion_answer(api.store, kind, deleted), 200
@@ -292,9 +312,8 @@ class Server:
                 f"so there is no {target.subresource}"
             )
             return RefusedError(405, "MethodNotAllowed", why)
-        return RefusedError(
-            405, "MethodNotAllowed", f"{request.method} is not allowed on {request.path}"
-        )
+        message = "the server does not allow this method on the requested resource"
+        return RefusedError(405, "MethodNotAllowed", message)
 
 
 def _matches(request: HttpRequest, kind: Kind) -> Matches | None:

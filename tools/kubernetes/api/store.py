@@ -384,9 +384,9 @@ def _range(
 
 
 def _outdated(kind: Kind, name: str) -> RefusedError:
-    return RefusedError(
-        409,
-        "Conflict",
+    message = (
         f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been '
-        "modified; please apply your changes to the latest version and try again",
+        "modified; please apply your changes to the latest version and try again"
     )
+    details = {"name": name, "group": kind.group, "kind": kind.plural}
+    return RefusedError(409, "Conflict", message, details)

@@ -10,10 +10,21 @@ from berth.actors.scheduling.kube.yaml_documents import documents
 
 from ..types.api_documents import Document, RefusedError
 from ..types.protobuf import CONTENT_TYPE as PROTOBUF
-from ..types.protobuf import decoded
-from ..types.resources import Kind
+from ..types.protobuf import MAGIC, decoded
+from ..types.resources import BY_KIND, Kind
+from .json_problems import END, go_type, json_problem
 from .media_types import APPLY, JSON, JSON_PATCH, MERGE, STRATEGIC, YAML
 from .request import HttpRequest
+
+MOST_SUMMARY_BYTES = 30  # of a body, in a refusal
+UNTOLD_KIND = "couldn't get version/kind; json parse error"
+TYPE_META = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; '
+    r'Kind string "json:\"kind,omitempty\"" }'
+)
+SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
+# Kubernetes still reads them, and serves them no more.
+FORMER_VERSIONS = ("extensions/v1beta1", "apps/v1beta1", "apps/v1beta2", "batch/v1beta1")
 
 
 def media_type_of(request: HttpRequest) -> str:
@@ -24,45 +35,118 @@ def media_type_of(request: HttpRequest) -> str:
     it.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    accepted: tuple[str, ...] = (JSON, YAML, PROTOBUF)
     if request.method == "PATCH":
-        accepted = (STRATEGIC, MERGE, JSON_PATCH, APPLY)
-    elif not media_type or (request.method == "DELETE" and not request.body):
-        media_type = JSON
-    if media_type not in accepted:
-        message = f"Content-Type: expected {' or '.join(accepted)}, got {media_type!r}"
+        if media_type not in (STRATEGIC, MERGE, JSON_PATCH, APPLY):
+            raise RefusedError(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+        return media_type
+    if not media_type or (request.method == "DELETE" and not request.body):
+        return JSON
+    if media_type not in (JSON, YAML, PROTOBUF):
+        why = "the body of the request was in an unknown format"
+        accepted = ", ".join((JSON, YAML, PROTOBUF))
+        message = f"{why} - accepted media types include: {accepted}"
         raise RefusedError(415, "UnsupportedMediaType", message)
     return media_type
 
 
-def read_body(raw: bytes, media_type: str) -> Any:
-    """Returns the document in a body; None if empty. Raises RefusedError with 400 if unreadable."""
-    if not raw:
-        return None
+def read_body(raw: bytes, media_type: str, expected: str = "") -> Any:
+    """Returns the document in a body. Raises RefusedError with 400 if it cannot be read.
+
+    `expected` is the kind of object that the body should hold.
+    """
     if media_type == PROTOBUF:
-        return decoded(raw)
+        if raw[:4] == MAGIC:
+            return decoded(raw)
+        prefix = " ".join(str(byte) for byte in MAGIC)
+        raise _unrecognized(
+            f"provided data does not appear to be a protobuf message, expected prefix [{prefix}]",
+            raw,
+            expected,
+        )
     try:
         if media_type in (APPLY, YAML):
-            (document,) = documents(raw) or (None,)
-            return document
-        return msgspec.json.decode(raw)
+            read = documents(raw) or [None]
+        else:
+            read = [msgspec.json.decode(raw)]
     except (ValueError, RecursionError) as problem:
-        raise RefusedError(400, "BadRequest", f"the body cannot be read: {problem}") from None
+        raise _unreadable(raw, media_type, expected, str(problem)) from None
+    if len(read) > 1:
+        why = f"expected one document, got {len(read)}"
+        raise _unreadable(raw, media_type, expected, why)
+    return read[0]
 
 
-def as_object(document: Any) -> Document:
-    """Returns the document. Raises RefusedError with 400 if it is not an object."""
-    if not isinstance(document, dict):
-        sort = "nothing" if document is None else type(document).__name__
-        raise RefusedError(400, "BadRequest", f"the body: expected an object, got {sort}")
-    return document
+def _unreadable(raw: bytes, media_type: str, expected: str, problem: str) -> RefusedError:
+    """Returns the refusal of a body that cannot be read, as Kubernetes' decoders write it."""
+    why = problem if media_type in (APPLY, YAML) else json_problem(raw) or problem
+    match media_type:
+        case "application/merge-patch+json" | "application/json-patch+json":
+            return RefusedError(400, "BadRequest", f"error decoding patch: {why}")
+        case "application/strategic-merge-patch+json":
+            return RefusedError(400, "BadRequest", why)
+        case "application/apply-patch+yaml":
+            return RefusedError(400, "BadRequest", f"error decoding YAML: {why}")
+        case "application/yaml":
+            return _unrecognized(f"yaml: {why}", raw, expected)
+        case _:
+            return _unrecognized(f"{UNTOLD_KIND}: {why}", raw, expected)
 
 
-def of_kind(kind: Kind, document: Any) -> Document:
-    """Returns the document. Raises RefusedError with 400 if it is not an object of this kind."""
-    read = as_object(document)
-    for field, expected in (("kind", kind.kind), ("apiVersion", kind.api_version)):
-        value = read.get(field) or expected
-        if value != expected:
-            raise RefusedError(400, "BadRequest", f"{field}: expected {expected}, got {value}")
-    return read
+def _unrecognized(why: str, raw: bytes, expected: str) -> RefusedError:
+    message = f"the object provided is unrecognized (must be of type {expected}): {why} "
+    return RefusedError(400, "BadRequest", f"{message}({_summary(raw)})")
+
+
+def _summary(raw: bytes) -> str:
+    """Returns the beginning of a body: as text if it could be JSON, else in hexadecimal digits."""
+    if not raw:
+        return "<empty>"
+    more = " ..." if len(raw) > MOST_SUMMARY_BYTES else ""
+    head = raw[:MOST_SUMMARY_BYTES]
+    return (head.decode(errors="replace") if raw[:1] == b"{" else head.hex()) + more
+
+
+def as_object(document: Any, expected: str = "", raw: bytes = b"") -> Document:
+    """Returns the document, an empty one for null.
+
+    Raises RefusedError with 400 if it is not an object.
+    """
+    if isinstance(document, dict):
+        return document
+    if document is None and raw:
+        return {}
+    problem = f"json: cannot unmarshal {go_type(document)} into Go value of type {TYPE_META}"
+    raise _unrecognized(f"{UNTOLD_KIND}: {problem if raw else END}", raw, expected)
+
+
+def of_kind(kind: Kind, document: Any, raw: bytes = b"") -> Document:
+    """Returns the document. Raises RefusedError with 400 if it is not an object of this kind.
+
+    `raw` is the body that holds it.
+    """
+    read = as_object(document, kind.kind, raw)
+    named, version = read.get("kind") or kind.kind, read.get("apiVersion") or kind.api_version
+    if named == kind.kind and version == kind.api_version:
+        return read
+    for field, value in (("apiVersion", version), ("kind", named)):
+        if not isinstance(value, str):
+            into = f"Go struct field .{field} of type string"
+            why = f"{UNTOLD_KIND}: json: cannot unmarshal {go_type(value)} into {into}"
+            raise _unrecognized(why, raw, kind.kind)
+    if version.count("/") > 1:
+        why = f"unexpected GroupVersion string: {version}"
+        raise _unrecognized(why, raw, kind.kind)
+    if named == kind.kind and ((version, named) in BY_KIND or version in FORMER_VERSIONS):
+        message = (
+            f"the API version in the data ({version}) does not match "
+            f"the expected API version ({kind.api_version})"
+        )
+        raise RefusedError(400, "BadRequest", message)
+    short = version.rpartition("/")[2]
+    if (version, named) in BY_KIND:
+        group = (kind.group or "core").partition(".")[0]
+        why = f"converting ({short}.{named}) to ({group}.{kind.kind}): unknown conversion"
+    else:
+        why = f'no kind "{named}" is registered for version "{version}" in scheme "{SCHEME}"'
+    message = f'{named} in version "{short}" cannot be handled as a {kind.kind}: {why}'
+    raise RefusedError(400, "BadRequest", message)

@@ -20,6 +20,7 @@ from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND, Kind
 from .label_keys import with_label_keys
 from .pod_conditions import with_condition
+from .refusals import OTHER_NAMESPACE
 
 PRIORITY_CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
 RUNTIME_CLASSES = BY_KIND["node.k8s.io/v1", "RuntimeClass"]
@@ -98,11 +99,7 @@ def check_namespace(store: Store, kind: Kind, namespace: str, metadata: dict[str
     """Raises RefusedError if an object with this metadata may not be created in a namespace."""
     named = metadata.get("namespace") or namespace
     if named != namespace:
-        message = (
-            "the namespace of the provided object does not match the namespace sent on the "
-            f"request: expected {namespace}, got {named}"
-        )
-        raise RefusedError(400, "BadRequest", message)
+        raise RefusedError(400, "BadRequest", OTHER_NAMESPACE)
     if NAMESPACE_LIFECYCLE not in store.plugins:
         return
     if "deletionTimestamp" in store.get(NAMESPACES, "", namespace)["metadata"]:

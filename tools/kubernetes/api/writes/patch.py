@@ -1,22 +1,20 @@
-"""JSON merge patch, strategic merge patch and JSON patch; each returns a new document."""
+"""The patches of three kinds; each returns a new document."""
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from typing import Any
 
-import jsonpatch
 import msgspec
 
+from ..requests.json_problems import go_text, go_type
 from ..requests.media_types import JSON_PATCH, MERGE, STRATEGIC
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import Kind
 from ..types.schema import TYPES, Shape
+from .json_patch import UnfitError, json_patched
 
 BY_VALUE = "*"
-MOST_OPERATIONS = 10_000
-MOST_COPIED_BYTES = 3 << 20
 # raised when a patch expects a value of another type
 _UNFIT = (TypeError, LookupError, AttributeError, ValueError)
 _SCALARS = frozenset((str, bool, int, float))
@@ -27,55 +25,38 @@ ORDER = "$setElementOrder/"
 def patched_document(kind: Kind, document: Document, patch: Any, content_type: str) -> Document:
     """Returns the document with the patch applied.
 
-    Raises RefusedError: 415 for an unknown media type, 422 if the patch does not fit the document.
+    Raises RefusedError: 400 for a patch that is no object, 415 for an unknown media type, 422 if
+    the patch does not fit the document.
     """
     try:
         match content_type:
             case "application/merge-patch+json":
-                result = _merge(document, patch)
+                result = _merge(document, _as_object(patch, "error decoding patch: "))
             case "application/strategic-merge-patch+json":
-                result = _merge_strategic(TYPES.get(kind.type_name), document, patch)
+                changes = {} if patch is None else _as_object(patch)
+                result = _merge_strategic(TYPES.get(kind.type_name), document, changes)
             case "application/json-patch+json":
-                result = _json_patched(document, patch)
+                result = json_patched(document, patch)
             case other:
                 expected = f"{JSON_PATCH}, {MERGE} or {STRATEGIC}"
                 raise RefusedError(
                     415, "UnsupportedMediaType", f"Content-Type: expected {expected}, got {other!r}"
                 )
-    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, *_UNFIT) as problem:
-        raise RefusedError(422, "Invalid", f"the patch does not fit: {problem}") from None
-    if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):
-        raise RefusedError(422, "Invalid", "the patch leaves no object with metadata")
-    return result
+    except (UnfitError, *_UNFIT) as problem:
+        message = "the server rejected our request due to an error in our request"
+        raise RefusedError(422, "Invalid", message) from problem
+    return result if isinstance(result, dict) else {}
 
 
-def _json_patched(document: Any, patch: Any) -> Any:
-    """Applies a JSON patch (RFC 6902).
-
-    Raises RefusedError: 400 if the patch is not a list of operations, 413 if it exceeds Kubernetes'
-    limit on operations or on copied bytes.
-    """
-    if not isinstance(patch, list) or not all(isinstance(operation, dict) for operation in patch):
-        raise RefusedError(
-            400, "BadRequest", "the patch does not fit: expected a list of operations"
-        )
-    if len(patch) > MOST_OPERATIONS:
-        why = (
-            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(patch)}"
-        )
-        raise RefusedError(413, "RequestEntityTooLarge", why)
-    result = copy.deepcopy(document)
-    copied = 0
-    for operation in patch:
-        if operation.get("op") == "copy" and isinstance(operation.get("from"), str):
-            copied += len(
-                msgspec.json.encode(jsonpatch.JsonPointer(operation["from"]).resolve(result))
-            )
-            if copied > MOST_COPIED_BYTES:
-                why = f"the patch does not fit: it copies more than {MOST_COPIED_BYTES} bytes"
-                raise RefusedError(413, "RequestEntityTooLarge", why)
-        result = jsonpatch.apply_patch(result, [operation], in_place=True)
-    return result
+def _as_object(patch: Any, prefix: str = "") -> Document:
+    """Returns the patch. Raises RefusedError with 400 if it is no object."""
+    if isinstance(patch, dict):
+        return patch
+    if patch is None:
+        raise RefusedError(400, "BadRequest", "Invalid JSON Patch")
+    into = "Go value of type map[string]interface {}"
+    message = f"{prefix}json: cannot unmarshal {go_type(patch)} into {into}"
+    raise RefusedError(400, "BadRequest", message)
 
 
 def _merge(old: Any, patch: Any) -> Any:
@@ -101,6 +82,8 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
         return {key: value for key, value in patch.items() if not key.startswith("$")}
     result = dict(old) if isinstance(old, dict) else {}
     retained = patch.get("$retainKeys")
+    if "$retainKeys" in patch and not _retains(retained, patch):
+        raise RefusedError(400, "BadRequest", "invalid patch format of retainKeys")
     if isinstance(retained, list):
         result = {key: value for key, value in result.items() if key in retained}
     fields = shape.fields if shape is not None and shape.fields is not None else {}
@@ -131,16 +114,34 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
         if (name := key.removeprefix(ORDER)) in fields and name in result:
             old_list = (old if isinstance(old, dict) else {}).get(name) or []
             merge_key = fields[name].merge_key or BY_VALUE
+            _check_order(patch.get(name), _list_items(key, patch[key]), merge_key)
             result[name] = _in_named_order(
                 result[name], old_list, _list_items(key, patch[key]), merge_key
             )
     return result
 
 
+def _retains(retained: Any, patch: Document) -> bool:
+    """True for a list that names every field that the patch sets."""
+    own = {key for key, value in patch.items() if key[:1] != "$" and value is not None}
+    return isinstance(retained, list) and own <= {key for key in retained if isinstance(key, str)}
+
+
 def _list_items(directive: str, value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise RefusedError(422, "Invalid", f"the patch does not fit: {directive}: expected a list")
+        what = "primitive list" if directive.startswith(DELETE_FROM) else "setElementOrder list"
+        raise RefusedError(400, "BadRequest", f"invalid patch format of {what}")
     return value
+
+
+def _check_order(patch: Any, order: list[Any], key: str) -> None:
+    """Raises RefusedError with 422 unless an order names the items of a patch, in their order."""
+    items = patch if isinstance(patch, list) else []
+    left = iter([_identity(item, key) for item in order])
+    kept = [item for item in items if not isinstance(item, dict) or "$patch" not in item]
+    if order and not all(_identity(item, key) in left for item in kept):
+        lists = f"in patch list:\n{go_text(patch)}\n doesn't match {ORDER[:-1]} list"
+        raise RefusedError(422, "Invalid", f"The order {lists}:\n{go_text(order)}\n")
 
 
 def _identity(item: Any, key: str = BY_VALUE) -> Any:
@@ -164,9 +165,10 @@ def _indices_by_identity(items: list[Any], key: str) -> dict[Any, list[int]]:
 
 
 def _in_named_order(merged: list[Any], old: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Sorts the items that the order names into that order.
+    """Sorts the items that the order names into that order, and puts the others between them.
 
-    The other items stay before the items that they preceded in the old list.
+    One of the others comes before the first named item that it preceded in the old list, and last
+    if there is none.
     """
     ordered, was = _indices_by_identity(order, key), _indices_by_identity(old, key)
     pairs = [(_identity(item, key), item) for item in merged]
@@ -177,13 +179,8 @@ def _in_named_order(merged: list[Any], old: list[Any], order: list[Any], key: st
     for identity, other in pairs:
         if identity in ordered:
             continue
-        if identity not in was:
-            raise RefusedError(
-                422,
-                "Invalid",
-                f"the patch does not fit: {ORDER}: expected every item that is patched",
-            )
-        while named and named[0][0] in was and was[named[0][0]][0] < was[identity][0]:
+        place = was[identity][0] if identity in was else -1
+        while named and not -1 < place < was.get(named[0][0], (-1,))[0]:
             result.append(named.popleft()[1])
         result.append(other)
     return result + [item for _, item in named]
@@ -192,13 +189,10 @@ def _in_named_order(merged: list[Any], old: list[Any], order: list[Any], key: st
 def _merge_list(shape: Shape | None, old: list[Any], patch: list[Any], key: str) -> list[Any]:
     if key == BY_VALUE:
         have = set(map(_identity, old))
-        return old + [item for item in patch if _identity(item) not in have]
+        both = old + [item for item in patch if _identity(item) not in have]
+        return _in_named_order(both, old, patch, key)
     if not all(isinstance(item, dict) for item in patch):
-        raise RefusedError(
-            422,
-            "Invalid",
-            f"the patch does not fit: expected objects in a list that is merged by {key}",
-        )
+        raise UnfitError(f"expected objects in a list that is merged by {key}")
     replaces = any(item.get("$patch") == "replace" for item in patch)
     result: list[Any] = [] if replaces else list(old)
     places = _indices_by_identity(result, key)
@@ -207,14 +201,19 @@ def _merge_list(shape: Shape | None, old: list[Any], patch: list[Any], key: str)
         directive = item.get("$patch")
         if directive == "replace":
             continue
-        there = places.get(_identity(item, key), []) if key in item else []
+        if key not in item:
+            why = f"map: {go_text(item)} does not contain declared merge key: {key}"
+            raise RefusedError(422, "Invalid", why)
+        there = places.get(_identity(item, key), [])
         if directive == "delete":
             gone.update(there)
             there.clear()
         elif there:
             result[there[0]] = _merge_strategic(shape, result[there[0]], item)
         else:
-            if key in item:
-                places[_identity(item, key)] = [len(result)]
+            places[_identity(item, key)] = [len(result)]
             result.append(_merge_strategic(shape, {}, item))
-    return [item for i, item in enumerate(result) if i not in gone] if gone else result
+    if gone:
+        result = [item for i, item in enumerate(result) if i not in gone]
+    plain = [item for item in patch if "$patch" not in item]
+    return _in_named_order(result, [] if replaces else old, plain, key)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
+
+from ..requests.json_problems import go_text
 from ..rules.validation import invalid_details, invalid_message
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import CONDITIONAL, Kind
 
+OTHER_NAMESPACE = (
+    "the namespace of the provided object does not match the namespace sent on the request"
+)
 MOST_PROBLEMS = 1000  # in one refusal
 
 
@@ -27,18 +35,53 @@ def expected_version(kind: Kind, metadata: Document, before: Document) -> str:
 
 
 def check_place(kind: Kind, sent: Document, before: Document) -> None:
-    """Raises RefusedError if a document names another object than the stored one."""
+    """Raises RefusedError if a document names another object than the stored one, or none."""
     metadata = before["metadata"]
-    for field in ("name", "namespace"):
-        here = metadata.get(field)
-        if here and (sent.get(field) or here) != here:
-            message = (
-                f"the {field} of the object ({sent[field]}) "
-                f"does not match the {field} on the URL ({here})"
-            )
-            raise RefusedError(400, "BadRequest", message)
+    name, namespace = metadata["name"], metadata.get("namespace")
+    if namespace and (sent.get("namespace") or namespace) != namespace:
+        raise RefusedError(400, "BadRequest", OTHER_NAMESPACE)
+    if not sent.get("name"):
+        message = (
+            f"the name of the object ({name} based on URL) was undeterminable: "
+            "name must be provided"
+        )
+        raise RefusedError(400, "BadRequest", message)
+    if sent["name"] != name:
+        message = f"the name of the object ({sent['name']}) does not match the name on the URL"
+        raise RefusedError(400, "BadRequest", f"{message} ({name})")
     if sent.get("uid", metadata["uid"]) != metadata["uid"]:
-        raise conflict(kind, metadata["name"], other_uid(sent["uid"], before))
+        key = "/".join(filter(None, ("/registry", kind.plural, namespace, name)))
+        why = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0"
+        other = other_uid(sent["uid"], before)
+        raise conflict(kind, name, f"{why}, AdditionalErrorMsg: {other}")
+
+
+def fixed_metadata_problems(sent: Document, stored: Document) -> list[str]:
+    """Returns the problems of metadata that nobody may change, and that a request changes."""
+    problems = []
+    if sent.get("uid") and sent["uid"] != stored["uid"]:
+        problems.append(f"metadata.uid: Invalid value: {in_json(sent['uid'])}: field is immutable")
+    deleted = sent.get("deletionTimestamp")
+    if deleted and "deletionTimestamp" not in stored:
+        problem = f"Invalid value: {in_json(deleted)}: field is immutable"
+        problems.append(f"metadata.deletionTimestamp: {problem}")
+    return problems
+
+
+def in_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def undecodable(document: Document, problem: str, patch: Any) -> RefusedError:
+    """Returns the refusal of a document that a patch made, and that cannot be decoded.
+
+    A strategic merge patch is shown itself, any other, which is told as {}, by the document that it
+    made.
+    """
+    value = go_text(patch) if patch else in_json(document)
+    why = f"Invalid value: {in_json(value)}: {problem}"
+    details = {"causes": [{"reason": "FieldValueInvalid", "message": why, "field": "patch"}]}
+    return RefusedError(422, "Invalid", f' "" is invalid: patch: {why}', details)
 
 
 def refuse_invalid(kind: Kind, document: Document, problems: list[str]) -> None:
@@ -58,6 +101,6 @@ def other_uid(expected: str, pod: Document) -> str:
 
 
 def conflict(kind: Kind, name: str, why: str) -> RefusedError:
-    return RefusedError(
-        409, "Conflict", f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}'
-    )
+    details = {"name": name, "group": kind.group, "kind": kind.plural}
+    message = f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}'
+    return RefusedError(409, "Conflict", message, details)

@@ -41,7 +41,13 @@ from .namespace_objects import is_of_every_namespace, missing_objects
 from .new_objects import prepared_object
 from .patch import patched_document
 from .pod_binding import bound_pod
-from .refusals import check_place, expected_version, refuse_invalid
+from .refusals import (
+    check_place,
+    expected_version,
+    fixed_metadata_problems,
+    refuse_invalid,
+    undecodable,
+)
 from .replica_scale import scale_of, with_replicas
 from .resource_quotas import open_ledgers, settle_quotas
 
@@ -172,14 +178,21 @@ class Api:
         return stored
 
     def update(
-        self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        document: Document,
+        subresource: str,
+        patch: Any = None,
     ) -> StoredObject:
-        """Replaces an object or, for the status subresource, only its status.
+        """Replaces an object or, for the status subresource, only its status. `patch` is the
+        strategic merge patch that made the document, {} for another patch, None for no patch.
 
         Raises RefusedError with 422 if the update would change a pod's node: only bind does that.
         """
         before = self.store.get(kind, namespace, name)
-        document = self._decoded(kind, document, subresource, before)
+        document = self._decoded(kind, document, subresource, before, patch)
         sent = document.get("metadata") or {}
         check_place(kind, sent, before)
         version = expected_version(kind, sent, before)
@@ -263,10 +276,14 @@ class Api:
                 name,
                 patched_document(kind, self.scale_of(kind, namespace, name), patch, how),
             )
-        after = patched_document(
-            kind, served_form(kind, self.store.get(kind, namespace, name)), patch, how
+        before = self.store.get(kind, namespace, name)
+        after = patched_document(kind, served_form(kind, before), patch, how)
+        sent = after.get("metadata")
+        if isinstance(sent, dict):
+            refuse_invalid(kind, before, fixed_metadata_problems(sent, before["metadata"]))
+        return self.update(
+            kind, namespace, name, after, subresource, patch if how == STRATEGIC else {}
         )
-        return self.update(kind, namespace, name, after, subresource)
 
     def apply(
         self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
@@ -367,6 +384,7 @@ class Api:
         document: Document,
         subresource: str = "",
         before: Document | None = None,
+        patch: Any = None,
     ) -> Document:
         """Returns the document without nulls and without fields that its kind does not have. For a
         status, only that part is decoded, and of it only what was not stored before.
@@ -377,11 +395,14 @@ class Api:
         news = replaced(document, before) if before and subresource == "status" else document
         types = self.store.catalog.types
         findings = unknown_and_mistyped(kind.type_name, news, types)
-        if findings.mistyped:
-            raise RefusedError(400, "BadRequest", findings.mistyped)
         unknown = [*findings.unknown, *self._duplicates]
-        if unknown and self._validation == "Strict":
-            raise RefusedError(400, "BadRequest", strict_message(kind.type_name, unknown))
+        problem = findings.mistyped
+        if unknown and not problem and self._validation == "Strict":
+            problem = strict_message(kind.type_name, unknown)
+        if problem:
+            if patch is None:
+                raise RefusedError(400, "BadRequest", problem)
+            raise undecodable(document, problem.partition(f" as a {kind.kind}: ")[2], patch)
         if self._validation == "Warn":
             self.warnings += unknown
         if not findings.nulls and not findings.unknown:

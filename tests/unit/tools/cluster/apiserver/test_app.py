@@ -363,20 +363,25 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
             "405 pod p is hollow: no container runs in it, so there is no log",
         ),
         (f"POST {PODS}/p/exec?command=ls", None, "", "405 so there is no exec"),
-        (f"PUT {PODS}", {}, "", "405 PUT is not allowed on"),
-        (f"GET {PODS}/p/binding", None, "", "405 GET is not allowed on"),
+        (f"PUT {PODS}", {}, "", "405 does not allow this method"),
+        (f"GET {PODS}/p/binding", None, "", "405 does not allow this method"),
         (f"GET {PODS}?limit=x", None, "", '400 strconv.ParseInt: parsing "x": invalid'),
         (f"GET {PODS}?continue=x", None, "", "400 invalid continue token: continue key is not"),
-        (f"POST {PODS}", b"{", "", "400 the body cannot be read"),
-        (f"POST {PODS}", b"", "", "400 the body: expected an object, got nothing"),
-        (f"PUT {PODS}/p", b"", "", "400 the body: expected an object, got nothing"),
-        (f"PUT {PODS}/p", b"null", "", "400 the body: expected an object, got nothing"),
-        (f"PATCH {PODS}/p", b"", MERGE, "422 leaves no object"),
-        (f"PATCH {PODS}/p", b"", JSON_PATCH, "400 expected a list of operations"),
+        (f"POST {PODS}", b"{", "", "400 unexpected end of JSON input ({)"),
+        (f"POST {PODS}", b"", "", "400 unexpected end of JSON input (<empty>)"),
+        (f"PUT {PODS}/p", b"", "", "400 unexpected end of JSON input (<empty>)"),
+        (f"PUT {PODS}/p", b"null", "", "400 name must be provided"),
+        (f"PATCH {PODS}/p", b"", MERGE, "400 error decoding patch: unexpected end"),
+        (f"PATCH {PODS}/p", b"", JSON_PATCH, "400 error decoding patch: unexpected end"),
         (f"GET {PODS}/{'p' * 2000}", None, "", "404 could not find the requested resource"),
-        (f"POST {PODS}", b"\xff", "", "400 the body cannot be read"),
-        (f"POST {PODS}", [1], "", "400 the body: expected an object, got list"),
-        (f"POST {PODS}", {"kind": "Boat"}, "", "400 kind: expected Pod, got Boat"),
+        (f"POST {PODS}", b"\xff", "", "400 looking for beginning of value (ff)"),
+        (f"POST {PODS}", [1], "", "400 cannot unmarshal array into Go value"),
+        (
+            f"POST {PODS}",
+            {"kind": "Boat"},
+            "",
+            '400 Boat in version "v1" cannot be handled as a Pod',
+        ),
         (f"POST {PODS}", {"metadata": 5}, "", "400 cannot unmarshal number"),
         (
             f"POST {PODS}",
@@ -400,16 +405,16 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
         (f"POST {PODS}/p/binding", {"target": "n"}, "", "400 Binding: Expected"),
         (f"POST {PODS}/p/eviction", {"deleteOptions": "x"}, "", "400 Eviction: Expected"),
         (f"DELETE {PODS}/p", {"gracePeriodSeconds": "x"}, "", "400 DeleteOptions: Expected"),
-        (f"PATCH {PODS}/p", {}, "text/plain", "415 Content-Type: expected"),
-        (f"PATCH {PODS}/p", b"a: [", APPLY, "400 the body cannot be read"),
+        (f"PATCH {PODS}/p", {}, "text/plain", "415 Unsupported Media Type"),
+        (f"PATCH {PODS}/p", b"a: [", APPLY, "400 error decoding YAML: line"),
         (f"PATCH {PODS}/q", {"spec": {"containers": "x"}}, APPLY, "400 cannot unmarshal string"),
-        (f"PATCH {PODS}/p", {"spec": 5}, STRATEGIC, "400 cannot unmarshal number"),
-        (f"PATCH {PODS}/p", 5, MERGE, "422 leaves no object"),
+        (f"PATCH {PODS}/p", {"spec": 5}, STRATEGIC, "422 cannot unmarshal number"),
+        (f"PATCH {PODS}/p", 5, MERGE, "400 cannot unmarshal number into Go value"),
         (
             f"PATCH {PODS}/p/status",
             [{"op": "add", "path": "/status", "value": 1}],
             JSON_PATCH,
-            "400 unmarshal",
+            "422 unmarshal",
         ),
     ],
 )
@@ -444,7 +449,7 @@ async def test_an_invalid_request_is_refused_with_a_reason(
 async def test_a_hostile_body_is_a_bad_request(server: Server, how: str, body: bytes) -> None:
     status, told = await server.call("POST", MAPS, body, how)
     assert (status, told["reason"]) == (400, "BadRequest")
-    assert told["message"].startswith("the body")
+    assert told["message"].startswith("the object provided is unrecognized")
     await server.create("still-there")
 
 
@@ -487,11 +492,12 @@ async def test_a_deeply_nested_body_is_refused_or_stays_readable(
     status, answer = await server.call(
         method, path + query, body % (b'{"a": ' * depth + b"1" + b"}" * depth), how
     )
-    assert status in (200, 201, 400), answer
+    refusal = 422 if method == "PATCH" else 400
+    assert status in (200, 201, 400, refusal), answer
     if depth < 100 and not query:
         assert status in (200, 201)
     elif b"managedFields" in body:
-        assert status == 400
+        assert status in (400, refusal)
     assert (await server.call("GET", MAPS))[0] == 200
     for stored in server.store.list(BY_KIND["v1", "ConfigMap"]):
         assert msgspec.json.decode(stored.raw) == stored.document

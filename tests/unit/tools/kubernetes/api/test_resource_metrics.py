@@ -16,6 +16,7 @@ from tests.kit.documents import Document
 from tests.kit.stores import fresh_store
 
 GROUP = "/apis/metrics.k8s.io/v1beta1"
+NOT_ALLOWED = "the server does not allow this method on the requested resource"
 SAMPLE = {"timestamp": "2026-01-01T00:00:15Z", "window": "15s"}
 
 
@@ -101,8 +102,8 @@ def test_the_table_adds_up_containers(server: Server) -> None:
             'podmetrics.metrics.k8s.io "default/q" not found',
         ),
         ("/nodes/x", "GET", {}, 404, 'nodemetrics.metrics.k8s.io "x" not found'),
-        ("/pods", "GET", {"watch": "1"}, 405, f"GET is not allowed on {GROUP}/pods"),
-        ("/nodes", "DELETE", {}, 405, f"DELETE is not allowed on {GROUP}/nodes"),
+        ("/pods", "GET", {"watch": "1"}, 405, NOT_ALLOWED),
+        ("/nodes", "DELETE", {}, 405, NOT_ALLOWED),
     ],
 )
 def test_refusals(

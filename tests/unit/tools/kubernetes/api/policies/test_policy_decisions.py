@@ -254,12 +254,13 @@ def test_every_kind_of_write_is_judged() -> None:
     pod["spec"] = api.create(PODS, "default", pod).document["spec"]
     other = cluster.api()
     binding = {"target": {"name": "n1"}}
+    named: Document = {"metadata": {"name": "m"}, "status": {}}
     attempts: dict[str, Callable[[], object]] = {
         "CREATE": lambda: other.create(PODS, "default", {**pod, "metadata": {"name": "x"}}),
         "UPDATE": lambda: other.update(
-            PODS, "default", "m", {**pod, "metadata": {"labels": {"a": "b"}}}, ""
+            PODS, "default", "m", {**pod, "metadata": {"name": "m", "labels": {"a": "b"}}}, ""
         ),
-        "UPDATE status": lambda: other.update(PODS, "default", "m", {"status": {}}, "status"),
+        "UPDATE status": lambda: other.update(PODS, "default", "m", named, "status"),
         "CREATE binding": lambda: other.bind("default", "m", binding),
         "CREATE eviction": lambda: other.evict("default", "m", {"metadata": {"name": "m"}}),
         "DELETE": lambda: other.delete(PODS, "default", "m", DeleteOptions()),

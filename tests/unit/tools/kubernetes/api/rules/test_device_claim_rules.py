@@ -233,7 +233,7 @@ def test_a_claim_is_allocated_shared_and_released(api: Api) -> None:
     api.create(CLAIMS, "default", claim())
     set_status(api, {"status": {"allocation": allocation(), "reservedFor": [pod(1)]}})
     document = set_status(api, {"status": {"reservedFor": [pod(2)]}}, STRATEGIC)
-    assert [user["uid"] for user in document["status"]["reservedFor"]] == ["uid-1", "uid-2"]
+    assert [user["uid"] for user in document["status"]["reservedFor"]] == ["uid-2", "uid-1"]
     gone = {"status": {"reservedFor": [{"uid": "uid-1", "$patch": "delete"}]}}
     document = set_status(api, gone, STRATEGIC)
     assert [user["uid"] for user in document["status"]["reservedFor"]] == ["uid-2"]

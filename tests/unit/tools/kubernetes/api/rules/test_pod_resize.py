@@ -104,8 +104,9 @@ def test_containers_stay_the_same(api: Api) -> None:
         "spec.containers: Forbidden: containers may not be added or removed on resize"
     )
     kept = {"$patch": "delete", "name": "d"}
+    why = "name: Forbidden: containers may not be renamed or reordered on resize"
     assert refused(api, containers=[kept, container("e")]) == (
-        "spec.containers[1].name: Forbidden: containers may not be renamed or reordered on resize"
+        f"[spec.containers[0].{why}, spec.containers[1].{why}]"
     )
 
 

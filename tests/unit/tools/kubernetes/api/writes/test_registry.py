@@ -138,9 +138,8 @@ def test_spec_and_status_are_written_separately(api: Api) -> None:
     create(api)
     update(api, {**current(api), "status": {"phase": "Failed"}})
     assert current(api)["status"]["phase"] == "Pending"
-    update(
-        api, {**current(api), "metadata": {}, "spec": {}, "status": {"phase": "Failed"}}, "status"
-    )
+    named: Document = {"metadata": {"name": "p"}, "spec": {}, "status": {"phase": "Failed"}}
+    update(api, {**current(api), **named}, "status")
     assert current(api)["status"] == {"phase": "Failed"}
     assert current(api)["spec"]["containers"]
     assert current(api)["metadata"]["labels"] == {"app": "x"}
@@ -152,14 +151,18 @@ def test_an_update_with_another_version_or_uid_is_refused(api: Api) -> None:
     with pytest.raises(RefusedError, match="the object has been modified") as refused:
         update(api, before)
     assert code(refused) == (409, "Conflict")
+    latest = {**current(api), "metadata": {"name": "p", "uid": "other"}}
     with pytest.raises(RefusedError, match="UID in precondition") as refused:
-        patch(api, {"metadata": {"uid": "other"}})
+        update(api, latest)
     assert code(refused) == (409, "Conflict")
+    with pytest.raises(RefusedError, match="uid: Invalid value") as refused:
+        patch(api, {"metadata": {"uid": "other"}})
+    assert code(refused) == (422, "Invalid")
     with pytest.raises(
         RefusedError, match=r"the name of the object \(q\) does not match the name on the URL \(p\)"
     ):
         patch(api, {"metadata": {"name": "q"}})
-    with pytest.raises(RefusedError, match="the namespace of the object"):
+    with pytest.raises(RefusedError, match="the namespace of the provided object"):
         patch(api, {"metadata": {"namespace": "q"}})
 
 
@@ -313,7 +316,7 @@ def test_unknown_fields_in_strict_mode_and_wrong_types_are_refused_in_every_form
         RefusedError, match=r'unknown field "status.boat", duplicate field "spec.a"'
     ) as refused:
         strict.patch(PODS, NS, "p", {"status": {"boat": 1}}, MERGE, subresource)
-    assert code(refused) == (400, "BadRequest")
+    assert code(refused) == (422, "Invalid")
     bodies: list[Document] = [
         {"status": {"conditions": 5}},
         {"spec": {"containers": 5}},
@@ -322,7 +325,7 @@ def test_unknown_fields_in_strict_mode_and_wrong_types_are_refused_in_every_form
     for body in bodies:
         with pytest.raises(RefusedError, match="cannot unmarshal") as refused:
             patch(api, body, subresource)
-        assert refused.value.code == 400
+        assert refused.value.code == 422
     with pytest.raises(RefusedError, match="cannot unmarshal"):
         api.apply(PODS, NS, "q", {"metadata": {"name": "q"}, "spec": {"containers": "x"}}, "")
 
