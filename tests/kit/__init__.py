@@ -2,6 +2,7 @@
 
 Objects
     documents, structs      pods, nodes and other objects, as a manifest or as a struct
+    custom_kinds            definitions of custom kinds, and their objects
     devices, storage        claims, slices, volumes and classes; one plugin's answers about them
     snapshots, handle       snapshots of documents; handles of plugins that write nothing
     odd, cases, expressions, messages    broken objects, tables of cases, device selectors, messages

@@ -59,7 +59,7 @@ def in_accepted_form(
                 ],
             }
         )
-    head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata}
+    head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
     opened = msgspec.json.encode(head)[:-1] + b',"items":['
     items = b",".join([served_raw(kind, stored) for stored in page.items])
     return Response(opened + items + b"]}")

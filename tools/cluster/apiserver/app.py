@@ -323,6 +323,8 @@ def _matches(request: HttpRequest, kind: Kind) -> Matches | None:
 
 
 def _deprecation(kind: Kind) -> list[str]:
+    if kind.custom is not None:
+        return [kind.custom.deprecation] if kind.custom.deprecation else []
     return [DEPRECATED[kind]] if kind in DEPRECATED else []
 
 

@@ -1,7 +1,8 @@
 """The API server without HTTP: what is served, and what becomes of a request.
 
     types/       the kinds, the types of their fields (types.txt), their defaults and conversions
-    rules/       what makes an object invalid: validation.py, and a module for each group of kinds
+    rules/       what makes an object invalid: validation.py, and a module for each group of kinds;
+                 custom/ for the kinds that CustomResourceDefinitions define
     access/      users and their rights
     policies/    admission policies
     requests/    requests: their targets, options, selectors and bodies

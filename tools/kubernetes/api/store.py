@@ -21,10 +21,11 @@ from .types.admission_plugins import DEFAULT_PLUGINS
 from .types.api_documents import Document, RefusedError, StoredObject, names_of
 from .types.catalog import CURRENT_CATALOG, Catalog
 from .types.releases import Release
-from .types.resources import Kind
+from .types.resources import BY_KIND, Kind
 
 Key = tuple[str, str]
 HISTORY = 100_000
+DEFINITIONS = BY_KIND["apiextensions.k8s.io/v1", "CustomResourceDefinition"]
 
 
 class StoreEvent(msgspec.Struct, frozen=True):
@@ -146,6 +147,8 @@ class Store:
         shelf.objects[key] = stored
         shelf.order = None
         self.revision = max(self.revision, stored.revision)
+        if kind is DEFINITIONS:
+            self._serve(stored.document)
 
     def compact(self) -> None:
         """Drops the history: watches from an earlier revision are answered with 410."""
@@ -362,7 +365,29 @@ class Store:
             shelf.keep(written)
         shelf.remember(event)
         shelf.wake()
+        if kind is DEFINITIONS:
+            self._serve(document, gone=happened == "DELETED")
         return written
+
+    def _serve(self, definition: Document, *, gone: bool = False) -> None:
+        """Serves what a definition of a custom kind says; nothing of it once it is gone.
+
+        Objects of the kind are then read as the definition says now.
+        """
+        from .types.custom_definitions import followed  # most stores have no custom kinds
+
+        self.catalog, hub, read = followed(self.catalog, definition, gone=gone)
+        shelf = None if hub is None else self._shelves.get(hub)
+        if hub is None or shelf is None:
+            return
+        self.ledgers = dict.fromkeys(self.ledgers)
+        if gone:
+            del self._shelves[hub]
+        for key, stored in shelf.objects.items():
+            document = read(stored.document)
+            if document is not stored.document:
+                shelf.objects[key] = StoredObject(document, stored.revision)
+        shelf.wake()
 
 
 def _range(

@@ -7,7 +7,7 @@ in Kubernetes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from berth.actors.scheduling.kube.labels import Requirement, Selector, SelectorError
@@ -111,7 +111,7 @@ def _fields(kind: Kind, text: str) -> Matches | None:
                 f"invalid selector: {part!r}; can't understand it as key=value or key!=value",
             )
         label, operator, value = match.groups()
-        if label not in _OF_ALL and label not in _OF_KIND.get(kind.type_name, ()):
+        if label not in _OF_ALL and label not in _labels_of(kind):
             raise RefusedError(400, "BadRequest", f"field label not supported: {label}")
         paths = [tuple(path.split(".")) for path in _PATHS.get(label, (label,))]
         requirements.append((paths, _ABSENT.get(label, ""), value, operator != "!="))
@@ -125,6 +125,11 @@ def _fields(kind: Kind, text: str) -> Matches | None:
         )
 
     return holds
+
+
+def _labels_of(kind: Kind) -> Collection[str]:
+    """Returns the fields that selectors of a kind may name, beside those of all kinds."""
+    return _OF_KIND.get(kind.type_name, ()) if kind.custom is None else kind.custom.selectable
 
 
 def _field_value(document: Document, paths: Sequence[tuple[str, ...]], absent: str) -> str:

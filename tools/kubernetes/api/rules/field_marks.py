@@ -106,6 +106,7 @@ class Marks:
 
     def _type(self, shape: Shape) -> _Type | None:
         if id(shape) not in self._types:
+            self._types[id(shape)] = None  # a type that has itself below it has no rules there
             self._types[id(shape)] = self._compiled(shape)
         return self._types[id(shape)]
 

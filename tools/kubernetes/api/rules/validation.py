@@ -144,6 +144,14 @@ def _as_validated(kind: str, document: Document, before: Document | None) -> Doc
     return document
 
 
+def metadata_problems(metadata: Document, path: str = "metadata") -> list[str]:
+    """Returns the problems of the metadata of a custom object, whose finalizers are free."""
+    problems = _metadata("Lease", metadata)
+    if path == "metadata":
+        return problems
+    return [path + problem.removeprefix("metadata") for problem in problems]
+
+
 def resize_problems(document: Document, before: Document, qos: str) -> list[str]:
     """Returns the problems of the resize of a pod. `qos` is the QoS class that the resized pod
     would have.
@@ -324,28 +332,41 @@ def _owner(path: str, owner: Document) -> list[str]:
     ]
 
 
-def invalid_message(kind: str, name: str, problems: list[str]) -> str:
-    """Returns the message that refuses an object with these problems."""
-    group, _, version = TYPES[kind].api_version.partition("/")
-    name_of_kind = TYPES[kind].name
-    full = name_of_kind if not version or group == "core" else f"{name_of_kind}.{group}"
+def invalid_message(type_: str, name: str, problems: list[str]) -> str:
+    """Returns the message that refuses an object of this type with these problems."""
+    return message_of_kind(*_named(type_), name, problems)
+
+
+def invalid_details(type_: str, name: str, problems: list[str]) -> dict[str, Any]:
+    """Returns the details of the metav1.Status that refuses the object."""
+    return details_of_kind(*_named(type_), name, problems)
+
+
+def _named(type_: str) -> tuple[str, str]:
+    """Returns the group and the kind of a type in types.txt."""
+    group = TYPES[type_].api_version.partition("/")[0]
+    return "" if group in ("core", "") else group, TYPES[type_].name
+
+
+def message_of_kind(group: str, kind: str, name: str, problems: list[str]) -> str:
+    """Returns the message that refuses an object of this kind."""
+    full = f"{kind}.{group}" if group else kind
     unique = list(dict.fromkeys(problems))
     listed = unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
     return f'{full} "{name}" is invalid: {listed}'
 
 
-def invalid_details(kind: str, name: str, problems: list[str]) -> dict[str, Any]:
-    """Returns the details of the metav1.Status that refuses the object."""
-    group = TYPES[kind].api_version.partition("/")[0]
+def details_of_kind(group: str, kind: str, name: str, problems: list[str]) -> dict[str, Any]:
+    """Returns the details of the metav1.Status that refuses an object of this kind."""
     causes = []
     for problem in problems:
         field, _, message = problem.partition(": ")
-        causes.append(
-            {"reason": _REASONS[message.partition(":")[0]], "message": message, "field": field}
-        )
+        is_type = " in body must be of type " in message
+        reason = "FieldValueTypeInvalid" if is_type else _REASONS[message.partition(":")[0]]
+        causes.append({"reason": reason, "message": message, "field": field})
     return {
         "name": name,
-        **({} if group == "core" else {"group": group}),
-        "kind": TYPES[kind].name,
+        **({"group": group} if group else {}),
+        "kind": kind,
         "causes": causes,
     }

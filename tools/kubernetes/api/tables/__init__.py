@@ -102,6 +102,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("storage.k8s.io", "csidrivers"): storage_columns.CSI_DRIVERS,
     ("storage.k8s.io", "csistoragecapacities"): storage_columns.CSI_STORAGE_CAPACITIES,
     ("storage.k8s.io", "volumeattachments"): storage_columns.VOLUME_ATTACHMENTS,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): cluster_columns.DEFINITIONS,
     ("node.k8s.io", "runtimeclasses"): workload_columns.RUNTIME_CLASSES,
     ("resource.k8s.io", "resourceclaims"): workload_columns.RESOURCE_CLAIMS,
     ("resource.k8s.io", "resourceslices"): workload_columns.RESOURCE_SLICES,
@@ -136,9 +137,7 @@ def table(
         raise RefusedError(
             400, "BadRequest", f"includeObject: expected Metadata, Object or None, got {include!r}"
         )
-    columns = _OLDER.get((kind.api_version, kind.plural)) or COLUMNS.get(
-        (kind.group, kind.plural), (NAME, AGE)
-    )
+    columns = _columns_of(kind)
     return {
         "apiVersion": "meta.k8s.io/v1",
         "kind": "Table",
@@ -146,6 +145,16 @@ def table(
         "columnDefinitions": [column.definition() for column in columns] if definitions else [],
         "rows": [_row(kind, columns, document, now, include) for document in documents],
     }
+
+
+def _columns_of(kind: Kind) -> tuple[Column, ...]:
+    if kind.custom is not None:
+        from .printer_columns import columns_of  # most stores have no custom kinds
+
+        return columns_of(kind)
+    return _OLDER.get((kind.api_version, kind.plural)) or COLUMNS.get(
+        (kind.group, kind.plural), (NAME, AGE)
+    )
 
 
 def _row(

@@ -215,6 +215,10 @@ CONFIG_MAPS = (
     Column("Data", size(("data",), ("binaryData",)), "How many entries it has."),
     AGE,
 )
+DEFINITIONS = (
+    NAME,
+    Column("Created At", field("metadata", "creationTimestamp"), "When it was created.", "date"),
+)
 SECRETS = (
     NAME,
     Column("Type", field("type", default="Opaque"), "What kind of secret it is."),

@@ -18,14 +18,15 @@ class Catalog:
     """The kinds and types that a store serves. Catalogs are compared by identity.
 
     `kinds` are those that objects are stored of; `served` has the reviews too, and `added` those
-    beyond the release's.
+    beyond the release's, with versions that are not served.
     """
 
     def __init__(self, release: Release, added: Collection[Kind] = ()) -> None:
         self.release = release
         self.added = (*added,)
-        self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in added}
-        self._by_kind = {(kind.api_version, kind.kind): kind for kind in added}
+        served = [kind for kind in added if kind.custom is None or kind.custom.is_served]
+        self._by_path = {(kind.group, kind.version, kind.plural): kind for kind in served}
+        self._by_kind = {(kind.api_version, kind.kind): kind for kind in served}
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
@@ -33,7 +34,7 @@ class Catalog:
 
     @cached_property
     def served(self) -> tuple[Kind, ...]:
-        return (*self.release.served, *self.added)
+        return (*self.release.served, *self._by_path.values())
 
     @property
     def types(self) -> Mapping[str, Shape]:

@@ -2,7 +2,8 @@
 
 An Event of events.k8s.io/v1 is stored as one of core/v1. The two differ in the names of their
 fields and in what a client may write (see rules.cluster). A HorizontalPodAutoscaler of
-autoscaling/v1 is stored as one of v2 (see autoscalers).
+autoscaling/v1 is stored as one of v2 (see autoscalers). The versions of a custom kind are told
+apart by their apiVersion alone.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ _SERVED = {stored: served for served, stored in _STORED.items()}
 
 
 def stored_form(kind: Kind, document: Document) -> Document:
-    """Returns the document of one version of a kind in the version that is stored."""
-    if kind.stored_as is None:
+    """Returns the document of one version of a kind in the version that is stored; a custom object
+    stays as it is, because its own version validates it.
+    """
+    if kind.stored_as is None or kind.custom is not None:
         return document
     if kind.kind == "Event":
         stored = {_STORED.get(name, name): value for name, value in document.items()}
@@ -40,6 +43,8 @@ def served_form(kind: Kind, document: Document) -> Document:
     """Converts a stored document to the form of this kind."""
     if kind.stored_as is None:
         return document
+    if kind.custom is not None:
+        return in_version(kind, document)
     if kind.kind == "Event":
         served = {_SERVED.get(name, name): value for name, value in document.items()}
     else:
@@ -49,8 +54,23 @@ def served_form(kind: Kind, document: Document) -> Document:
 
 def served_raw(kind: Kind, stored: StoredObject) -> bytes:
     """Returns the JSON of `served_form`."""
-    return (
-        stored.raw
-        if kind.stored_as is None
-        else msgspec.json.encode(served_form(kind, stored.document))
-    )
+    if kind.stored_as is None:
+        return stored.raw
+    document = served_form(kind, stored.document)
+    return stored.raw if document is stored.document else msgspec.json.encode(document)
+
+
+def in_version(kind: Kind, document: Document) -> Document:
+    """Returns a custom object in the version of a custom kind."""
+    if kind.custom is None or document["apiVersion"] == kind.api_version:
+        return document
+    from .custom_decoding import decoded  # needed where a definition has several versions
+
+    return decoded({**document, "apiVersion": kind.api_version}, kind.custom.schema).document
+
+
+def in_stored_version(kind: Kind, document: Document) -> Document:
+    """Returns a custom object in the version in which it is to be stored."""
+    if kind.custom is None or document["apiVersion"] == kind.custom.stored_version:
+        return document
+    return {**document, "apiVersion": kind.custom.stored_version}

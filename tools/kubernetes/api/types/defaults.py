@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .amounts import pod_sums, sums_of
+from .definition_defaults import fill_definition, fill_port
 from .extension_defaults import EXTENSION_CONSTANTS, EXTENSION_RULES
 from .normal_form import Document, NormalForm, Rule
 from .resources import BY_KIND, Kind
@@ -519,6 +520,8 @@ _CONSTANTS: dict[str, Document] = {
 }
 
 _RULES: dict[str, Rule] = {
+    "CustomResourceDefinition": fill_definition,
+    "apiextensions.ServiceReference": fill_port,
     "PodSpec": _pod_spec,
     "Container": _container,
     "EphemeralContainer": _container,

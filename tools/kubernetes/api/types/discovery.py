@@ -5,6 +5,7 @@ Clients such as kubectl read them before anything else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from .api_documents import Document
@@ -22,6 +23,8 @@ _BUILD = {
 }
 
 
+_EXTENSIONS = ("admissionregistration.k8s.io", "apiextensions.k8s.io")
+_VERSION = re.compile(r"v(?P<major>\d+)(?:(?P<stability>alpha|beta)(?P<number>\d+))?")
 _IN_ALL = ("Pod", "Service", "DaemonSet", "Job", "CronJob", "HorizontalPodAutoscaler")
 
 
@@ -63,9 +66,16 @@ def _group(name: str, served: Sequence[Kind]) -> Document:
     return {"name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
-def _preference(version: str) -> tuple[bool, bool, int]:
-    """Sorts stable versions before beta and alpha ones, and the higher number first."""
-    return "alpha" in version, "beta" in version, -int(version[1])
+def _preference(version: str) -> tuple[bool, bool, int, int, str]:
+    """Sorts stable versions before beta and alpha ones, and the higher number first; after them
+    come versions that are named in another way.
+    """
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return True, True, 0, 0, version
+    stability = match["stability"] or ""
+    number = int(match["number"] or 0)
+    return stability == "alpha", stability != "", -int(match["major"]), -number, version
 
 
 def _resources(group: str, version: str, served: Sequence[Kind]) -> Document | None:
@@ -82,12 +92,16 @@ def _resources(group: str, version: str, served: Sequence[Kind]) -> Document | N
 
 
 def _categories(kind: Kind) -> list[str]:
+    if kind.custom is not None:
+        return [*kind.custom.categories]
     if kind.scale or kind.kind in _IN_ALL:
         return ["all"]
-    return ["api-extensions"] if kind.group == "admissionregistration.k8s.io" else []
+    return ["api-extensions"] if kind.group in _EXTENSIONS else []
 
 
 def _verbs(kind: Kind) -> list[str]:
+    if kind.custom is not None:
+        return ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
     if kind in METRICS or kind is COMPONENT_STATUSES:
         return ["get", "list"]
     return ["create"] if kind in REVIEWS else VERBS
@@ -97,7 +111,7 @@ def _entries(kind: Kind) -> list[Document]:
     """Returns the entries of a kind and of its subresources."""
     plain: Document = {
         "name": kind.plural,
-        "singularName": kind.kind.lower(),
+        "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
         "verbs": _verbs(kind),
@@ -124,6 +138,8 @@ def _entries(kind: Kind) -> list[Document]:
         subresource(
             "scale", ["get", "patch", "update"], group="autoscaling", version="v1", kind="Scale"
         )
+    if kind.custom is not None:
+        return entries
     if kind.kind == "Pod":
         subresource("binding", ["create"], kind="Binding")
         subresource("eviction", ["create"], group="policy", version="v1", kind="Eviction")

@@ -42,6 +42,7 @@ _PATCHES = (
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 )
+_PLAIN_PATCHES = _PATCHES[:3]  # of custom kinds, which have no strategic merge patch
 _TITLE = "Kubernetes"
 
 # How a patch merges a field, where that is not by the merge key alone. kubectl counts on it: it
@@ -91,9 +92,14 @@ def _document(path: str, catalog: Catalog) -> dict[str, Any] | None:
     schemas: dict[str, Any] = {}
     paths: dict[str, Any] = {}
     for kind in kinds:
-        shape = catalog.types[kind.type_name]
-        reference = _reference(shape, schemas)
-        schemas[_component(shape)]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
+        if kind.custom is not None:
+            if not kind.custom.is_served:
+                continue
+            reference, name = _custom_reference(kind, catalog, schemas)
+        else:
+            shape = catalog.types[kind.type_name]
+            reference, name = _reference(shape, schemas), _component(shape)
+        schemas[name]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
         paths |= _paths(kind, reference)
     return {
         "openapi": "3.0.0",
@@ -101,6 +107,18 @@ def _document(path: str, catalog: Catalog) -> dict[str, Any] | None:
         "paths": paths,
         "components": {"schemas": schemas},
     }
+
+
+def _custom_reference(
+    kind: Kind, catalog: Catalog, schemas: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """Adds the schema of a custom kind to `schemas`. Returns a reference to it, and its name."""
+    from .published_schema import component_of, published_schema
+
+    _reference(catalog.types["ObjectMeta"], schemas)
+    name = component_of(kind)
+    schemas[name] = published_schema(kind)
+    return {"allOf": [{"$ref": f"#/components/schemas/{name}"}]}, name
 
 
 def _prefix(kind: Kind) -> str:
@@ -167,7 +185,9 @@ def _changes(kind: Kind, reference: dict[str, Any]) -> dict[str, Any]:
     patch: dict[str, Any] = {"type": "object"}
     return {
         "put": _operation(kind, reference, "put", ("application/json",)),
-        "patch": _operation(kind, patch, "patch", _PATCHES),
+        "patch": _operation(
+            kind, patch, "patch", _PATCHES if kind.custom is None else _PLAIN_PATCHES
+        ),
     }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from .custom_type import CustomType
+
 # Subresources of a pod that need running containers; listed so that the refusal can say so.
 UNSERVED = ("log", "exec", "attach", "portforward", "proxy")
 # Kinds whose updates must name a resourceVersion. Updates of the other kinds may omit it, and are
@@ -24,6 +26,7 @@ CONDITIONAL = frozenset(
         "MutatingWebhookConfiguration",
         "ValidatingWebhookConfiguration",
         "APIService",
+        "CustomResourceDefinition",
     )
 )
 
@@ -52,6 +55,7 @@ _COUNTED = frozenset(
         "FlowSchema",
         "PriorityLevelConfiguration",
         "PodTemplate",
+        "CustomResourceDefinition",
     )
 )
 _OWN_SUBRESOURCES = {
@@ -66,8 +70,10 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
     """A kind and its path in the API. `status` and `scale` are True if it has these subresources.
 
     A kind that is `stored_as` another kind is another form of it (see conversion). `since` is the
-    first minor version that serves the kind, 0 for all that berth knows. Each kind exists once,
-    below, so kinds are compared by identity, which makes the store's look-ups cheap.
+    first minor version that serves the kind, 0 for all that berth knows. A `custom` kind is one
+    version of a kind that a CustomResourceDefinition defines; all its versions are stored as one
+    kind, which is not served. Each kind exists once, below or in a catalog, so kinds are compared
+    by identity, which makes the store's look-ups cheap.
     """
 
     group: str
@@ -80,6 +86,7 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
     scale: bool = False
     stored_as: Kind | None = None
     since: int = 0
+    custom: CustomType | None = None
 
     @property
     def api_version(self) -> str:
@@ -95,7 +102,18 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
     @property
     def counts_generations(self) -> bool:
         """True if metadata.generation counts the versions of the spec."""
+        if self.custom is not None:
+            return True
         return self.kind in _COUNTED or (self.status and self.group in ("apps", "batch"))
+
+    @property
+    def singular(self) -> str:
+        return self.kind.lower() if self.custom is None else self.custom.singular
+
+    @property
+    def list_kind(self) -> str:
+        """The kind of a list of objects."""
+        return f"{self.kind}List" if self.custom is None else self.custom.list_kind
 
     @property
     def resource(self) -> str:
@@ -104,7 +122,7 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def subresources(self) -> tuple[str, ...]:
-        own = _OWN_SUBRESOURCES.get(self.kind, ())
+        own = _OWN_SUBRESOURCES.get(self.kind, ()) if self.custom is None else ()
         return (*(("status",) if self.status else ()), *(("scale",) if self.scale else ()), *own)
 
     def path(self, namespace: str = "", name: str = "") -> str:
@@ -296,6 +314,14 @@ KINDS = (
     _of_flows("flowschemas", "FlowSchema"),
     _of_flows("prioritylevelconfigurations", "PriorityLevelConfiguration"),
     Kind("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False),
+    Kind(
+        "apiextensions.k8s.io",
+        "v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        namespaced=False,
+        short=("crd", "crds"),
+    ),
     Kind("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False, status=False),
     # A name alone means the later of two kinds with that name.
     Kind(

@@ -15,7 +15,7 @@ import msgspec
 from ..access.escalation import BINDING_KINDS, ROLE_KINDS, check_escalation
 from ..rules.pod_resize import with_resized_resources
 from ..rules.quota_rules import quota_warnings
-from ..rules.validation import problems, resize_problems
+from ..rules.validation import resize_problems
 from ..store import Store
 from ..types.admission_plugins import RESOURCE_QUOTA, STORAGE_PROTECTION, VALIDATING_POLICY
 from ..types.api_documents import Document, RefusedError
@@ -41,8 +41,10 @@ from .admission import (
 )
 from .caller import Caller
 from .certificate_requests import REQUESTS, requested_by, with_kept_request
+from .custom_objects import changes_more_than_metadata
 from .evictions import PODS
 from .limit_ranges import check_limits, with_default_limits
+from .object_rules import problems_of
 from .pod_accounts import with_account
 from .pod_security_admission import (
     TEMPLATED,
@@ -84,7 +86,8 @@ Step = Callable[[AdmissionAttributes], Document | None]  # returns the object if
 def admitted(attempt: AdmissionAttributes) -> Document:
     """Returns the object as it is to be stored. Raises RefusedError if a step refuses it."""
     operation = CREATE if attempt.before is None else UPDATE
-    for step in _steps(attempt.kind, operation, attempt.store.plugins):
+    kind = attempt.kind if attempt.kind.custom is None else None
+    for step in _steps(kind, operation, attempt.store.plugins):
         attempt.after = step(attempt) or attempt.after
     return attempt.after
 
@@ -139,7 +142,10 @@ def _date_taint(write: AdmissionAttributes) -> Document | None:
 
 def _count_generation(write: AdmissionAttributes) -> None:
     kind, after, before = write.kind, write.after, write.before or {}
-    if kind.counts_generations:
+    if kind.custom is not None:
+        changed = changes_more_than_metadata(after, before)
+        after["metadata"]["generation"] = before["metadata"].get("generation", 1) + changed
+    elif kind.counts_generations:
         stored = (kind.stored_as or kind).type_name
         fields = _COUNTED_FIELDS.get(kind.kind, ("spec",))
         changed = not all(same(stored, after.get(f), before.get(f), f) for f in fields)
@@ -161,7 +167,7 @@ def _validate(write: AdmissionAttributes) -> None:
     if write.subresource == "resize" and before:
         refuse_invalid(kind, after, resize_problems(after, before, qos_class(after["spec"])))
     else:
-        refuse_invalid(kind, after, problems(kind.type_name, after, before))
+        refuse_invalid(kind, after, problems_of(kind, after, before))
 
 
 def _check_new_limits(write: AdmissionAttributes) -> None:
@@ -276,7 +282,8 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
 
 
 @lru_cache(maxsize=4096)
-def _steps(kind: Kind, operation: str, plugins: frozenset[str]) -> tuple[Step, ...]:
+def _steps(kind: Kind | None, operation: str, plugins: frozenset[str]) -> tuple[Step, ...]:
+    """Returns the steps for a kind; without one, those of every custom kind."""
     return tuple(
         step
         for plugin, of_operation, kinds, step in ORDER

@@ -32,11 +32,16 @@ def patched_document(kind: Kind, document: Document, patch: Any, content_type: s
         match content_type:
             case "application/merge-patch+json":
                 result = _merge(document, _as_object(patch, "error decoding patch: "))
-            case "application/strategic-merge-patch+json":
+            case "application/strategic-merge-patch+json" if kind.custom is None:
                 changes = {} if patch is None else _as_object(patch)
                 result = _merge_strategic(TYPES.get(kind.type_name), document, changes)
             case "application/json-patch+json":
                 result = json_patched(document, patch)
+            case "application/strategic-merge-patch+json":
+                accepted = ", ".join((JSON_PATCH, MERGE, "application/apply-patch+yaml"))
+                why = "the body of the request was in an unknown format"
+                message = f"{why} - accepted media types include: {accepted}"
+                raise RefusedError(415, "UnsupportedMediaType", message)
             case other:
                 expected = f"{JSON_PATCH}, {MERGE} or {STRATEGIC}"
                 raise RefusedError(

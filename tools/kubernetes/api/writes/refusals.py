@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ..requests.json_problems import go_text
-from ..rules.validation import invalid_details, invalid_message
+from ..rules.validation import details_of_kind, message_of_kind
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import CONDITIONAL, Kind
 
@@ -89,8 +89,9 @@ def refuse_invalid(kind: Kind, document: Document, problems: list[str]) -> None:
     if problems:
         problems = problems[:MOST_PROBLEMS]
         name = document["metadata"].get("name", "")
-        details = invalid_details(kind.type_name, name, problems)
-        raise RefusedError(422, "Invalid", invalid_message(kind.type_name, name, problems), details)
+        details = details_of_kind(kind.group, kind.kind, name, problems)
+        message = message_of_kind(kind.group, kind.kind, name, problems)
+        raise RefusedError(422, "Invalid", message, details)
 
 
 def other_uid(expected: str, pod: Document) -> str:

@@ -13,14 +13,13 @@ from typing import Any
 
 import msgspec
 
-from ..requests.media_types import STRATEGIC
+from ..requests.media_types import MERGE, STRATEGIC
 from ..requests.request_bodies import DeleteOptions, NamedObject
 from ..requests.selectors import Matches
 from ..rules.device_claim_rules import without_deallocated
-from ..rules.validation import status_problems
-from ..store import Store
+from ..store import DEFINITIONS, Store
 from ..types.api_documents import Document, RefusedError, StoredObject, names_of
-from ..types.conversion import served_form, stored_form
+from ..types.conversion import in_stored_version, served_form, stored_form
 from ..types.defaults import defaulted, timed
 from ..types.resources import BY_KIND, Kind
 from ..types.schema import pruned, replaced, strict_message, unknown_and_mistyped
@@ -33,12 +32,15 @@ from .admission import (
 from .admission_order import AdmissionAttributes, admitted
 from .caller import Caller
 from .certificate_requests import REQUESTS, check_signer, decided, decision_problems
+from .custom_objects import decoded_custom
+from .definition_ends import check_not_ending, end_definition, end_if_unused, settle_names
 from .deletion import check_deletion, finalizers_for, grace_seconds
 from .evictions import PODS, mark_disrupted, read_eviction, take_permission
 from .first_objects import first_objects
 from .namespace_ends import end_if_empty, terminating
 from .namespace_objects import is_of_every_namespace, missing_objects
 from .new_objects import prepared_object
+from .object_rules import problems_of_status
 from .patch import patched_document
 from .pod_binding import bound_pod
 from .refusals import (
@@ -121,6 +123,7 @@ class Api:
         """Creates an object. If a generated name is taken, tries another one. Raises
         RefusedError.
         """
+        check_not_ending(self.store, kind)
         document = self._decoded(kind, document)
         metadata = document.get("metadata") or {}
         prefix = metadata.get("generateName")
@@ -172,9 +175,12 @@ class Api:
         created = prepared_object(kind, created)
         created = self._defaulted(kind, stored_form(kind, created))
         attempt = AdmissionAttributes(self.store, self._caller, self.warnings, kind, created, None)
-        stored = settle_quotas(self.store, kind, self.store.create(kind, admitted(attempt)))
+        created = in_stored_version(kind, admitted(attempt))
+        stored = settle_quotas(self.store, kind, self.store.create(kind, created))
         if kind is NAMESPACES:
             self._furnish(metadata["name"])
+        elif kind is DEFINITIONS:
+            settle_names(self.store, created)
         return stored
 
     def update(
@@ -192,6 +198,8 @@ class Api:
         Raises RefusedError with 422 if the update would change a pod's node: only bind does that.
         """
         before = self.store.get(kind, namespace, name)
+        if kind.custom is not None:
+            before = served_form(kind, before)
         document = self._decoded(kind, document, subresource, before, patch)
         sent = document.get("metadata") or {}
         check_place(kind, sent, before)
@@ -232,12 +240,14 @@ class Api:
         metadata = {**before["metadata"], "resourceVersion": version}
         status = stored_form(kind, document).get("status") or {}
         after = {**before, "metadata": metadata, "status": status}
+        if kind.custom is not None and "status" not in document:
+            del after["status"]
         if kind is DEVICE_CLAIMS[0]:
             after = self._checked_status(kind, after, before)
         elif kind is REQUESTS:
             after = self._decided(after, before, subresource)
         else:
-            refuse_invalid(kind, after, status_problems(kind.type_name, after, before))
+            refuse_invalid(kind, after, problems_of_status(kind, after, before))
         after = defaulted(kind, after) if kind == NODES else after
         namespace, name = names_of(after)
         self.admit("UPDATE", kind, namespace, name, after, before, subresource)
@@ -259,7 +269,7 @@ class Api:
         problems = admin_access_problems(self.store, kind, after, before)
         if self._caller is not None:
             problems += self._caller.claim_problems(self.store, after, before)
-        refuse_invalid(kind, after, problems + status_problems(kind.type_name, after, before))
+        refuse_invalid(kind, after, problems + problems_of_status(kind, after, before))
         return after
 
     def patch(
@@ -296,7 +306,8 @@ class Api:
             if self._caller is not None:
                 self._caller.check_create(self.store, kind, namespace, name)
             return self.create(kind, namespace, document), True
-        return self.patch(kind, namespace, name, document, STRATEGIC, subresource), False
+        how = STRATEGIC if kind.custom is None else MERGE
+        return self.patch(kind, namespace, name, document, how, subresource), False
 
     def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> StoredObject:
         """Deletes an object, or marks it for deletion if something must happen first.
@@ -315,6 +326,8 @@ class Api:
         check_deletion(kind, before.document, options)
         if kind == NAMESPACES:
             return self._end_namespace(before)
+        if kind is DEFINITIONS:
+            return end_definition(self.store, before, self._delete)
         have = metadata.get("finalizers") or []
         finalizers = finalizers_for(kind, have, options)
         grace = grace_seconds(before.document, options.grace_period_seconds) if kind == PODS else 0
@@ -368,13 +381,13 @@ class Api:
 
     def scale_of(self, kind: Kind, namespace: str, name: str) -> Document:
         """Returns the Scale of a workload."""
-        return scale_of(kind, self.store.get(kind, namespace, name))
+        return scale_of(kind, served_form(kind, self.store.get(kind, namespace, name)))
 
     def rescale(self, kind: Kind, namespace: str, name: str, scale: Document) -> StoredObject:
         """Sets a workload's replicas from its Scale."""
-        before = self.store.get(kind, namespace, name)
-        after, scale_before = with_replicas(before, scale), scale_of(kind, before)
-        scale_after = {**scale_before, "spec": {"replicas": after["spec"]["replicas"]}}
+        before = served_form(kind, self.store.get(kind, namespace, name))
+        after, scale_before = with_replicas(kind, before, scale), scale_of(kind, before)
+        scale_after = {**scale_before, "spec": scale_of(kind, after)["spec"]}
         self.admit("UPDATE", kind, namespace, name, scale_after, scale_before, "scale")
         return Api(self.store).update(kind, namespace, name, after, "")
 
@@ -392,6 +405,10 @@ class Api:
         Raises RefusedError with 400 for a value of the wrong type and, if validation is Strict, for
         an unknown or duplicate field.
         """
+        if kind.custom is not None:
+            document, unknown = decoded_custom(kind, document, self._validation, self._duplicates)
+            self.warnings += unknown
+            return document
         news = replaced(document, before) if before and subresource == "status" else document
         types = self.store.catalog.types
         findings = unknown_and_mistyped(kind.type_name, news, types)
@@ -415,15 +432,24 @@ class Api:
         return kept
 
     def _defaulted(self, kind: Kind, document: Document) -> Document:
+        if kind.custom is not None:
+            return document
         kind = kind.stored_as or kind
         return timed(kind, defaulted(kind, document), self.store.outside.now)
 
     def _replace(self, kind: Kind, document: Document) -> StoredObject:
-        return settle_quotas(self.store, kind, self.store.update(kind, document))
+        written = self.store.update(kind, in_stored_version(kind, document))
+        if kind is DEFINITIONS:
+            settle_names(self.store, written.document)
+        return settle_quotas(self.store, kind, written)
 
     def _remove(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         gone = self.store.delete(kind, namespace, name)
         settle_quotas(self.store, kind, gone, gone=True)
+        if kind is DEFINITIONS:
+            settle_names(self.store, gone.document)
+        elif kind.custom is not None:
+            end_if_unused(self.store, kind.custom.definition)
         if namespace:
             end_if_empty(self.store, namespace)
             if is_of_every_namespace(kind, name):

@@ -11,23 +11,34 @@ _KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_of(kind: Kind, workload: Document) -> Document:
-    """Returns the Scale of a workload."""
+    """Returns the Scale of a workload. Raises RefusedError with 500 if a custom object has no
+    replicas where its definition says.
+    """
+    if kind.custom is not None:
+        from .custom_scale import replicas_and_selector
+
+        wanted, present, text = replicas_and_selector(kind, workload)
+        return _scale(workload, wanted, present, text)
     selector = workload["spec"].get("selector") or {}
     if kind.group == "":
         selector = {"matchLabels": selector}
+    replicas = (workload.get("status") or {}).get("replicas", 0)
+    wanted = workload["spec"].get("replicas", 0)
+    return _scale(workload, wanted, replicas, selector_text(selector))
+
+
+def _scale(workload: Document, wanted: int, present: int, selector: str) -> Document:
+    metadata = workload["metadata"]
     return {
         "apiVersion": "autoscaling/v1",
         "kind": "Scale",
-        "metadata": {field: workload["metadata"][field] for field in _KEPT},
-        "spec": {"replicas": workload["spec"].get("replicas", 0)},
-        "status": {
-            "replicas": (workload.get("status") or {}).get("replicas", 0),
-            "selector": selector_text(selector),
-        },
+        "metadata": {field: metadata[field] for field in _KEPT if field in metadata},
+        "spec": {"replicas": wanted},
+        "status": {"replicas": present, "selector": selector},
     }
 
 
-def with_replicas(workload: Document, scale: Document) -> Document:
+def with_replicas(kind: Kind, workload: Document, scale: Document) -> Document:
     """Returns a workload with the replicas of a Scale, and the resourceVersion that it expects.
 
     Raises RefusedError: 400 if the Scale cannot be read, 422 for a negative number.
@@ -40,8 +51,9 @@ def with_replicas(workload: Document, scale: Document) -> Document:
         raise RefusedError(422, "Invalid", f'Scale "{name}" is invalid: {problem}')
     metadata = workload["metadata"]
     expected = (request.metadata or NamedObject()).resource_version
-    return {
-        **workload,
-        "metadata": {**metadata, "resourceVersion": expected or metadata["resourceVersion"]},
-        "spec": {**workload["spec"], "replicas": replicas},
-    }
+    metadata = {**metadata, "resourceVersion": expected or metadata["resourceVersion"]}
+    if kind.custom is not None:
+        from .custom_scale import with_custom_replicas
+
+        return {**with_custom_replicas(kind, workload, replicas), "metadata": metadata}
+    return {**workload, "metadata": metadata, "spec": {**workload["spec"], "replicas": replicas}}

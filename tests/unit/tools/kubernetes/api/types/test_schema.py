@@ -252,7 +252,7 @@ def test_a_zero_is_a_value_where_kubernetes_has_a_pointer(
 
 def references(value: Any) -> set[str]:
     if isinstance(value, dict):
-        own = {value["$ref"]} if "$ref" in value else set()
+        own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
         return own.union(*(references(below) for below in value.values()))
     return (
         set().union(*(references(below) for below in value)) if isinstance(value, list) else set()

@@ -1,0 +1,188 @@
+"""Definitions of custom kinds: their names and conditions, what they serve, and their end."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from berth.tools.cluster.apiserver.app import Server
+from berth.tools.cluster.apiserver.http import Response
+from berth.tools.kubernetes.api.requests.request import HttpRequest
+from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
+from berth.tools.kubernetes.api.store import DEFINITIONS, Store
+from berth.tools.kubernetes.api.types.api_documents import RefusedError
+from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.custom_kinds import (
+    GROUP,
+    SHIRTS,
+    define,
+    definition,
+    kind_of,
+    schema_of,
+    shirt,
+    version_of,
+)
+from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
+
+NAME = f"shirts.{GROUP}"
+
+
+@pytest.fixture
+def store() -> Store:
+    store = fresh_store()
+    Api(store).seed()
+    return store
+
+
+def asked(store: Store, path: str, method: str = "GET", accept: str = "") -> Document:
+    headers = {"host": "localhost", "accept": accept}
+    path, _, query = path.partition("?")
+    pairs = dict(pair.split("=", 1) for pair in query.split("&") if pair)
+    answer = Server(store).answer(HttpRequest(method, path, pairs, headers, b""))
+    assert isinstance(answer, Response)
+    document: Document = msgspec.json.decode(answer.body)
+    return document
+
+
+def conditions(store: Store, name: str = NAME) -> dict[str, tuple[str, str]]:
+    status = store.get(DEFINITIONS, "", name)["status"]
+    return {each["type"]: (each["status"], each["reason"]) for each in status["conditions"]}
+
+
+def test_a_definition_is_established_at_once(store: Store) -> None:
+    define(store, definition())
+    assert conditions(store) == {
+        "NamesAccepted": ("True", "NoConflicts"),
+        "Established": ("True", "InitialNamesAccepted"),
+    }
+    stored = store.get(DEFINITIONS, "", NAME)
+    assert stored["spec"]["conversion"] == {"strategy": "None"}
+    names = {"plural": "shirts", "singular": "shirt", "kind": "Shirt", "listKind": "ShirtList"}
+    assert stored["status"]["acceptedNames"] == stored["spec"]["names"] == names
+    assert stored["status"]["storedVersions"] == ["v1"]
+
+
+def test_names_belong_to_one_definition_of_a_group(store: Store) -> None:
+    define(store, definition(names={"shortNames": ["sh"]}))
+    define(store, definition(plural="shorts", kind="Short", names={"shortNames": ["sh"]}))
+    other = f"shorts.{GROUP}"
+    assert conditions(store, other) == {
+        "NamesAccepted": ("False", "ShortNamesConflict"),
+        "Established": ("False", "NotAccepted"),
+    }
+    assert store.catalog.named(f"{GROUP}/v1", "Short") is None
+    Api(store).delete(DEFINITIONS, "", NAME, DeleteOptions())
+    assert conditions(store, other)["Established"] == ("True", "InitialNamesAccepted")
+    assert kind_of(store, kind="Short").short == ("sh",)
+
+
+def test_discovery_tells_names_versions_and_subresources(store: Store) -> None:
+    subresources = {
+        "status": {},
+        "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"},
+    }
+    plain = schema_of({})
+    define(
+        store,
+        definition(
+            version_of(plain, subresources=subresources),
+            version_of(plain, "v2alpha1"),
+            version_of(plain, "v10", served=False),
+            names={"categories": ["all"], "shortNames": ["sh"]},
+        ),
+    )
+    group = asked(store, f"/apis/{GROUP}")
+    assert [each["version"] for each in group["versions"]] == ["v1", "v2alpha1"]
+    listed = asked(store, f"/apis/{GROUP}/v1")["resources"]
+    assert [each["name"] for each in listed] == ["shirts", "shirts/status", "shirts/scale"]
+    assert (listed[0]["shortNames"], listed[0]["categories"]) == (["sh"], ["all"])
+    assert asked(store, f"/apis/{GROUP}/v10/shirts")["code"] == 404
+    assert asked(store, f"/apis/{GROUP}/v2alpha1/shirts")["kind"] == "ShirtList"
+
+
+def test_the_schema_is_published(store: Store) -> None:
+    text = {"type": "string", "description": "Any colour."}
+    define(store, definition(version_of(schema_of({"properties": {"colour": text}}))))
+    document = asked(store, f"/openapi/v3/apis/{GROUP}/v1")
+    schema = document["components"]["schemas"]["com.example.shop.v1.Shirt"]
+    assert schema["properties"]["spec"]["properties"]["colour"] == text
+    assert schema["properties"]["metadata"]["allOf"][0]["$ref"].endswith("ObjectMeta")
+    patch = document["paths"][f"/apis/{GROUP}/v1/namespaces/{{namespace}}/shirts/{{name}}"]["patch"]
+    assert "application/strategic-merge-patch+json" not in patch["requestBody"]["content"]
+
+
+def test_columns_and_selectors_are_those_of_the_version(store: Store) -> None:
+    define(
+        store,
+        definition(
+            version_of(
+                schema_of({"properties": {"colour": {"type": "string"}, "n": {"type": "integer"}}}),
+                additionalPrinterColumns=[
+                    {"name": "Colour", "type": "string", "jsonPath": ".spec.colour"},
+                    {"name": "N", "type": "integer", "jsonPath": ".spec.n", "priority": 1},
+                ],
+                selectableFields=[{"jsonPath": ".spec.colour"}],
+            )
+        ),
+    )
+    for name, colour in (("a", "red"), ("b", "blue")):
+        Api(store).create(kind_of(store), "default", shirt(name, colour=colour))
+    shown = asked(
+        store, f"{SHIRTS}?fieldSelector=spec.colour=blue", accept="application/json;as=Table"
+    )
+    assert [column["name"] for column in shown["columnDefinitions"]] == ["Name", "Colour", "N"]
+    assert [row["cells"] for row in shown["rows"]] == [["b", "blue", None]]
+    assert "not supported" in asked(store, f"{SHIRTS}?fieldSelector=spec.n=1")["message"]
+
+
+def test_a_definition_ends_with_its_objects(store: Store) -> None:
+    define(store, definition())
+    kind, api = kind_of(store), Api(store)
+    api.create(kind, "default", shirt("a", metadata={"finalizers": ["a.example.com/b"]}))
+    api.create(kind, "default", shirt("b"))
+    api.delete(DEFINITIONS, "", NAME, DeleteOptions())
+    assert conditions(store)["Terminating"] == ("True", "InstanceDeletionInProgress")
+    assert [stored.document["metadata"]["name"] for stored in store.list(kind)] == ["a"]
+    with pytest.raises(RefusedError, match="custom resource definition is terminating"):
+        api.create(kind, "default", shirt("c"))
+    left = store.get(kind, "default", "a")
+    metadata = {**left["metadata"], "finalizers": []}
+    api.update(kind, "default", "a", {**left, "metadata": metadata}, "")
+    assert store.find(DEFINITIONS, "", NAME) is None
+    assert asked(store, SHIRTS)["code"] == 404
+
+
+def test_a_dry_run_serves_nothing(store: Store) -> None:
+    define(store.fork(), definition())
+    assert store.catalog.added == ()
+    define(store, definition())
+    fork = store.fork()
+    Api(fork).delete(DEFINITIONS, "", NAME, DeleteOptions())
+    assert kind_of(store).plural == "shirts"
+
+
+def test_objects_follow_a_new_schema(store: Store) -> None:
+    number = {"type": "integer"}
+    define(store, definition(version_of(schema_of({"properties": {"n": number}}))))
+    Api(store).create(kind_of(store), "default", shirt(n=1))
+    watched = kind_of(store)
+    stored = store.get(DEFINITIONS, "", NAME)
+    fields = {"n": number, "m": {**number, "default": 2}}
+    spec = {**stored["spec"], "versions": [version_of(schema_of({"properties": fields}))]}
+    Api(store).update(DEFINITIONS, "", NAME, {**stored, "spec": spec}, "")
+    assert store.get(kind_of(store), "default", "blue")["spec"] == {"n": 1, "m": 2}
+    assert store.get(watched, "default", "blue")["spec"]["m"] == 2
+    assert store.get(DEFINITIONS, "", NAME)["metadata"]["generation"] == 2
+
+
+def test_a_namespace_ends_with_its_custom_objects(store: Store) -> None:
+    define(store, definition())
+    kind, api = kind_of(store), Api(store)
+    namespaces = store.catalog.named("v1", "Namespace")
+    assert namespaces is not None
+    api.create(namespaces, "", {"metadata": {"name": "lab"}})
+    api.create(kind, "lab", shirt())
+    api.delete(namespaces, "", "lab", DeleteOptions())
+    api.end_contents("lab")
+    assert (store.find(namespaces, "", "lab"), [*store.list(kind)]) == (None, [])

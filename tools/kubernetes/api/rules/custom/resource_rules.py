@@ -1,0 +1,109 @@
+"""All rules of a custom object: its metadata, its schema, lists, embedded resources and scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...types.api_documents import Document
+from ...types.custom_type import CustomType
+from ...types.resources import Kind
+from ...types.structural import Structural
+from ..fields import invalid, required
+from ..validation import metadata_problems
+from .list_types import list_problems
+from .schema_rules import NEW, schema_problems
+
+_MOST_REPLICAS = (1 << 31) - 1
+_BLOCKING = ("Unsupported value", "Required value", "Too long", "Too many")
+
+
+def resource_problems(kind: Kind, document: Document, before: Document | None) -> list[str]:
+    """Returns the problems of a new or updated custom object."""
+    custom = kind.custom
+    assert custom is not None
+    problems = metadata_problems(document["metadata"])
+    schema = custom.schema
+    problems += schema_problems(schema.schema, document, "", NEW if before is None else before)
+    problems += _embedded(document, schema, "")
+    if before is None or not [*list_problems(before, schema)]:
+        problems += list_problems(document, schema)
+    problems += _spec_replicas(custom, document)
+    problems += _status_replicas(custom, document)
+    return problems
+
+
+def status_problems(kind: Kind, document: Document, before: Document) -> list[str]:
+    """Returns the problems of an update of a custom object's status."""
+    custom = kind.custom
+    assert custom is not None
+    problems: list[str] = []
+    schema = custom.schema
+    if "status" in document:
+        below = (schema.schema.get("properties") or {}).get("status")
+        if below is not None:
+            problems += schema_problems(
+                below, document["status"], "status", before.get("status", NEW)
+            )
+        if not [*list_problems(before, schema)]:
+            problems += list_problems(document, schema)
+    return [*problems, *_status_replicas(custom, document)]
+
+
+def is_blocking(problem: str) -> bool:
+    """True if rules in CEL are not evaluated for an object with this problem."""
+    message = problem.partition(": ")[2]
+    return message.startswith(_BLOCKING) or " in body must be of type " in message
+
+
+def _embedded(value: Any, schema: Structural | None, path: str) -> Iterator[str]:
+    """Yields the problems of resources that are embedded in an object."""
+    if schema is None or type(value) not in (dict, list):
+        return
+    if type(value) is list:
+        for i, each in enumerate(value):
+            yield from _embedded(each, schema.item, f"{path}[{i}]")
+        return
+    if schema.is_embedded:
+        for field in ("apiVersion", "kind"):
+            if field not in value:
+                yield required(f"{path}.{field}")
+            elif not value[field]:
+                yield invalid(f"{path}.{field}", value[field], "must not be empty")
+        metadata = value.get("metadata")
+        if type(metadata) is dict:
+            named = {**metadata, "name": metadata.get("name") or "fakename"}
+            yield from metadata_problems(named, f"{path}.metadata")
+    for name, each in value.items():
+        place = f"{path}.{name}" if path else name
+        yield from _embedded(each, schema.field(name), place)
+
+
+def value_at(document: Document, path: str) -> Any:
+    """Returns the value at a path such as `.spec.replicas`; None if there is none."""
+    value: Any = document
+    for step in path.removeprefix(".").split("."):
+        if type(value) is not dict or step not in value:
+            return None
+        value = value[step]
+    return value
+
+
+def _spec_replicas(custom: CustomType, document: Document) -> Iterator[str]:
+    if custom.scale is not None:
+        yield from _replicas(custom.scale["specReplicasPath"], document)
+
+
+def _status_replicas(custom: CustomType, document: Document) -> Iterator[str]:
+    if custom.scale is not None:
+        yield from _replicas(custom.scale["statusReplicasPath"], document)
+
+
+def _replicas(path: str, document: Document) -> Iterator[str]:
+    replicas = value_at(document, path)
+    if type(replicas) is not int:
+        return
+    if replicas < 0:
+        yield invalid(path, replicas, "should be a non-negative integer")
+    elif replicas > _MOST_REPLICAS:
+        yield invalid(path, replicas, f"should be less than or equal to {_MOST_REPLICAS}")

@@ -1,0 +1,45 @@
+"""The subresource scale of a custom kind: its replicas and its selector are where the definition
+says.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..rules.custom.resource_rules import value_at
+from ..types.api_documents import Document, RefusedError
+from ..types.resources import Kind
+
+
+def replicas_and_selector(kind: Kind, document: Document) -> tuple[int, int, str]:
+    """Returns the wanted replicas, the present ones, and the selector.
+
+    Raises RefusedError with 500 for an object that has no wanted replicas.
+    """
+    scale = kind.custom.scale if kind.custom is not None else None
+    assert scale is not None
+    path = scale["specReplicasPath"]
+    wanted = value_at(document, path)
+    if wanted is None:
+        message = f'the spec replicas field "{path}" does not exist'
+        raise RefusedError(500, "InternalError", f"Internal error occurred: {message}")
+    present = value_at(document, scale["statusReplicasPath"])
+    selector = value_at(document, scale.get("labelSelectorPath") or "") or ""
+    return int(wanted), int(present or 0), str(selector)
+
+
+def with_custom_replicas(kind: Kind, document: Document, replicas: int) -> Document:
+    """Returns a custom object with other replicas."""
+    scale = kind.custom.scale if kind.custom is not None else None
+    assert scale is not None
+    after: Document = _with(
+        document, scale["specReplicasPath"].removeprefix(".").split("."), replicas
+    )
+    return after
+
+
+def _with(value: Any, steps: list[str], new: int) -> Any:
+    if not steps:
+        return new
+    below = value if isinstance(value, dict) else {}
+    return {**below, steps[0]: _with(below.get(steps[0]), steps[1:], new)}

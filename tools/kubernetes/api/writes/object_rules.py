@@ -1,0 +1,25 @@
+"""The rules of an object: those of a built-in kind, or those of a custom one."""
+
+from __future__ import annotations
+
+from ..rules import validation
+from ..types.api_documents import Document
+from ..types.resources import Kind
+
+
+def problems_of(kind: Kind, document: Document, before: Document | None) -> list[str]:
+    """Returns the problems of a new or updated object."""
+    if kind.custom is None:
+        return validation.problems(kind.type_name, document, before)
+    from ..rules.custom.resource_rules import resource_problems  # most stores have no custom kinds
+
+    return resource_problems(kind, document, before)
+
+
+def problems_of_status(kind: Kind, document: Document, before: Document) -> list[str]:
+    """Returns the problems of an update of an object's status. Both documents are whole objects."""
+    if kind.custom is None:
+        return validation.status_problems(kind.type_name, document, before)
+    from ..rules.custom.resource_rules import status_problems
+
+    return status_problems(kind, document, before)
