@@ -18,6 +18,7 @@ from ...kubernetes.api.access.rights import check_right, may_all
 from ...kubernetes.api.access.tokens import issued_token
 from ...kubernetes.api.access.users import ADMINISTRATOR, Requester
 from ...kubernetes.api.requests.component_statuses import component_answer
+from ...kubernetes.api.requests.flow_limits import FlowLimits
 from ...kubernetes.api.requests.list_options import is_on, too_large
 from ...kubernetes.api.requests.list_pages import ListPage, list_page, page_of, revision_in
 from ...kubernetes.api.requests.media_types import APPLY
@@ -32,6 +33,7 @@ from ...kubernetes.api.requests.request_content import (
 )
 from ...kubernetes.api.requests.request_targets import RequestTarget, act_of, target_of
 from ...kubernetes.api.requests.selectors import Matches, matches_of
+from ...kubernetes.api.requests.time_limits import check_timeout
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.api_documents import Document, RefusedError, StoredObject
 from ...kubernetes.api.types.conversion import served_form
@@ -55,6 +57,7 @@ from .http import Follow, Gate, Response, listen
 from .namespace_controller import end_namespaces
 from .this_machine import this_machine
 from .watch import Watch
+from .watch_lines import WatchLines
 
 LONGEST_PATH = 1024  # room for two names of 253 bytes and the rest of the path
 SUCCESS: Document = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
@@ -64,7 +67,7 @@ class Server:
     """An API server with one store.
 
     `allowed_hosts` are names of the server in addition to the local ones, such as localhost. With
-    `kubelets`, it serves metrics.
+    `kubelets`, it serves metrics. `limits` are those of requests, if there are any.
     """
 
     def __init__(
@@ -72,11 +75,14 @@ class Server:
         store: Store,
         allowed_hosts: Collection[str] = (),
         kubelets: resource_metrics.Kubelets | None = None,
+        limits: FlowLimits | None = None,
     ) -> None:
         self._store = store
         self._kubelets = kubelets
         self._measured_kinds = () if kubelets is None else METRICS
         self._guard = Guard(allowed_hosts)
+        self._lines = WatchLines(store)
+        self._limits = limits
 
     def answer(self, request: HttpRequest) -> Response | Follow:
         try:
@@ -114,6 +120,9 @@ class Server:
         if len(path) > LONGEST_PATH:
             raise RefusedError(404, "NotFound", "the server could not find the requested resource")
         user = self._user(request)
+        check_timeout(request.query)
+        if self._limits is not None:
+            self._limits.check(user.name, request, asyncio.get_running_loop().time())
         if not may_all(self._store, user):
             check_right(self._store, user, act_of(request, self._store.catalog))
         if path in ("/healthz", "/livez", "/readyz"):
@@ -137,7 +146,7 @@ class Server:
         elif request.method != "GET":
             answer, code, warnings = self._write_answer(request, target, user)
         elif not target.name and is_on(request.query, "watch"):
-            return Watch(self._store, kind, target.namespace, request).run
+            return Watch(self._store, self._lines, kind, target.namespace, request).run
         else:
             answer = self._read(request, target)
         return with_warnings(
@@ -337,6 +346,7 @@ async def serve(
     kubelets: resource_metrics.Kubelets | None = None,
     tls: ssl.SSLContext | None = None,
     gate: Gate | None = None,
+    limits: FlowLimits | None = None,
 ) -> AsyncIterator[str]:
     """Runs an API server during the block, and yields its URL. Without a store it starts empty.
 
@@ -345,7 +355,7 @@ async def serve(
     """
     store = Store(this_machine()) if store is None else store
     Api(store).seed()
-    server = Server(store, (host, *allowed_hosts), kubelets)
+    server = Server(store, (host, *allowed_hosts), kubelets, limits)
     async with listen(server.answer, port, host, tls, gate) as url:
         ending = asyncio.create_task(end_namespaces(store))
         try:

@@ -18,6 +18,7 @@ import anyio
 import msgspec
 
 from ...kubernetes.api.requests.request import CertificateSubject, HttpRequest
+from .content_encoding import compressed, is_to_compress
 from .http_reader import BadRequestError, RequestReader
 
 STOP_SECONDS = 0.5
@@ -25,6 +26,7 @@ STOP_SECONDS = 0.5
 IDLE_SECONDS = 90.0
 SWEEP_SECONDS = 10.0
 LINGER_SECONDS = 2.0
+QUICKLY_COMPRESSED = 512 << 10  # bytes of a body; a longer one is compressed in a thread
 MOST_WAITING = 64 << 10  # bytes of requests that wait while the one before them is answered
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus
@@ -32,13 +34,16 @@ _STATUS_LINES = {
 
 
 class Response(msgspec.Struct, frozen=True):
-    """An answer in one piece. `retry_after` is in seconds; 0 leaves the header out."""
+    """An answer in one piece. `retry_after` is in seconds; 0 leaves the header out. `encoding` is
+    that of the body, such as gzip.
+    """
 
     body: bytes
     status: int = 200
     content_type: str = "application/json"
     warnings: tuple[str, ...] = ()
     retry_after: int = 0
+    encoding: str = ""
 
 
 class Stream:
@@ -193,6 +198,26 @@ class Connection(asyncio.Protocol):
         if not isinstance(answer, Response):
             self._following = asyncio.create_task(self._follow(answer, keep=request.keep))
             return True
+        if request.method == "HEAD" or not is_to_compress(answer.body, request.headers):
+            self._pass_gate(answer, request)
+        elif len(answer.body) <= QUICKLY_COMPRESSED:
+            self._pass_gate(_in_gzip(answer, compressed(answer.body)), request)
+        else:
+            self._held = True
+            running = self._loop.run_in_executor(None, compressed, answer.body)
+            running.add_done_callback(lambda body: self._pass_compressed(answer, body, request))
+        return True
+
+    def _pass_compressed(
+        self, answer: Response, body: asyncio.Future[bytes], request: HttpRequest
+    ) -> None:
+        self._held = False
+        if not body.cancelled() and self._listening():
+            self._pass_gate(_in_gzip(answer, body.result()), request)
+            self._answer_waiting()
+
+    def _pass_gate(self, answer: Response, request: HttpRequest) -> None:
+        """Sends an answer, at once or when all that it tells of is on the disk."""
         head = _head(answer, len(answer.body), keep=request.keep)
         data = head if request.method == "HEAD" else head + answer.body
         if self._gate is not None and self._gate.pending:
@@ -200,7 +225,6 @@ class Connection(asyncio.Protocol):
             self._gate.when_on_disk(lambda works: self._release(data, works, keep=request.keep))
         else:
             self._send_answer(data, keep=request.keep)
-        return True
 
     def _send_answer(self, data: bytes, *, keep: bool) -> None:
         assert self._transport is not None
@@ -264,12 +288,18 @@ def subject_of(certificate: Mapping[str, Any]) -> CertificateSubject:
     return user, tuple(value for name, value in parts if name == "organizationName")
 
 
+def _in_gzip(answer: Response, body: bytes) -> Response:
+    return msgspec.structs.replace(answer, body=body, encoding="gzip")
+
+
 def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
     """Returns the head of an answer. `length` is None for a body in chunks."""
     body = "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
     more = "" if keep else "Connection: close\r\n"
     for warning in answer.warnings:
         more += f"Warning: {warning}\r\n"
+    if answer.encoding:
+        more += f"Content-Encoding: {answer.encoding}\r\nVary: Accept-Encoding\r\n"
     if answer.retry_after:
         more += f"Retry-After: {answer.retry_after}\r\n"
     head = (

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from itertools import chain
 
 import msgspec
 
 from ...kubernetes.api.requests.list_options import is_on, sends_initial_events, too_large
+from ...kubernetes.api.requests.list_pages import number_in, revision_in
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.requests.selectors import matches_of
 from ...kubernetes.api.store import Store, StoreEvent
-from ...kubernetes.api.tables import table
-from ...kubernetes.api.types.api_documents import Document, RefusedError, StoredObject
-from ...kubernetes.api.types.conversion import served_raw
+from ...kubernetes.api.types.api_documents import RefusedError, StoredObject
 from ...kubernetes.api.types.resources import Kind
+from .answer_forms import refusal
 from .http import Stream
 from .next_write import next_write
+from .watch_lines import TABLE, WatchLines, form_of, line
 
 BOOKMARK_SECONDS = 30.0
 LONGEST_SECONDS = 3600
+PIECE = 500  # objects that are sent at once
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -26,41 +30,28 @@ class Watch:
     """A watch request.
 
     An object that leaves the selection is reported as DELETED, one that enters it as ADDED. A watch
-    that begins with all objects marks their end with an annotated bookmark: a streamed list.
+    that begins with all objects marks their end with an annotated bookmark: a streamed list. A
+    revision that is compacted, or yet to come, ends the watch with an event of the type ERROR.
     """
 
-    def __init__(self, store: Store, kind: Kind, namespace: str, request: HttpRequest) -> None:
-        """Reads the query.
-
-        Raises RefusedError: 400 or 422 if it is invalid, 410 for a compacted revision, and 504 if
-        a streamed list shall not be older than a revision to come.
-        """
+    def __init__(
+        self, store: Store, lines: WatchLines, kind: Kind, namespace: str, request: HttpRequest
+    ) -> None:
+        """Reads the query. Raises RefusedError with 400 or 422 if it is invalid."""
         query = request.query
         self._store = store
+        self._lines = lines
         self._kind = kind
         self._namespace = namespace
         self._matches = matches_of(
             kind, query.get("labelSelector", ""), query.get("fieldSelector", "")
         )
-        self._as_table = "as=Table" in request.headers.get("accept", "").split(",", maxsplit=1)[0]
-        self._include = query.get("includeObject", "Metadata")
+        self._form = form_of(kind, request)
         self._bookmarks = is_on(query, "allowWatchBookmarks")
-        self._definitions = True
+        self._definitions = self._form.how == TABLE  # the next line has those of the columns
         self._initial = sends_initial_events(query)
-        try:
-            self._revision = int(query.get("resourceVersion") or 0)
-            self._seconds = min(
-                int(query.get("timeoutSeconds") or LONGEST_SECONDS), LONGEST_SECONDS
-            )
-        except ValueError as problem:
-            raise RefusedError(
-                400, "BadRequest", f"resourceVersion, timeoutSeconds: {problem}"
-            ) from None
-        if not self._initial:
-            self._revision = self._revision or store.revision
-            store.check_known(kind, self._revision)
-        elif self._revision > store.revision:
-            raise too_large(self._revision, store.revision)
+        self._revision = revision_in(query)
+        self._seconds = min(number_in(query, "timeoutSeconds") or LONGEST_SECONDS, LONGEST_SECONDS)
 
     async def run(self, stream: Stream) -> None:
         try:
@@ -69,39 +60,39 @@ class Watch:
         except TimeoutError:
             return
         except RefusedError as refused:
-            failed = {
-                "status": "Failure",
-                "message": str(refused),
-                "reason": refused.reason,
-                "code": refused.code,
-            }
-            status = msgspec.json.encode(
-                {"apiVersion": "v1", "kind": "Status", "metadata": {}, **failed}
-            )
-            await stream.write(_line("ERROR", status))
+            await stream.write(b"".join(line("ERROR", msgspec.json.encode(refusal(refused)))))
 
     async def _follow(self, stream: Stream) -> None:
         if self._initial:
-            chosen = [s for s in self._store.list(self._kind, self._namespace) if self._selects(s)]
-            self._revision = self._store.revision
-            lines = [self._event_line("ADDED", stored) for stored in chosen]
-            if self._bookmarks:
-                lines.append(self._bookmark({INITIAL_EVENTS_END: "true"}))
-            if lines:
-                await stream.write(b"".join(lines))
+            await self._send_objects(stream)
+        else:
+            self._revision = self._revision or self._store.revision
         while True:
             latest = self._store.revision
-            lines = [
-                line
-                for event in self._store.since(self._kind, self._revision)
-                for line in self._lines_of(event)
-            ]
+            events = self._store.since(self._kind, self._revision)
+            lines = b"".join([part for event in events for part in self._lines_of(event)])
             self._revision = latest
             if lines:
-                await stream.write(b"".join(lines))
+                await stream.write(lines)
             elif not await self._wait_for_write() and self._bookmarks:
                 self._revision = self._store.revision
-                await stream.write(self._bookmark({}))
+                await self._send_bookmark(stream, {})
+
+    async def _send_objects(self, stream: Stream) -> None:
+        """Sends the objects as they are now, in pieces, for they may be many."""
+        if self._revision > self._store.revision:
+            raise too_large(self._revision, self._store.revision)
+        self._revision = self._store.revision
+        objects = [s for s in self._store.list(self._kind, self._namespace) if self._selects(s)]
+        for at in range(0, len(objects), PIECE):
+            added = (self._line("ADDED", stored) for stored in objects[at : at + PIECE])
+            await stream.write(b"".join(chain.from_iterable(added)))
+        if self._bookmarks:
+            await self._send_bookmark(stream, {INITIAL_EVENTS_END: "true"})
+
+    async def _send_bookmark(self, stream: Stream, annotations: dict[str, str]) -> None:
+        mark = self._lines.bookmark(self._form, self._revision, annotations)
+        await stream.write(b"".join(line("BOOKMARK", mark)))
 
     async def _wait_for_write(self) -> bool:
         """Waits for a write. Returns False if there was none for BOOKMARK_SECONDS."""
@@ -112,51 +103,25 @@ class Watch:
             return bool(self._store.since(self._kind, self._revision))
         return True
 
-    def _lines_of(self, event: StoreEvent) -> list[bytes]:
+    def _lines_of(self, event: StoreEvent) -> Iterable[bytes]:
+        """Returns the parts of the line that reports a write; none if it does not concern this
+        watch.
+        """
         if self._namespace and event.after.document["metadata"].get("namespace") != self._namespace:
-            return []
+            return ()
         was = event.before is not None and self._selects(event.before)
         now = event.type != "DELETED" and self._selects(event.after)
         if not was and not now:
-            return []
-        kind = "MODIFIED" if was and now else "ADDED" if now else "DELETED"
-        return [self._event_line(kind, event.after)]
+            return ()
+        what = "MODIFIED" if was and now else "ADDED" if now else "DELETED"
+        if self._definitions:
+            return self._line(what, event.after)
+        return line(what, self._lines.encoded(self._form, event.after))
+
+    def _line(self, what: str, stored: StoredObject) -> tuple[bytes, bytes, bytes]:
+        encoded = self._lines.encode(self._form, stored, definitions=self._definitions)
+        self._definitions = False
+        return line(what, encoded)
 
     def _selects(self, stored: StoredObject) -> bool:
         return self._matches is None or self._matches(stored.document)
-
-    def _event_line(self, kind: str, stored: StoredObject) -> bytes:
-        if not self._as_table:
-            return _line(kind, served_raw(self._kind, stored))
-        rows = table(
-            self._kind,
-            [stored.document],
-            revision=str(stored.revision),
-            now=self._store.outside.wall(),
-            include=self._include,
-            definitions=self._definitions,
-        )
-        self._definitions = False
-        return _line(kind, msgspec.json.encode(rows))
-
-    def _bookmark(self, annotations: dict[str, str]) -> bytes:
-        metadata: Document = {"resourceVersion": str(self._revision)}
-        if annotations:
-            metadata["annotations"] = annotations
-        mark: Document = {
-            "kind": self._kind.kind,
-            "apiVersion": self._kind.api_version,
-            "metadata": metadata,
-        }
-        if self._as_table:
-            mark = {
-                "kind": "Table",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": metadata,
-                "rows": [],
-            }
-        return _line("BOOKMARK", msgspec.json.encode(mark))
-
-
-def _line(kind: str, raw: bytes) -> bytes:
-    return b'{"type":"' + kind.encode() + b'","object":' + raw + b"}\n"

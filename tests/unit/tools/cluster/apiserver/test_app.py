@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import aiohttp
 import msgspec
 import pytest
 
+from berth.tools.cluster.apiserver import watch_lines
 from berth.tools.cluster.apiserver.app import serve
+from berth.tools.kubernetes.api.requests.flow_limits import FlowLimits
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.releases import RELEASES
-from berth.tools.kubernetes.api.types.resources import BY_KIND, KINDS
+from berth.tools.kubernetes.api.types.resources import BY_KIND, KINDS, Kind
 from tests.kit.documents import Document, pod
 from tests.kit.stores import fresh_store
 
@@ -203,8 +205,9 @@ async def test_options_of_a_list_that_exclude_each_other_are_refused(
 
 async def test_a_streamed_list_from_a_version_to_come_is_refused(server: Server) -> None:
     query = f"watch=true&sendInitialEvents=true&{NOT_OLDER}&allowWatchBookmarks=true"
-    status, refusal = await server.call("GET", f"{MAPS}?{query}&resourceVersion=10000")
-    assert (status, refusal["reason"]) == (504, "Timeout")
+    async with server.watch(f"{query}&resourceVersion=10000") as events:
+        refusal = (failed := await anext(events))["object"]
+    assert (failed["type"], refusal["code"], refusal["reason"]) == ("ERROR", 504, "Timeout")
     assert refusal["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
     assert "Too large resource version: 10000" in refusal["message"]
 
@@ -230,8 +233,10 @@ async def test_a_watch_ends_after_its_timeout_and_refuses_expired_versions(serve
         assert [event async for event in events] == []
     await server.create(*(f"m{number}" for number in range(25)))
     for revision in (1, 10_000):
-        status, refusal = await server.call("GET", f"{MAPS}?watch=true&resourceVersion={revision}")
-        assert (status, refusal["reason"]) == (410, "Expired")
+        async with server.watch(f"resourceVersion={revision}") as events:
+            refusal = (failed := await anext(events))["object"]
+            assert (failed["type"], refusal["code"], refusal["reason"]) == ("ERROR", 410, "Expired")
+            assert [event async for event in events] == []
     for seconds in ("1", "1" + "0" * 30):
         async with server.watch(
             f"timeoutSeconds={seconds}&sendInitialEvents=true&{NOT_OLDER}"
@@ -254,9 +259,116 @@ async def test_what_kubectl_prints_is_a_table(server: Server) -> None:
     assert [column["name"] for column in printed["columnDefinitions"]] == ["Name", "Data", "Age"]
     assert [row["cells"][0] for row in printed["rows"]] == ["a", "b"]
     assert printed["metadata"]["continue"]
-    async with server.watch("", **TABLE) as events:
-        assert told(event := await anext(events)) == ("ADDED", "")
-        assert event["object"]["rows"][0]["cells"][0] == "a"
+    async with server.watch("allowWatchBookmarks=true", **TABLE) as events:
+        seen = [await anext(events) for _ in range(4)]
+    assert [told(event)[0] for event in seen] == [*["ADDED"] * 3, "BOOKMARK"]
+    assert [event["object"]["rows"][0]["cells"][0] for event in seen] == ["a", "b", "c", ""]
+    assert [bool(event["object"]["columnDefinitions"]) for event in seen] == [True, *[False] * 3]
+    (mark,) = seen[-1]["object"]["rows"]
+    assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+async def test_a_watch_shows_the_metadata_that_a_client_asks_for(server: Server) -> None:
+    await server.create("a")
+    form = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+    async with server.watch("allowWatchBookmarks=true", Accept=form) as events:
+        seen = [await anext(events) for _ in range(2)]
+        await server.call("PATCH", f"{MAPS}/a", {"data": {"k": "v"}}, MERGE)
+        seen.append(await anext(events))
+    assert [told(event) for event in seen] == [("ADDED", "a"), ("BOOKMARK", ""), ("MODIFIED", "a")]
+    kind = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
+    assert all(kind.items() <= event["object"].items() for event in seen)
+    assert {*seen[-1]["object"]} == {*kind, "metadata"}
+
+
+async def test_a_form_of_an_event_is_encoded_once_for_all_watchers(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    table = watch_lines.table
+
+    def counted(kind: Kind, documents: list[Document], **how: Any) -> Document:
+        made.extend(document["metadata"].get("name", "") for document in documents)
+        return table(kind, documents, **how)
+
+    monkeypatch.setattr(watch_lines, "table", counted)
+    await server.create("a")
+    async with AsyncExitStack() as stack:
+        watches = [await stack.enter_async_context(server.watch("", **TABLE)) for _ in range(5)]
+        for events in watches:
+            assert told(await anext(events))[0] == "ADDED"
+        made.clear()
+        await server.create("b", "c")
+        for events in watches:
+            cells = [(await anext(events))["object"]["rows"][0]["cells"][0] for _ in range(2)]
+            assert cells == ["b", "c"]
+    assert made == ["b", "c"]
+
+
+async def test_many_initial_objects_come_in_pieces(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.tools.cluster.apiserver.watch.PIECE", 3)
+    await server.create(*"abcdefgh")
+    async with server.watch("allowWatchBookmarks=true") as events:
+        await server.create("i")
+        seen = [told(await anext(events)) for _ in range(10)]
+    assert seen == [*(("ADDED", name) for name in "abcdefgh"), ("BOOKMARK", ""), ("ADDED", "i")]
+
+
+@pytest.mark.parametrize("size", [1000, 200_000, 2_000_000])
+async def test_a_large_answer_is_compressed_for_who_accepts_gzip(server: Server, size: int) -> None:
+    body = {"metadata": {"name": "a"}, "data": {"k": "v" * (size // 2)}}
+    assert (await server.call("POST", MAPS, body))[0] == 201
+    await server.call("POST", MAPS, {**body, "metadata": {"name": "b"}})
+    sent: list[Any] = []
+    for accepted in ("gzip, deflate", "identity"):
+        headers = {"Accept-Encoding": accepted}
+        async with server.session.get(server.url + MAPS, headers=headers) as answer:
+            expected = "gzip" if accepted != "identity" and size > 1000 else None
+            assert answer.headers.get("Content-Encoding") == expected
+            assert answer.headers.get("Vary") == ("Accept-Encoding" if expected else None)
+            assert expected is None or int(answer.headers["Content-Length"]) < size / 50
+            sent.append(await answer.json())
+    assert sent[0] == sent[1]
+
+
+@pytest.mark.parametrize(
+    ("timeout", "problem"),
+    [
+        ("10s", ""),
+        ("1h0m0.5s", ""),
+        ("0", ""),
+        ("-1.5ms", ""),
+        ("x", 'invalid duration "x"'),
+        ("-", 'invalid duration "-"'),
+        ("5", 'missing unit in duration "5"'),
+        ("5y", 'unknown unit "y" in duration "5y"'),
+    ],
+)
+async def test_a_timeout_is_a_duration(server: Server, timeout: str, problem: str) -> None:
+    status, told = await server.call("GET", f"{MAPS}?timeout={timeout}")
+    if not problem:
+        assert status == 200
+    else:
+        expected = f"invalid timeout specified in the request URL - time: {problem}"
+        assert (status, told["message"]) == (400, expected)
+
+
+async def test_a_client_that_asks_too_much_is_told_to_wait() -> None:
+    limits = FlowLimits(per_second=5)
+    store = fresh_store()
+    async with serve(store=store, limits=limits) as url, aiohttp.ClientSession() as session:
+
+        async def ask(agent: str) -> aiohttp.ClientResponse:
+            return await session.get(url + MAPS, headers={"User-Agent": agent})
+
+        answers = [await ask("greedy/1.0 (linux)") for _ in range(30)]
+        assert [answer.status for answer in answers[:10]] == [200] * 10
+        refused = answers[-1]
+        assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+        assert (await refused.json())["reason"] == "TooManyRequests"
+        assert (await ask("modest/1.0")).status == 200
 
 
 async def test_a_dry_run_changes_nothing(server: Server) -> None:

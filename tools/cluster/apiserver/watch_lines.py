@@ -1,0 +1,102 @@
+"""The lines of watches: an object whole, its metadata, or its row of a table.
+
+What many watchers are sent is encoded once. An object has its JSON; other forms of the latest
+events are remembered here.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...kubernetes.api.requests.request import HttpRequest
+from ...kubernetes.api.store import Store
+from ...kubernetes.api.tables import table
+from ...kubernetes.api.types.api_documents import Document, StoredObject
+from ...kubernetes.api.types.conversion import served_raw
+from ...kubernetes.api.types.resources import Kind
+
+REMEMBERED = 1000  # objects in a form, until the oldest is forgotten
+
+
+class WatchForm(msgspec.Struct, frozen=True):
+    """How a watch shows objects of a kind: OBJECT, METADATA, or TABLE with what `include` says."""
+
+    kind: Kind
+    how: str
+    include: str = ""
+
+
+OBJECT, METADATA, TABLE = "Object", "Metadata", "Table"
+
+
+def form_of(kind: Kind, request: HttpRequest) -> WatchForm:
+    """Returns the form that the client accepts first."""
+    accepted = request.headers.get("accept", "").partition(",")[0]
+    if "as=Table" in accepted:
+        return WatchForm(kind, TABLE, request.query.get("includeObject", METADATA))
+    if "as=PartialObjectMetadata" in accepted:
+        return WatchForm(kind, METADATA)
+    return WatchForm(kind, OBJECT)
+
+
+class WatchLines:
+    """Writes the lines of all watches of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._encoded: dict[tuple[int, WatchForm], bytes] = {}
+
+    def encoded(self, form: WatchForm, stored: StoredObject) -> bytes:
+        """Returns the object of a recent event in a form, encoded once for all who watch."""
+        if form.how == OBJECT and form.kind.stored_as is None:
+            return stored.raw
+        key = stored.revision, form
+        encoded = self._encoded.get(key)
+        if encoded is None:
+            encoded = self._encoded[key] = self.encode(form, stored)
+            if len(self._encoded) > REMEMBERED:
+                del self._encoded[next(iter(self._encoded))]
+        return encoded
+
+    def encode(self, form: WatchForm, stored: StoredObject, *, definitions: bool = False) -> bytes:
+        """Returns an object in a form as it is now; `definitions` are those of a table's columns.
+
+        Raises RefusedError with 400 for a table of a form that there is not.
+        """
+        if form.how == OBJECT:
+            return served_raw(form.kind, stored)
+        if form.how == METADATA:
+            return msgspec.json.encode(_metadata(stored.document["metadata"]))
+        rows = table(
+            form.kind,
+            [stored.document],
+            revision=str(stored.revision),
+            now=self._store.outside.wall(),
+            include=form.include,
+            definitions=definitions,
+        )
+        return msgspec.json.encode(rows)
+
+    def bookmark(self, form: WatchForm, revision: int, annotations: dict[str, str]) -> bytes:
+        """Returns an object that has nothing but a revision and annotations."""
+        metadata: Document = {"resourceVersion": str(revision)}
+        if annotations:
+            metadata["annotations"] = annotations
+        kind = form.kind
+        empty = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        if form.how == OBJECT:
+            return msgspec.json.encode(empty)
+        return self.encode(form, StoredObject(empty, revision))
+
+
+def _metadata(metadata: Document) -> Document:
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+    }
+
+
+def line(kind: str, encoded: bytes) -> tuple[bytes, bytes, bytes]:
+    """Returns the parts of the line of an event."""
+    return b'{"type":"' + kind.encode() + b'","object":', encoded, b"}\n"
