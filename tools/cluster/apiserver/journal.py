@@ -14,6 +14,7 @@ skipping it would lose an object. Only one server at a time may use the file.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import os
@@ -142,26 +143,30 @@ class Journal:
 
         At the end everything is on the disk. Raises JournalError when the disk fails.
         """
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._tend, group.cancel_scope)
+        ending = anyio.CancelScope()
+        with anyio.CancelScope() as block:
+            tending = asyncio.create_task(self._tend(block, ending))
             try:
                 yield
             finally:
-                group.cancel_scope.cancel()
+                ending.cancel()
                 with anyio.CancelScope(shield=True):
+                    await tending  # a thread may be writing
                     await self.commit.settled()
         if self.commit.failure is not None:
             raise self._not_synced(self.commit.failure)
 
-    async def _tend(self, block: anyio.CancelScope) -> None:
-        while True:
-            await anyio.sleep(TEND_SECONDS)
-            if self.commit.pending:
-                await self.commit.settled()
-            if self.commit.failure is not None:
-                block.cancel()
-            elif self._tail.length > max(SMALL, MOST_GROWTH * self._length):
-                await self.rewrite()
+    async def _tend(self, block: anyio.CancelScope, ending: anyio.CancelScope) -> None:
+        """Returns after `ending` is cancelled. Cancels the block when the disk fails."""
+        with ending:
+            while True:
+                await anyio.sleep(TEND_SECONDS)
+                if self.commit.pending:
+                    await self.commit.settled()
+                if self.commit.failure is not None:
+                    block.cancel()
+                elif self._tail.length > max(SMALL, MOST_GROWTH * self._length):
+                    await self.rewrite()
 
     async def rewrite(self) -> None:
         """Rewrites the file without its history, while writes go on.

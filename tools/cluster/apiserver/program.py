@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import gc
 import signal
-from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
 import anyio
 import click
 
-from ...kubernetes.api.store import Store
+from ...kubernetes.api.requests.flow_limits import FlowLimits
 from ...kubernetes.api.types.admission_plugins import STORAGE_PROTECTION
 from ...kubernetes.api.types.api_documents import RefusedError
 from ...kubernetes.api.types.releases import CURRENT_RELEASE, RELEASES, Release
 from .app import serve
-from .journal import Journal
 from .journal_replay import JournalError
+from .kept_objects import Kept
 from .kubeconfig import kubeconfig
 from .server_options import ServerOptions, server_options
-from .this_machine import this_machine
+from .snapshot import SnapshotError
 
 # Documents are trees, so reference counts free them. Searching all of them for cycles would only
 # make clients wait.
@@ -43,6 +42,13 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
     help="Keep the objects in FILE, so that they survive a restart.",
 )
 @click.option(
+    "--snapshot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Begin with the objects in FILE, such as `kubectl get -o yaml` writes, and save all "
+    "objects there at the end.",
+)
+@click.option(
     "--kubeconfig-out",
     type=click.Path(path_type=Path),
     help="Write a kubeconfig for kubectl to this file.",
@@ -61,13 +67,22 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
     metavar="NAME",
     help="Also answer requests for this host, such as those a proxy forwards; repeatable.",
 )
+@click.option(
+    "--requests-per-second",
+    "per_second",
+    type=click.FloatRange(0, min_open=True),
+    metavar="N",
+    help="Answer more requests of one user and program with 429; for a moment, of twice as many.",
+)
 @server_options
 def apiserver(
     port: int,
     data: Path | None,
+    snapshot: Path | None,
     kubeconfig_out: Path | None,
     version: str,
     allowed_hosts: tuple[str, ...],
+    per_second: float | None,
     server: ServerOptions,
 ) -> None:
     """Serve a Kubernetes API for experiments.
@@ -78,15 +93,21 @@ def apiserver(
     berth apiserver --port 8001
     kubectl --server http://127.0.0.1:8001 get nodes
     """
+    if data is not None and snapshot is not None:
+        raise click.UsageError("--data and --snapshot exclude each other")
     gc.set_threshold(*COLLECT)
+    kept = Kept(data, snapshot)
+    limits = None if per_second is None else FlowLimits(per_second)
     try:
         anyio.run(
-            partial(_run, port, data, kubeconfig_out, RELEASES[version], allowed_hosts, server),
+            partial(
+                _run, port, kept, kubeconfig_out, RELEASES[version], allowed_hosts, limits, server
+            ),
             backend_options={"use_uvloop": True},
         )
     except KeyboardInterrupt:
         return
-    except (JournalError, RefusedError) as problem:
+    except (JournalError, SnapshotError, RefusedError) as problem:
         raise click.ClickException(str(problem)) from None
     except OSError as problem:
         where = f"{problem.filename}: " if problem.filename else ""
@@ -95,25 +116,25 @@ def apiserver(
 
 async def _run(
     port: int,
-    data: Path | None,
+    kept: Kept,
     kubeconfig_out: Path | None,
     release: Release,
     allowed_hosts: tuple[str, ...],
+    limits: FlowLimits | None,
     server: ServerOptions,
 ) -> None:
-    async with AsyncExitStack() as stack:
-        journal = None if data is None else stack.enter_context(_opened(data))
-        store = Store(this_machine()) if journal is None else journal.store
-        gate = None if journal is None else journal.commit
-        if journal is not None:
-            await stack.enter_async_context(journal.tended())
-        store.release = release
+    async with kept.opened(release) as (store, gate):
         # No controller runs here that would ever end the protection of claims and volumes.
         store.plugins = server.plugins(without=STORAGE_PROTECTION)
         tls = server.prepare(store, allowed_hosts)
         context = tls.context if tls else None
         async with serve(
-            port, store=store, allowed_hosts=allowed_hosts, tls=context, gate=gate
+            port,
+            store=store,
+            allowed_hosts=allowed_hosts,
+            tls=context,
+            gate=gate,
+            limits=limits,
         ) as url:
             if kubeconfig_out is not None:
                 written = kubeconfig(url, tls.administrator() if tls else None)
@@ -123,13 +144,3 @@ async def _run(
             with anyio.open_signal_receiver(*STOPPING) as signals:
                 async for _ in signals:
                     return
-
-
-def _opened(data: Path) -> Journal:
-    journal = Journal(data)
-    if journal.cut_off:
-        click.echo(
-            f"{data}: left out the last write, which was cut off after {journal.cut_off} bytes",
-            err=True,
-        )
-    return journal

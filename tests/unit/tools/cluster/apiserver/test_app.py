@@ -11,10 +11,10 @@ import aiohttp
 import msgspec
 import pytest
 
-from berth.tools.cluster.apiserver import watch_lines
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.kubernetes.api.requests.flow_limits import FlowLimits
 from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.tables import table
 from berth.tools.kubernetes.api.types.releases import RELEASES
 from berth.tools.kubernetes.api.types.resources import BY_KIND, KINDS, Kind
 from tests.kit.documents import Document, pod
@@ -285,13 +285,12 @@ async def test_a_form_of_an_event_is_encoded_once_for_all_watchers(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
-    table = watch_lines.table
 
     def counted(kind: Kind, documents: list[Document], **how: Any) -> Document:
         made.extend(document["metadata"].get("name", "") for document in documents)
         return table(kind, documents, **how)
 
-    monkeypatch.setattr(watch_lines, "table", counted)
+    monkeypatch.setattr("berth.tools.cluster.apiserver.watch_lines.table", counted)
     await server.create("a")
     async with AsyncExitStack() as stack:
         watches = [await stack.enter_async_context(server.watch("", **TABLE)) for _ in range(5)]
