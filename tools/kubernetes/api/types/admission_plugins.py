@@ -77,9 +77,15 @@ ON_REQUEST = frozenset(
 # Kubernetes enables these too, but they need a controller that may not run here.
 NEEDS_CONTROLLER = frozenset(("TaintNodesByCondition",))
 DEFAULT_PLUGINS = frozenset(IN_ORDER) - ON_REQUEST - NEEDS_CONTROLLER
-# Their work needs an outside service, or a file that berth does not read.
+# Nobody has asked for them here, or they need an outside service.
 ABSENT = frozenset(
-    ("ImagePolicyWebhook", "PodNodeSelector", "PodTolerationRestriction", "EventRateLimit")
+    (
+        "NamespaceAutoProvision",
+        "NodeRestriction",
+        "ImagePolicyWebhook",
+        "PodTolerationRestriction",
+        "EventRateLimit",
+    )
 )
 
 

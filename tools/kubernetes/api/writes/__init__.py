@@ -7,6 +7,7 @@ policies and quotas may refuse it.
     admission_order  the steps of admission, from the first to the last
     admission        what pods and claims get; beside it new_objects, label_keys,
                      template_generation and service_addresses
+    further_admission  smaller plugins; beside it pod_security_admission
     limit_ranges     how much an object may ask for; with resource_quotas and quota_usage
     caller           the user of the write, for the checks that depend on the user
     evictions        a subresource; beside it pod_binding and replica_scale

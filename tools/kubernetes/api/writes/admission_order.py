@@ -43,6 +43,19 @@ from .caller import Caller
 from .certificate_requests import REQUESTS, requested_by, with_kept_request
 from .custom_objects import changes_more_than_metadata
 from .evictions import PODS
+from .further_admission import (
+    INGRESSES,
+    check_anti_affinity,
+    check_expansion,
+    check_external_addresses,
+    check_owners,
+    refuse_everything,
+    with_images_pulled,
+    with_ingress_class,
+    with_not_ready_taint,
+    with_selector_of_namespace,
+    with_tolerated_resources,
+)
 from .limit_ranges import check_limits, with_default_limits
 from .object_rules import problems_of
 from .pod_accounts import with_account
@@ -58,6 +71,7 @@ from .service_addresses import SERVICES, with_addresses
 from .template_generation import DAEMON_SETS, with_template_generation
 
 CREATE, UPDATE = "CREATE", "UPDATE"
+NODES = BY_KIND["v1", "Node"]
 TAINT_RULES = BY_KIND["resource.k8s.io/v1", "DeviceTaintRule"]
 # The fields whose versions are counted, for kinds that have no spec.
 _COUNTED_FIELDS = {
@@ -189,6 +203,16 @@ def _check_security_labels(write: AdmissionAttributes) -> None:
         write.warnings += check_namespace_labels(write.store, write.after, write.before)
 
 
+def _check_owners(write: AdmissionAttributes) -> None:
+    if write.caller is not None:
+        check_owners(write.store, write.caller.user, write.kind, write.after, write.before)
+
+
+def _check_expansion(write: AdmissionAttributes) -> None:
+    if write.before is not None:
+        check_expansion(write.store, write.after, write.before)
+
+
 def _state_quota(write: AdmissionAttributes) -> Document | None:
     if write.before is None:
         write.warnings += quota_warnings(write.after)
@@ -217,9 +241,23 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
     # Plugins that change the object, in Kubernetes' order. NamespaceLifecycle has been asked.
     ("LimitRanger", CREATE, [PODS], lambda write: with_default_limits(write.store, write.after)),
     ("ServiceAccount", CREATE, [PODS], lambda write: with_account(write.store, write.after)),
+    ("TaintNodesByCondition", CREATE, [NODES], lambda write: with_not_ready_taint(write.after)),
+    ("AlwaysPullImages", "", [PODS], lambda write: with_images_pulled(write.after)),
+    (
+        "PodNodeSelector",
+        CREATE,
+        [PODS],
+        lambda write: with_selector_of_namespace(write.store, write.after),
+    ),
     ("Priority", CREATE, [PODS], lambda write: with_priority(write.store, write.after)),
     ("Priority", UPDATE, [PODS], _keep_priority),
     ("DefaultTolerationSeconds", "", [PODS], _tolerate),
+    (
+        "ExtendedResourceToleration",
+        CREATE,
+        [PODS],
+        lambda write: with_tolerated_resources(write.after),
+    ),
     (
         "DefaultStorageClass",
         CREATE,
@@ -233,6 +271,12 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
         lambda write: with_protection(write.kind, write.after),
     ),
     ("RuntimeClass", CREATE, [PODS], lambda write: with_runtime_class(write.store, write.after)),
+    (
+        "DefaultIngressClass",
+        CREATE,
+        [INGRESSES],
+        lambda write: with_ingress_class(write.store, write.after),
+    ),
     # What the server itself changes: the strategy of the kind.
     (STRATEGY, CREATE, [PODS], lambda write: with_first_status(write.store, write.after)),
     (STRATEGY, UPDATE, [PODS], _keep_placement),
@@ -260,6 +304,12 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
     (VALIDATION, "", (), _validate),
     # Plugins that may refuse it, in Kubernetes' order.
     (
+        "LimitPodHardAntiAffinityTopology",
+        "",
+        [PODS],
+        lambda write: check_anti_affinity(write.after),
+    ),
+    (
         "LimitRanger",
         CREATE,
         [PODS, CLAIMS],
@@ -276,8 +326,17 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
         [PRIORITY_CLASSES],
         lambda write: check_default_class(write.store, write.after),
     ),
+    ("OwnerReferencesPermissionEnforcement", "", (), _check_owners),
+    ("PersistentVolumeClaimResize", UPDATE, [CLAIMS], _check_expansion),
+    (
+        "DenyServiceExternalIPs",
+        "",
+        [SERVICES],
+        lambda write: check_external_addresses(write.after, write.before),
+    ),
     (VALIDATING_POLICY, "", (), _ask_policies),
     (RESOURCE_QUOTA, "", (), _check_quotas),
+    ("AlwaysDeny", "", (), lambda write: refuse_everything(write.kind, write.after)),
 )
 
 
