@@ -47,6 +47,7 @@ from ..answers.whatif.verbs import OFFERED, act
 from ..answers.whatif.weights import weights_of
 from ..answers.whatif.whatif_endpoint import WhatIfs
 from ..cluster.apiserver.app import serve
+from ..cluster.apiserver.certificate_controller import decide_requests
 from ..cluster.apiserver.kubeconfig import kubeconfig
 from ..cluster.apiserver.server_options import ServerOptions, server_options
 from ..cluster.controllers.controller_manager import run_controllers
@@ -343,6 +344,7 @@ async def _run(settings: DemoSettings) -> Summary:
             run_kubelets, access, clock, rng, settings.stages, settings.kubelets
         )
         await group.start(partial(run_controllers, access, clock, rng, scenario=scenario))
+        group.start_soon(decide_requests, store, tls.issue if tls else None)
         if settings.devices is not None:
             await group.start(run_driver, access, clock, rng, settings.devices)
         if settings.negotiation:

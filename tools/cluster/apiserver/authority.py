@@ -92,6 +92,33 @@ class Authority:
         signed = self._issued(_subject(user, groups), key.public_key(), usage)
         return ClientIdentity(self.pair.certificate, _pem(signed), _key_pem(key))
 
+    def issue(
+        self,
+        subject: x509.Name,
+        public: CertificatePublicKeyTypes,
+        extensions: Iterable[tuple[x509.ExtensionType, bool]],
+        start: datetime,
+        end: datetime,
+    ) -> str:
+        """Issues a certificate of what somebody asked for. Each extension says whether it is
+        critical.
+        """
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._certificate.subject)
+            .public_key(public)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(start)
+            .not_valid_after(min(end, self._certificate.not_valid_after_utc))
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(issuer, critical=False)
+        )
+        for extension, critical in extensions:
+            builder = builder.add_extension(extension, critical=critical)
+        return _pem(builder.sign(self._key, hashes.SHA256()))
+
     def context(self, pair: KeyPair) -> ssl.SSLContext:
         """Returns the context of a server with this certificate, which asks clients for theirs."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

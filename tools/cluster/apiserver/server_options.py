@@ -25,12 +25,14 @@ _KEY = "sa.key"
 
 class Tls(msgspec.Struct, frozen=True):
     """The certificates of a server: its authority's in PEM, the context for the server that
-    listens, and a way to get what a client shows that acts as a user in these groups.
+    listens, a way to get what a client shows that acts as a user in these groups, and the
+    authority's way to issue a certificate that somebody asked for.
     """
 
     certificate: str
     context: ssl.SSLContext
     identity: Callable[[str, Sequence[str]], ClientIdentity]
+    issue: Callable[..., str]
 
     def administrator(self) -> ClientIdentity:
         return self.identity(ADMINISTRATOR.name, [MASTERS])
@@ -93,7 +95,7 @@ def _tls(folder: Path | None, names: Iterable[str]) -> Tls:
     except ValueError as problem:
         raise click.ClickException(f"{folder}: {problem}") from None
     context = authority.context(authority.server(names))
-    return Tls(authority.pair.certificate, context, authority.client)
+    return Tls(authority.pair.certificate, context, authority.client, authority.issue)
 
 
 def _signing_key(folder: Path | None) -> bytes:
