@@ -12,7 +12,7 @@ import msgspec
 
 from ...kubernetes.api.store import Key, Store
 from ...kubernetes.api.types.api_documents import StoredObject
-from ...kubernetes.api.types.catalog import Catalog
+from ...kubernetes.api.types.custom_definitions import reread
 from ...kubernetes.api.types.resources import BY_KIND, Kind
 
 HEAD = b'{"type":"'
@@ -59,6 +59,7 @@ def replay(lines: Iterable[bytes], store: Store, path: str) -> int:
     Raises JournalError for a line that cannot be read; `path` is named in the message.
     """
     living: dict[tuple[Kind, Key], StoredObject] = {}
+    custom: dict[tuple[str, str, Key], tuple[int, StoredObject]] = {}  # by group and kind
     latest, cut_off = 1, 0
     for number, line in enumerate(lines, 1):
         if not line.endswith(b"\n"):
@@ -67,36 +68,45 @@ def replay(lines: Iterable[bytes], store: Store, path: str) -> int:
             cut_off = len(line)
             break
         try:
-            what, stored, place = _read(line, store.catalog)
+            what, stored, names = _read(line)
         except (msgspec.DecodeError, KeyError, TypeError, ValueError) as problem:
             raise JournalError(
                 f"{path}, line {number}: not a write of an API server: {problem}"
             ) from None
         latest = max(latest, stored.revision)
-        if place is None:
+        if what == COMPACTED:
             continue
-        if what == "DELETED":
-            living.pop(place, None)
+        key = names.metadata.namespace, names.metadata.name or ""
+        kind = BY_KIND.get((names.api_version, names.kind))
+        if kind is None:
+            group = names.api_version.partition("/")[0]
+            custom[group, names.kind, key] = number, stored
+            if what == "DELETED":
+                del custom[group, names.kind, key]
+        elif what == "DELETED":
+            living.pop((kind, key), None)
         else:
-            living[place] = stored
+            living[kind, key] = stored
     for (kind, key), stored in living.items():
         store.put_back(kind, key, stored)
+    for (group, name, key), (number, stored) in custom.items():
+        kind = store.catalog.custom(group, name)
+        if kind is None:
+            why = f"no definition of {name}.{group}"
+            raise JournalError(f"{path}, line {number}: not a write of an API server: {why}")
+        store.put_back(kind, key, reread(store.catalog, stored))
     store.revision = max(store.revision, latest)
     store.compact()
     return cut_off
 
 
-def _read(line: bytes, catalog: Catalog) -> tuple[str, StoredObject, tuple[Kind, Key] | None]:
-    """Returns the type of a write, its object and where that belongs; None for a COMPACTED line."""
+def _read(line: bytes) -> tuple[str, StoredObject, _Names]:
+    """Returns the type of a write, its object and its names."""
     read = _LINE.decode(line)
     raw = bytes(read.object)
     names = _NAMES.decode(raw)
     metadata = names.metadata
     stored = StoredObject(None, int(metadata.resource_version), raw=raw)
-    if read.type == COMPACTED:
-        return read.type, stored, None
-    if metadata.name is None:
+    if read.type != COMPACTED and (metadata.name is None or not names.kind):
         raise KeyError("name")
-    place = names.api_version, names.kind
-    kind = catalog.named(*place) or BY_KIND[place]
-    return read.type, stored, (kind, (metadata.namespace, metadata.name))
+    return read.type, stored, names

@@ -124,7 +124,7 @@ def _parameters(store: Store, spec: Document, binding: Document, write: Write) -
     parameter_kind, reference = spec.get("paramKind"), binding.get("paramRef")
     if parameter_kind is None:
         return [None]
-    kind = BY_KIND.get((parameter_kind["apiVersion"], parameter_kind["kind"]))
+    kind = store.catalog.named(parameter_kind["apiVersion"], parameter_kind["kind"])
     if kind is None:
         what = f"{parameter_kind['apiVersion']}, Kind={parameter_kind['kind']}"
         raise ConfigurationError(f"failed to find resource referenced by paramKind: '{what}'")

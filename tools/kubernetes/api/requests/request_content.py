@@ -136,7 +136,8 @@ def of_kind(kind: Kind, document: Any, raw: bytes = b"") -> Document:
     if version.count("/") > 1:
         why = f"unexpected GroupVersion string: {version}"
         raise _unrecognized(why, raw, kind.kind)
-    if named == kind.kind and ((version, named) in BY_KIND or version in FORMER_VERSIONS):
+    is_known = (version, named) in BY_KIND or version in FORMER_VERSIONS
+    if named == kind.kind and (is_known or kind.custom is not None):
         message = (
             f"the API version in the data ({version}) does not match "
             f"the expected API version ({kind.api_version})"

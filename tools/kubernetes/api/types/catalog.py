@@ -51,6 +51,11 @@ class Catalog:
         name = api_version, kind
         return self._served(BY_KIND.get(name) or self._by_kind.get(name))
 
+    def custom(self, group: str, kind: str) -> Kind | None:
+        """Returns a version of a custom kind, whether it is served or not."""
+        kinds = (each for each in self.added if (each.group, each.kind) == (group, kind))
+        return next(kinds, None)
+
     def replacing(self, removed: Collection[Kind], added: Collection[Kind]) -> Catalog:
         """Returns a catalog without some of the added kinds, and with others."""
         return Catalog(self.release, [*(k for k in self.added if k not in removed), *added])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .api_documents import Document
+from .api_documents import Document, StoredObject
 from .catalog import Catalog
 from .custom_decoding import decoded
 from .custom_type import CustomType
@@ -52,6 +52,17 @@ def followed(
         return decoded(document, kind.custom.schema).document
 
     return after, hubs[0], read
+
+
+def reread(catalog: Catalog, stored: StoredObject) -> StoredObject:
+    """Returns a custom object of an earlier run as its definition says now."""
+    document = stored.document
+    place = document["apiVersion"], document["kind"]
+    kind = next((each for each in catalog.added if (each.api_version, each.kind) == place), None)
+    if kind is None or kind.custom is None:
+        return stored
+    after = decoded(document, kind.custom.schema).document
+    return stored if after is document else StoredObject(after, stored.revision)
 
 
 def _defined(catalog: Catalog, name: str) -> list[Kind]:

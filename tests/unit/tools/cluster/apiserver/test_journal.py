@@ -20,10 +20,11 @@ from berth.tools.cluster.apiserver.journal import Journal, Tail
 from berth.tools.cluster.apiserver.journal_replay import JournalError
 from berth.tools.kubernetes.api.requests.media_types import MERGE
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
-from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.store import DEFINITIONS, Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.custom_kinds import define, definition, kind_of, schema_of, shirt, version_of
 from tests.kit.disk import Disk, failing_disk
 from tests.kit.documents import Document, thing
 
@@ -374,3 +375,24 @@ def test_a_link_to_the_file_stays_a_link(tmp_path: Path, exists: bool) -> None:
     assert link.is_symlink()
     with Journal(target) as journal:
         assert names(journal.store) == ["a"]
+
+
+async def test_custom_objects_survive_a_restart(tmp_path: Path) -> None:
+    path, number = tmp_path / "journal", {"type": "integer"}
+    with Journal(path) as journal:
+        Api(journal.store).seed()
+        define(journal.store, definition(version_of(schema_of({"properties": {"n": number}}))))
+        Api(journal.store).create(kind_of(journal.store), NS, shirt(n=1))
+        stored = journal.store.get(DEFINITIONS, "", "shirts.shop.example.com")
+        fields = {"n": number, "m": {**number, "default": 2}}
+        versions = [version_of(schema_of({"properties": fields}))]
+        after = {**stored, "spec": {**stored["spec"], "versions": versions}}
+        Api(journal.store).update(DEFINITIONS, "", "shirts.shop.example.com", after, "")
+    for _ in range(2):
+        with Journal(path) as journal:
+            kind = kind_of(journal.store)
+            assert journal.store.get(kind, NS, "blue")["spec"] == {"n": 1, "m": 2}
+    with Journal(path) as journal:
+        Api(journal.store).delete(DEFINITIONS, "", "shirts.shop.example.com", DeleteOptions())
+    with Journal(path) as journal:
+        assert journal.store.catalog.added == ()
