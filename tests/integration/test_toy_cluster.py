@@ -203,9 +203,8 @@ def test_an_impossible_request_is_refused_in_one_line(demo: Kubectl) -> None:
     far = POD.replace("{name: NAME", "{namespace: nowhere, name: b")
     boat = POD.replace("NAME", "b").replace("spec: {", "spec: {boat: 1, ")
     refusals = [
-        (("logs", "quiet"), "pod quiet is hollow: no container runs in it, so there is no log", ""),
-        (("exec", "quiet", "--", "ls"), "so there is no exec", ""),
-        (("port-forward", "quiet", "80"), "so there is no portforward", ""),
+        (("logs", "quiet", "-c", "x"), "container x is not valid for pod quiet", ""),
+        (("exec", "quiet", "--", "ls"), "no script says what it does: the container is hollow", ""),
         (("get", "boats"), 'the server doesn\'t have a resource type "boats"', ""),
         (
             ("get", "pods", "--field-selector", "spec.image=x"),

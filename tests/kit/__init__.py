@@ -23,6 +23,7 @@ Processes and servers
     daemons, secured        clusters whose schedulers are processes; with RBAC
     processes, forks, fork_server, whatif_workers, terminal, programs, kubectl, manifest_folders,
     plain_diff, containerfile    processes of berth, and other programs
+    hollow_streams          API servers with running pods, and the streams into them
     serving, thread_server, proxy, extender, certificates, rbac, rights    HTTP, TLS and rights
 Time and cost
     clock, virtual_loop     virtual time for actors, and for what waits on sockets

@@ -45,6 +45,7 @@ from ...kubernetes.api.types.resources import (
     DEPRECATED,
     METRICS,
     REVIEWS,
+    STREAMS,
     UNSERVED,
     Kind,
 )
@@ -52,6 +53,7 @@ from ...kubernetes.api.types.schema import duplicate_fields
 from ...kubernetes.api.writes.caller import Caller
 from ...kubernetes.api.writes.deletion import deletion_answer
 from ...kubernetes.api.writes.registry import Api
+from ...kubernetes.kubelet.scripts.script_rules import Scripts
 from .answer_forms import Answer, as_json, in_accepted_form, refused_response, with_warnings
 from .http import Follow, Gate, Response, listen
 from .namespace_controller import end_namespaces
@@ -67,7 +69,8 @@ class Server:
     """An API server with one store.
 
     `allowed_hosts` are names of the server in addition to the local ones, such as localhost. With
-    `kubelets`, it serves metrics. `limits` are those of requests, if there are any.
+    `kubelets`, it serves metrics. `limits` are those of requests, if there are any. `scripts` are
+    those of hollow containers.
     """
 
     def __init__(
@@ -76,7 +79,9 @@ class Server:
         allowed_hosts: Collection[str] = (),
         kubelets: resource_metrics.Kubelets | None = None,
         limits: FlowLimits | None = None,
+        scripts: Scripts | None = None,
     ) -> None:
+        self._scripts = Scripts() if scripts is None else scripts
         self._store = store
         self._kubelets = kubelets
         self._measured_kinds = () if kubelets is None else METRICS
@@ -137,6 +142,8 @@ class Server:
         target = target_of(request.path, self._store.catalog)
         kind, code, warnings = target.kind, 200, list[str]()
         answer: Answer
+        if target.subresource in STREAMS:
+            return self._stream_answer(request, target, user)
         if kind is COMPONENT_STATUSES:
             answer = component_answer(request, target, self._store.revision)
         elif kind in METRICS:
@@ -153,6 +160,14 @@ class Server:
             in_accepted_form(self._store, request, kind, answer, code),
             _deprecation(kind) + warnings,
         )
+
+    def _stream_answer(
+        self, request: HttpRequest, target: RequestTarget, user: Requester
+    ) -> Response | Follow:
+        """Answers a request for a stream into a container, such as its log."""
+        from .streams.pod_streams import PodStreams  # few servers need it
+
+        return PodStreams(self._store, self._scripts).answer(request, target, user)
 
     def _write_answer(
         self, request: HttpRequest, target: RequestTarget, user: Requester
@@ -347,15 +362,17 @@ async def serve(
     tls: ssl.SSLContext | None = None,
     gate: Gate | None = None,
     limits: FlowLimits | None = None,
+    scripts: Scripts | None = None,
 ) -> AsyncIterator[str]:
     """Runs an API server during the block, and yields its URL. Without a store it starts empty.
 
     It serves metrics if there are kubelets to ask, and HTTPS with `tls`. No answer passes the gate
-    before what it tells of is on the disk. Raises OSError.
+    before what it tells of is on the disk. `scripts` say what containers say and do whose pods have
+    no annotation about it. Raises OSError.
     """
     store = Store(this_machine()) if store is None else store
     Api(store).seed()
-    server = Server(store, (host, *allowed_hosts), kubelets, limits)
+    server = Server(store, (host, *allowed_hosts), kubelets, limits, scripts)
     async with listen(server.answer, port, host, tls, gate) as url:
         ending = asyncio.create_task(end_namespaces(store))
         try:

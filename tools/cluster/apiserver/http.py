@@ -2,7 +2,8 @@
 
 Most requests are small writes that need no waiting, so a request is answered as soon as its last
 byte has been read, without a task. Requests on one connection are answered in their order. If a
-client does not read its answers, the server sends it no more answers and reads no more requests.
+client does not read its answers, the server sends it no more answers and reads no more requests. A
+connection can be upgraded to another protocol, such as WebSocket.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ import msgspec
 from ...kubernetes.api.requests.request import CertificateSubject, HttpRequest
 from .content_encoding import compressed, is_to_compress
 from .http_reader import BadRequestError, RequestReader
+from .upgraded_connection import UpgradedConnection
 
 STOP_SECONDS = 0.5
 # As in kube-apiserver. Also the limit for an endless request and for an answer that nobody reads.
 IDLE_SECONDS = 90.0
+STREAM_IDLE_SECONDS = 4 * 3600.0  # of an upgraded connection, as in the kubelet
 SWEEP_SECONDS = 10.0
 LINGER_SECONDS = 2.0
 QUICKLY_COMPRESSED = 512 << 10  # bytes of a body; a longer one is compressed in a thread
@@ -67,7 +70,25 @@ class Gate(Protocol):
     async def settled(self) -> bool: ...
 
 
-Follow = Callable[[Stream], Awaitable[None]]
+Feed = Callable[[Stream], Awaitable[None]]
+
+
+class Streamed(msgspec.Struct, frozen=True):
+    """An answer in chunks of another type than JSON."""
+
+    feed: Feed
+    content_type: str
+
+
+class Upgrade(msgspec.Struct, frozen=True):
+    """An answer with 101: from here on the connection is `run`'s, and is closed after it."""
+
+    headers: dict[str, str]
+    run: Callable[[UpgradedConnection], Awaitable[None]]
+
+
+# An answer that goes on: in chunks of JSON or of another type, or in another protocol.
+Follow = Feed | Streamed | Upgrade
 Answer = Callable[[HttpRequest], Response | Follow]
 
 
@@ -84,6 +105,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader = RequestReader()
         self._following: asyncio.Task[None] | None = None
+        self._upgraded: UpgradedConnection | None = None
         self._writable = asyncio.Event()
         self._writable.set()
         self._paused = False
@@ -104,6 +126,8 @@ class Connection(asyncio.Protocol):
         self.gone.set()
         self._transport = None
         self._writable.set()
+        if self._upgraded is not None:
+            self._upgraded.end()
         if self._following is not None:
             self._following.cancel()
 
@@ -116,6 +140,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
+            return
+        if self._upgraded is not None:
+            self._idle_since = self._loop.time()
+            self._upgraded.feed(data)
             return
         if not self._reader:
             self._idle_since = self._loop.time()
@@ -134,7 +162,13 @@ class Connection(asyncio.Protocol):
         """Closes the connection if the client has sent no complete request, or read no answer, for
         a long time.
         """
-        if self._transport is None or self._following is not None:
+        if self._transport is None:
+            return
+        if self._upgraded is not None:
+            if self._loop.time() - self._idle_since > STREAM_IDLE_SECONDS:
+                self.abort()
+            return
+        if self._following is not None:
             return
         unsent, self._unsent = self._unsent, self._transport.get_write_buffer_size()
         if unsent != self._unsent:
@@ -195,6 +229,9 @@ class Connection(asyncio.Protocol):
                 self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             return False
         answer = self._answer(request)
+        if isinstance(answer, Upgrade):
+            self._hand_over(answer)
+            return False
         if not isinstance(answer, Response):
             self._following = asyncio.create_task(self._follow(answer, keep=request.keep))
             return True
@@ -260,11 +297,50 @@ class Connection(asyncio.Protocol):
         self._refused = True
         self._loop.call_later(LINGER_SECONDS, self.abort)
 
-    async def _follow(self, follow: Follow, *, keep: bool) -> None:
+    def _hand_over(self, answer: Upgrade) -> None:
+        """Gives the connection away, with the bytes that came after the request."""
+        assert self._transport is not None
+        lines = [f"{name}: {value}\r\n" for name, value in answer.headers.items()]
+        head = f"{_STATUS_LINES[101]}{''.join(lines)}\r\n"
+        self._transport.write(head.encode("latin-1"))
+        self._upgraded = UpgradedConnection(
+            self._reader.take_rest(), self._send_upgraded, self._pause_reading
+        )
+        self._following = asyncio.create_task(self._run(answer, self._upgraded))
+
+    async def _send_upgraded(self, data: bytes) -> None:
+        self._idle_since = self._loop.time()
+        await self.send(data)
+
+    async def _run(self, answer: Upgrade, upgraded: UpgradedConnection) -> None:
+        """Runs what an upgraded connection is for. The connection stays open for a moment after
+        it, so that a client that is still sending can read the end.
+        """
         ended = False
         try:
-            await self.send(_head(Response(b""), None, keep=keep))
-            await follow(Stream(self))
+            await answer.run(upgraded)
+            if self._transport is not None and self._transport.can_write_eof():
+                self._transport.write_eof()
+            async with asyncio.timeout(LINGER_SECONDS):
+                while await upgraded.read():
+                    pass
+            ended = True
+        except (ConnectionResetError, TimeoutError):
+            return
+        finally:
+            if ended:
+                self.close()
+            else:
+                self.abort()
+
+    async def _follow(self, answer: Feed | Streamed, *, keep: bool) -> None:
+        ended = False
+        streamed = answer if isinstance(answer, Streamed) else Streamed(answer, "application/json")
+        try:
+            await self.send(
+                _head(Response(b"", content_type=streamed.content_type), None, keep=keep)
+            )
+            await streamed.feed(Stream(self))
             if self._transport is not None:
                 # no wait here: the client may have stopped reading
                 self._transport.write(b"0\r\n\r\n")

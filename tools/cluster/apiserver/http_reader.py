@@ -60,6 +60,12 @@ class RequestReader:
     def feed(self, data: bytes) -> None:
         self._data += data
 
+    def take_rest(self) -> bytes:
+        """Returns the unread bytes, which are of another protocol, and forgets them."""
+        rest = bytes(self._data)
+        self._data.clear()
+        return rest
+
     def expects_continue(self) -> bool:
         """Returns True, once per request, if the client waits for 100 Continue to send the body."""
         waits = (
@@ -93,6 +99,7 @@ class RequestReader:
             body,
             keep,
             self.certificate,
+            parameters,
         )
 
     def _read_head(self) -> _Head | None:

@@ -7,7 +7,8 @@ import msgspec
 from .custom_type import CustomType
 
 # Subresources of a pod that need running containers; listed so that the refusal can say so.
-UNSERVED = ("log", "exec", "attach", "portforward", "proxy")
+STREAMS = ("log", "exec", "attach", "portforward")
+UNSERVED = ("proxy",)
 # Kinds whose updates must name a resourceVersion. Updates of the other kinds may omit it, and are
 # then applied to the latest version.
 CONDITIONAL = frozenset(
@@ -61,7 +62,7 @@ _COUNTED = frozenset(
 _OWN_SUBRESOURCES = {
     "CertificateSigningRequest": ("approval",),
     "Namespace": ("finalize",),
-    "Pod": ("binding", "eviction", "resize", *UNSERVED),
+    "Pod": ("binding", "eviction", "resize", *STREAMS, *UNSERVED),
     "ServiceAccount": ("token",),
 }
 
