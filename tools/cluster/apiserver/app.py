@@ -129,7 +129,7 @@ class Server:
         if self._limits is not None:
             self._limits.check(user.name, request, asyncio.get_running_loop().time())
         if not may_all(self._store, user):
-            check_right(self._store, user, act_of(request, self._store.catalog))
+            check_right(self._store, user, act_of(request))
         if path in ("/healthz", "/livez", "/readyz"):
             return Response(b"ok", content_type="text/plain")
         catalog = self._store.catalog

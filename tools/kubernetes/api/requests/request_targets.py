@@ -13,7 +13,14 @@ from ..types.resources import Kind
 from .list_options import is_on
 from .request import HttpRequest
 
-_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_VERBS = {
+    "GET": "get",
+    "HEAD": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
 _BY_NAME = "metadata.name="
 
 
@@ -52,20 +59,36 @@ def target_of(path: str, catalog: Catalog) -> RequestTarget:
     return RequestTarget(kind, namespace, name, subresource)
 
 
-def act_of(request: HttpRequest, catalog: Catalog) -> Act:
-    """Returns the act that the user of a request asks for."""
-    try:
-        target = target_of(request.path, catalog)
-    except RefusedError:
+def act_of(request: HttpRequest) -> Act:
+    """Returns the act that the user of a request asks for, whether it is served or not."""
+    place = _place(request.path)
+    if place is None:
         return Act(request.method.lower(), path=request.path)
-    kind, name, namespace = target.kind, target.name, target.namespace
-    verb = _VERBS.get(request.method, request.method.lower())
+    group, plural, namespace, name, subresource = place
+    verb = _VERBS.get(request.method, "")
     if not name and verb == "delete":
         verb = "deletecollection"
     elif not name and verb == "get":
         verb = "watch" if is_on(request.query, "watch") else "list"
         field, _, value = request.query.get("fieldSelector", "").partition(_BY_NAME)
         name = "" if field else value.partition(",")[0]
-    elif kind.kind == "Namespace":
-        namespace = name
-    return Act(verb, kind.group, kind.plural, target.subresource, namespace, name)
+    return Act(verb, group, plural, subresource, namespace, name)
+
+
+@lru_cache(maxsize=4096)
+def _place(path: str) -> tuple[str, str, str, str, str] | None:
+    """Returns the group, resource, namespace, name and subresource in the path of a resource."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) >= 3:
+        group, segments = "", parts[2:]
+    elif parts[0] == "apis" and len(parts) >= 4:
+        group, segments = parts[1], parts[3:]
+    else:
+        return None
+    namespace = ""
+    if segments[0] == "namespaces" and len(segments) > 1:
+        namespace = segments[1]
+        if len(segments) > 2 and segments[2] not in ("status", "finalize"):
+            segments = segments[2:]
+    plural, name, subresource = (*segments, "", "")[:3]
+    return group, plural, namespace, name, subresource
