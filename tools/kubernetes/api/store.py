@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -104,6 +105,8 @@ class Store:
         self.secure = False
         self.signing_key = b""
         self.root_certificate = ""
+        # What the rules of access/rights.py have found, by user and namespace.
+        self.grants: dict[tuple[str, tuple[str, ...], str], Any] | None = None
         # What quotas count, by namespace, where there are any; None until it is counted.
         self.ledgers: dict[str, Ledger | None] = {}
         self._history = history

@@ -1,7 +1,9 @@
 """Rights: the rules that roles and their bindings give to a user (RBAC).
 
 Mirrors Kubernetes' RBAC authorizer. The members of system:masters may do everything. The rules of
-an aggregated role are gathered here, so they are up to date even without a controller.
+an aggregated role are gathered here, so they are up to date even without a controller. Nodes have
+the rights of the role system:node, as Kubernetes' node authorizer gives them, for all objects and
+not for those of their own pods alone.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ import msgspec
 from ..rules.fields import printed_value, selects
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
-from ..types.resources import BY_KIND
+from ..types.resources import BY_KIND, Kind
 from .users import ANONYMOUS, MASTERS, Requester, account_name
 
+NODES, _NODE = "system:nodes", "system:node:"
+MOST_REMEMBERED = 4096  # users and namespaces
 _GROUP = "rbac.authorization.k8s.io"
 ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS = (
     BY_KIND[f"{_GROUP}/v1", kind]
@@ -98,8 +102,37 @@ def forbidden(user: Requester, act: Act, reason: str = "") -> RefusedError:
     return RefusedError(403, "Forbidden", message, {k: v for k, v in details.items() if v})
 
 
-def grants(store: Store, user: Requester, namespace: str) -> Iterator[Grant]:
-    """Yields the rules that each binding gives to the user, in a namespace or in the cluster."""
+def grants(store: Store, user: Requester, namespace: str) -> Sequence[Grant]:
+    """Returns the rules that each binding gives to the user, in a namespace or in the cluster. They
+    are remembered until a role or a binding is written.
+    """
+    if store.grants is None:
+        store.grants = {}
+        for kind in (ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS):
+            _forget_at_write(store, kind)
+    key = user.name, tuple(user.groups), namespace
+    known: Sequence[Grant] | None = store.grants.get(key)
+    if known is None:
+        if len(store.grants) == MOST_REMEMBERED:
+            store.grants.clear()
+        known = store.grants[key] = tuple(_grants(store, user, namespace))
+    return known
+
+
+def _forget_at_write(store: Store, kind: Kind) -> None:
+    def forget() -> None:
+        if store.grants:
+            store.grants.clear()
+        store.at_next_write(kind, forget)
+
+    store.at_next_write(kind, forget)
+
+
+def _grants(store: Store, user: Requester, namespace: str) -> Iterator[Grant]:
+    if NODES in user.groups and user.name.startswith(_NODE):
+        role = store.find(CLUSTER_ROLES, "", "system:node")
+        if role is not None:
+            yield Grant("the node authorizer", rules_of(store, role))
     for kind, place in ((CLUSTER_ROLE_BINDINGS, ""), (ROLE_BINDINGS, namespace)):
         if kind.namespaced and not place:
             continue

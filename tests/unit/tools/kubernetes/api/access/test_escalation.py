@@ -12,6 +12,8 @@ from berth.tools.kubernetes.api.access.rights import (
     CLUSTER_ROLES,
     ROLE_BINDINGS,
     ROLES,
+    Act,
+    authorize,
 )
 from berth.tools.kubernetes.api.access.users import ADMINISTRATOR, Requester
 from berth.tools.kubernetes.api.store import Store
@@ -148,3 +150,6 @@ def test_a_secure_server_starts_with_the_roles_of_the_components() -> None:
     account = {"kind": "ServiceAccount", "namespace": "kube-system", "name": "job-controller"}
     assert store.get(CLUSTER_ROLE_BINDINGS, "", controller)["subjects"] == [account]
     assert len(list(store.list(CLUSTER_ROLES))) == 71
+    kubelet = Requester("system:node:n", groups=("system:nodes", "system:authenticated"))
+    assert authorize(store, kubelet, Act("update", "", "nodes", "status", name="n")).allowed
+    assert not authorize(store, kubelet, Act("create", "", "pods", "binding", "x", "p")).allowed

@@ -208,3 +208,21 @@ def test_a_binding_to_a_role_that_is_missing_is_named_in_the_refusal(store: Stor
     assert verdict.reason == (
         f'RBAC: [clusterrole.{GROUP} "none" not found, role.{GROUP} "no" not found]'
     )
+
+
+def test_rights_change_with_each_write_of_a_role_or_a_binding(store: Store) -> None:
+    get = Act("get", "", "pods", "", "default", "p")
+    assert not may(store, ANN, get)
+    bind(store, "r", "User", "ann")
+    assert authorize(store, ANN, get).reason == (f'RBAC: clusterrole.{GROUP} "r" not found')
+    role(store, GET_PODS)
+    assert may(store, ANN, get)
+    store.delete(CLUSTER_ROLE_BINDINGS, "", "b")
+    assert not may(store, ANN, get)
+    bind(store, "r", "User", "ann", within="default")
+    assert may(store, ANN, get)
+    store.delete(CLUSTER_ROLES, "", "r")
+    assert not may(store, ANN, get)
+    role(store, GET_PODS)
+    assert may(store, ANN, get)
+    assert not may(store.fork(), ROBOT, get)
