@@ -50,7 +50,7 @@ class PodStreams:
             return self._log(request, target)
         if request.method == "GET" and not may_all(self._store, user):
             # A WebSocket begins with GET, but what it does is more than to read.
-            act = act_of(request, self._store.catalog)
+            act = act_of(request)
             check_right(self._store, user, msgspec.structs.replace(act, verb="create"))
         pod = self._store.get(target.kind, target.namespace, target.name)
         if target.subresource == "portforward":
