@@ -30,7 +30,7 @@ def request(document: Document, _before: Document | None) -> Iterator[str]:
     spec = document.get("spec") or {}
     text = spec.get("request") or ""
     if why := _request_problem(text):
-        yield invalid("spec.request", text, why)
+        yield invalid("spec.request", text or None, why)
     usages = spec.get("usages") or ()
     if not usages:
         yield required("spec.usages")

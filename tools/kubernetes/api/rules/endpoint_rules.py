@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
 
-from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, label_value
+from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, label_value, qualified_name
 
-from .fields import Document, duplicate, invalid, labels, required, too_many
+from .fields import Document, duplicate, invalid, labels, one_of, required, too_many
 from .value_forms import endpoint_ip, ip
 
 _MOST_ENDPOINTS, _MOST_ADDRESSES = 1000, 100
 _MOST_LABELS, _MOST_HINTS = 16, 8
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
 _FAMILIES = {"IPv4": 4, "IPv6": 6}
 
 
 def endpoint_slice(document: Document, before: Document | None) -> Iterator[str]:
-    """Checks the ports' names, and the endpoints unless an update keeps them."""
+    """Checks the ports, and the endpoints unless an update keeps them."""
     names = set[str]()
     for i, port in enumerate(document.get("ports") or ()):
-        name = port.get("name") or ""
+        name, app = port.get("name") or "", port.get("appProtocol")
+        if name:
+            yield from (invalid(f"ports[{i}].name", name, why) for why in dns_label(name))
         if name in names:
             yield duplicate(f"ports[{i}].name", name)
         names.add(name)
+        yield from one_of(f"ports[{i}].protocol", port.get("protocol"), _PROTOCOLS)
+        if app is not None:
+            place = f"ports[{i}].appProtocol"
+            yield from (invalid(place, app, why) for why in qualified_name(app))
     endpoints = document.get("endpoints") or []
     if before is None or (before.get("endpoints") or []) != endpoints:
         yield from _endpoints("endpoints", endpoints, document.get("addressType") or "")

@@ -182,6 +182,7 @@ def priority_level(document: Document, _before: Document | None) -> Iterator[str
             yield forbidden(f"{path}.limited", "must be nil if the type is not Limited")
         if exempt is not None:
             yield from _shares(f"{path}.exempt", exempt)
+            yield from _lent(f"{path}.exempt", exempt)
     elif type_ == "Limited":
         if exempt is not None:
             yield forbidden(f"{path}.exempt", "must be nil if the type is Limited")
@@ -189,9 +190,9 @@ def priority_level(document: Document, _before: Document | None) -> Iterator[str
             yield required(f"{path}.limited", "must not be empty when type is Limited")
         else:
             yield from _shares(f"{path}.limited", limited)
-            yield from _response(
-                f"{path}.limited.limitResponse", limited.get("limitResponse") or {}
-            )
+            response = limited.get("limitResponse") or {}
+            yield from _response(f"{path}.limited.limitResponse", response)
+            yield from _lent(f"{path}.limited", limited)
             borrowed = limited.get("borrowingLimitPercent")
             if borrowed is not None and borrowed < 0:
                 place = f"{path}.limited.borrowingLimitPercent"
@@ -201,10 +202,14 @@ def priority_level(document: Document, _before: Document | None) -> Iterator[str
 
 
 def _shares(path: str, level: Document) -> Iterator[str]:
-    shares, lent = level.get("nominalConcurrencyShares"), level.get("lendablePercent")
+    shares = level.get("nominalConcurrencyShares")
     if shares is not None and shares < 0:
         detail = "must be a non-negative integer"
         yield invalid(f"{path}.nominalConcurrencyShares", shares, detail)
+
+
+def _lent(path: str, level: Document) -> Iterator[str]:
+    lent = level.get("lendablePercent")
     if lent is not None and not 0 <= lent <= 100:
         detail = "must be between 0 and 100, inclusive"
         yield invalid(f"{path}.lendablePercent", lent, detail)

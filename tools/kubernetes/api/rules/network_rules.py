@@ -216,7 +216,7 @@ def _ranges(path: str, ranges: list[str]) -> Iterator[str]:
         yield invalid(path, ranges, detail)
 
 
-def address(document: Document, _before: Document | None) -> list[str]:
+def address(document: Document) -> list[str]:
     """Checks that the name of an IPAddress is an address."""
     name = (document.get("metadata") or {}).get("name") or ""
     return ip("metadata.name", name) if name else []

@@ -154,13 +154,13 @@ def _mutation(path: str, mutation: Document) -> Iterator[str]:
     if type_ not in _PATCHES:
         yield unsupported(f"{path}.patchType", type_, tuple(_PATCHES))
         return
-    for patch, field in _PATCHES.items():
-        given = mutation.get(field)
-        if patch == type_ and given is None:
-            yield required(f"{path}.{field}", f"must be specified when patchType is {type_}")
-        elif patch == type_ and _is_blank((given or {}).get("expression")):
-            yield required(f"{path}.{field}.expression")
-        elif patch != type_ and given is not None:
+    own = _PATCHES[type_]
+    if (patch := mutation.get(own)) is None:
+        yield required(f"{path}.{own}", f"must be specified when patchType is {type_}")
+    elif _is_blank(patch.get("expression")):
+        yield required(f"{path}.{own}.expression")
+    for field in _PATCHES.values():
+        if field != own and mutation.get(field) is not None:
             detail = f"must not be specified when patchType is {type_}"
             yield invalid(f"{path}.{field}", f"{{{field}}}", detail)
 

@@ -202,6 +202,12 @@ def _access_modes(path: str, spec: Document) -> list[str]:
     return [forbidden(f"{path}.accessModes", detail)]
 
 
+def attributes_class(document: Document, _before: Document | None) -> list[str]:
+    """Checks that a VolumeAttributesClass has parameters."""
+    detail = "must contain at least one key/value pair"
+    return [] if document.get("parameters") else [required("parameters", detail)]
+
+
 def storage_class(_path: str, document: Document) -> Iterator[str]:
     """Checks the parameters and the topologies of a StorageClass."""
     parameters = document.get("parameters") or {}

@@ -126,6 +126,7 @@ def problems(kind: str, document: Document, before: Document | None = None) -> l
     if kind == "Pod":
         own += _pod_spec(document.get("spec") or {})
     else:
+        own += network_rules.address(document) if kind == "IPAddress" else []
         own += _MARKS.problems(kind, "", _as_validated(kind, document, before), before)
     if (rule := _OF_KINDS.get(kind)) is not None:
         own += rule(document, before)
@@ -274,7 +275,7 @@ _OF_KINDS: dict[str, KindRule] = {
     "PriorityLevelConfiguration": flow_rules.priority_level,
     "Ingress": network_rules.ingress,
     "ServiceCIDR": _rule_of_spec(network_rules.service_range),
-    "IPAddress": network_rules.address,
+    "VolumeAttributesClass": storage_rules.attributes_class,
 }
 _OF_STATUSES: dict[str, Callable[[Document, Document], Iterable[str]]] = {
     "ResourceClaim": device_claim_rules.status,

@@ -327,7 +327,6 @@ def secret(path: str, reference: Document) -> Iterator[str]:
     yield from _form_of_check(dns_label)(place, namespace) if namespace else [required(place)]
 
 
-_DNS_LABEL = _form_of_check(dns_label)
 _PORT_NAME = _form_of_check(port_name_messages)
 FORMS: dict[str, Form] = {
     "absolute-path": absolute_path,
@@ -336,9 +335,7 @@ FORMS: dict[str, Form] = {
     "config-key": _form_of_check(config_key_messages),
     "count": partial(int_or_percent, most=None),
     "count-or-share": int_or_percent,
-    "dns-1035-label": _form_of_check(dns_1035_label),
     "dns-label": _form_of_check(dns_label),
-    "dns-label-or-none": lambda path, value: _DNS_LABEL(path, value) if value else [],
     "dns-search": dns_search,
     "dns-subdomain": _form_of_check(dns_subdomain),
     "domain-path": domain_path,

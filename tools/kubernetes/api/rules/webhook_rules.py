@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from .policy_rules import (
     match_conditions,
     operation_rule,
 )
+from .role_rules import path_segment
 from .value_forms import dns_1035_label
 
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
@@ -142,12 +144,15 @@ def api_service(document: Document, _before: Document | None) -> Iterator[str]:
     """Checks the name, the priorities and the service of a group's version."""
     spec, name = document.get("spec") or {}, document["metadata"].get("name") or ""
     group, version = spec.get("group") or "", spec.get("version") or ""
-    if name != f"{version}.{group}":
+    if not path_segment(name) and name != f"{version}.{group}":
         detail = f'must be `spec.version+"."+spec.group`: "{version}.{group}"'
         yield invalid("metadata.name", name, detail)
     if not group and version != "v1":
         detail = "only v1 may have an empty group and it better be legacy kube"
         yield required("spec.group", detail)
+    if group:
+        yield from (invalid("spec.group", group, why) for why in dns_subdomain(group))
+    yield from (invalid("spec.version", version, why) for why in dns_1035_label(version))
     for field, most in (
         ("groupPriorityMinimum", _MOST_GROUP_PRIORITY),
         ("versionPriority", _MOST_VERSION_PRIORITY),
@@ -157,13 +162,16 @@ def api_service(document: Document, _before: Document | None) -> Iterator[str]:
             yield invalid(f"spec.{field}", value, f"must be positive and less than {most}")
     bundle, skips = spec.get("caBundle"), spec.get("insecureSkipTLSVerify")
     if (service := spec.get("service")) is not None:
+        missing = [field for field in ("namespace", "name") if not service.get(field)]
+        yield from (required(f"spec.service.{field}") for field in missing)
         yield from _port("spec.service.port", service)
         if bundle and skips:
             detail = "may not be true if caBundle is present"
             yield invalid("spec.insecureSkipTLSVerify", skips, detail)
         return
     if bundle:
-        yield invalid("spec.caBundle", bundle, "local APIServices may not have a caBundle")
+        shown = f"{len(base64.b64decode(bundle))} bytes"
+        yield invalid("spec.caBundle", shown, "local APIServices may not have a caBundle")
     if skips:
         detail = "local APIServices may not have insecureSkipTLSVerify"
         yield invalid("spec.insecureSkipTLSVerify", skips, detail)
