@@ -36,6 +36,7 @@ Inside kubernetes/.
 Where to find what.
 
     a write is admitted                kubernetes/api/writes/admission_order.py: ORDER
+    a manager comes to own a field     kubernetes/api/ownership/updates.py, applies.py
     an eviction asks the budgets       kubernetes/api/writes/evictions.py
     `kubectl get` gets its columns     kubernetes/api/tables/, *_columns.py
     a rollout is decided               kubernetes/workloads/deployment/rollout.py

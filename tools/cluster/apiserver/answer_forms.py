@@ -38,7 +38,7 @@ def in_accepted_form(
     metadata = page.metadata()
     if as_table:
         include = request.query.get("includeObject", "Metadata")
-        documents = [stored.document for stored in page.items]
+        documents = [stored.whole for stored in page.items]
         now, revision = store.outside.wall(), str(page.revision)
         shown = table(
             kind, documents, revision=revision, now=now, include=include, metadata=metadata
@@ -54,9 +54,7 @@ def in_accepted_form(
         return as_json(
             {
                 **head,
-                "items": [
-                    {**part, "metadata": stored.document["metadata"]} for stored in page.items
-                ],
+                "items": [{**part, "metadata": stored.whole["metadata"]} for stored in page.items],
             }
         )
     head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}

@@ -18,6 +18,7 @@ from ...kubernetes.api.access.rights import check_right, may_all
 from ...kubernetes.api.access.tokens import issued_token
 from ...kubernetes.api.access.users import ADMINISTRATOR, Requester
 from ...kubernetes.api.requests.component_statuses import component_answer
+from ...kubernetes.api.requests.field_managers import is_forced, manager_of_request
 from ...kubernetes.api.requests.flow_limits import FlowLimits
 from ...kubernetes.api.requests.list_options import is_on, too_large
 from ...kubernetes.api.requests.list_pages import ListPage, list_page, page_of, revision_in
@@ -111,7 +112,7 @@ class Server:
         else:
             caller = Caller(ADMINISTRATOR, "patch" if request.method == "PATCH" else "update")
             document = msgspec.json.decode(request.body) if request.body else {}
-            api = Api(self._store, caller=caller)
+            api = Api(self._store, caller=caller, manager=request.headers.get("user-agent"))
             answer, _ = self._write(api, request, target, document, media_type)
         if isinstance(answer, StoredObject):
             return served_form(target.kind, answer.document)
@@ -183,7 +184,9 @@ class Server:
         validation = request.query.get("fieldValidation", "Warn")
         duplicates = duplicate_fields(raw) if validation == "Strict" and raw[:1] == b"{" else ()
         caller = Caller(user, "patch" if request.method == "PATCH" else "update", dry)
-        api = Api(self._store.fork() if dry else self._store, validation, duplicates, caller)
+        manager = manager_of_request(request.method, request.query, request.headers, media_type)
+        store = self._store.fork() if dry else self._store
+        api = Api(store, validation, duplicates, caller, manager)
         answer, code = self._write(api, request, target, document, media_type)
         if dry and isinstance(answer, StoredObject):
             answer = self._dry_run_answer(target.kind, answer)
@@ -212,7 +215,8 @@ class Server:
         metadata.pop("resourceVersion")
         if stored is not None:
             metadata["resourceVersion"] = stored["metadata"]["resourceVersion"]
-        return StoredObject({**tried.document, "metadata": metadata}, tried.revision)
+        shown = {**tried.document, "metadata": metadata}
+        return StoredObject(shown, tried.revision, entries=tried.entries)
 
     def _user(self, request: HttpRequest) -> Requester:
         """Returns the user of a request. Raises RefusedError with 400, 401 or 403."""
@@ -303,7 +307,10 @@ class Server:
                 ), 200
             case "PATCH", "" | "status" | "resize" | "scale" | "approval" if name:
                 if media_type == APPLY and isinstance(document, dict):
-                    stored, created = api.apply(kind, namespace, name, document, subresource)
+                    force = is_forced(request.query)
+                    stored, created = api.apply(
+                        kind, namespace, name, document, subresource, force=force
+                    )
                     return stored, 201 if created else 200
                 patched = api.patch(kind, namespace, name, document, media_type, subresource)
                 return api.scale_of(

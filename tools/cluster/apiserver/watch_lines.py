@@ -66,10 +66,10 @@ class WatchLines:
         if form.how == OBJECT:
             return served_raw(form.kind, stored)
         if form.how == METADATA:
-            return msgspec.json.encode(_metadata(stored.document["metadata"]))
+            return msgspec.json.encode(_metadata(stored.whole["metadata"]))
         rows = table(
             form.kind,
-            [stored.document],
+            [stored.whole],
             revision=str(stored.revision),
             now=self._store.outside.wall(),
             include=form.include,

@@ -6,6 +6,7 @@
     access/      users and their rights
     policies/    admission policies
     requests/    requests: their targets, options, selectors and bodies
+    ownership/   who owns which fields: managedFields and server-side apply
     writes/      registry.py applies requests to the store; beside it what happens on the way:
                  admission, quotas, limits, evictions, deletion, patches
     tables/      the columns of `kubectl get`

@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import EllipsisType
 from typing import Any
 
 import msgspec
@@ -19,8 +20,9 @@ import msgspec
 from .ledger import Ledger
 from .time_and_chance import TimeAndChance
 from .types.admission_plugins import DEFAULT_PLUGINS
-from .types.api_documents import Document, RefusedError, StoredObject, names_of
+from .types.api_documents import ENTRIES, Document, RefusedError, StoredObject, names_of
 from .types.catalog import CURRENT_CATALOG, Catalog
+from .types.field_entries import FieldEntries, compacted_entries
 from .types.releases import Release
 from .types.resources import BY_KIND, Kind
 
@@ -141,8 +143,11 @@ class Store:
 
     def restore(self, kind: Kind, document: Document) -> None:
         """Puts back an object of an earlier run at its own revision, without an event."""
-        revision = int(document["metadata"]["resourceVersion"])
-        self.put_back(kind, names_of(document), StoredObject(document, revision))
+        metadata = dict(document["metadata"])
+        revision = int(metadata["resourceVersion"])
+        entries = compacted_entries(metadata.pop(ENTRIES, None) or [])
+        stored = StoredObject({**document, "metadata": metadata}, revision, None, None, entries)
+        self.put_back(kind, names_of(document), stored)
 
     def put_back(self, kind: Kind, key: Key, stored: StoredObject) -> None:
         """Restores an object whose document nobody has read yet."""
@@ -218,18 +223,24 @@ class Store:
         order = shelf.sorted_keys() if objects.keys() == shelf.objects.keys() else sorted(objects)
         return _range(objects, order, namespace, after)
 
-    def create(self, kind: Kind, document: Document) -> StoredObject:
-        """Adds an object. Raises RefusedError with 409 if the name is taken."""
+    def create(
+        self, kind: Kind, document: Document, entries: FieldEntries | None = None
+    ) -> StoredObject:
+        """Adds an object with its managedFields. Raises RefusedError with 409 if the name is
+        taken.
+        """
         key = names_of(document)
         if key in self._shelf(kind).objects:
             details = {"name": key[1], "group": kind.group, "kind": kind.plural}
             raise RefusedError(
                 409, "AlreadyExists", f'{kind.resource} "{key[1]}" already exists', details
             )
-        return self._put(kind, "ADDED", document, None)
+        return self._put(kind, "ADDED", document, None, entries)
 
-    def update(self, kind: Kind, document: Document) -> StoredObject:
-        """Replaces an object.
+    def update(
+        self, kind: Kind, document: Document, entries: FieldEntries | EllipsisType | None = ...
+    ) -> StoredObject:
+        """Replaces an object and its managedFields. Without `entries` it keeps those.
 
         Raises RefusedError: 404 if it does not exist, 409 if the document's resourceVersion is not
         the latest.
@@ -239,8 +250,13 @@ class Store:
         latest = before.document["metadata"]["resourceVersion"]
         if (document["metadata"].get("resourceVersion") or latest) != latest:
             raise _outdated(kind, name)
+        if entries is ... or (entries is not None and entries.differs_in_times(before.entries)):
+            kept = before.entries
+        else:
+            kept = entries
         if (
-            document.get("spec") == before.document.get("spec")  # these differ most often
+            kept == before.entries
+            and document.get("spec") == before.document.get("spec")  # these differ most often
             and document.get("status") == before.document.get("status")
             and {
                 **document,
@@ -249,7 +265,8 @@ class Store:
             == before.document
         ):
             return before
-        return self._put(kind, "MODIFIED", document, before)
+        kept = before.entries if entries is ... else entries
+        return self._put(kind, "MODIFIED", document, before, kept)
 
     def renew(self, kind: Kind, namespace: str, names: Iterable[str], time: str) -> Sequence[str]:
         """Sets the renewTime of leases, and nothing else. Returns the names of the leases that do
@@ -294,12 +311,12 @@ class Store:
         if beaten == held:
             return before
         after = {**node, "status": {**status, "conditions": beaten}}
-        return self._put(kind, "MODIFIED", after, before, is_heartbeat=True)
+        return self._put(kind, "MODIFIED", after, before, before.entries, is_heartbeat=True)
 
     def delete(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         """Removes an object. Raises RefusedError with 404."""
         before = self.stored(kind, namespace, name)
-        return self._put(kind, "DELETED", before.document, before)
+        return self._put(kind, "DELETED", before.document, before, before.entries)
 
     def since(self, kind: Kind, revision: int) -> Sequence[StoreEvent]:
         """Returns the events of a kind after a revision, oldest first.
@@ -350,12 +367,13 @@ class Store:
         happened: str,
         document: Document,
         before: StoredObject | None,
+        entries: FieldEntries | None,
         *,
         is_heartbeat: bool = False,
     ) -> StoredObject:
         revision = self.revision + 1
         metadata = {**document["metadata"], "resourceVersion": str(revision)}
-        written = StoredObject({**document, "metadata": metadata}, revision)
+        written = StoredObject({**document, "metadata": metadata}, revision, None, None, entries)
         event = StoreEvent(happened, written, before, None, is_heartbeat)
         if self._journal is not None:
             self._journal(kind, event)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from types import EllipsisType
 from typing import Any
 
 import msgspec
 
+from .field_entries import FieldEntries, compacted_entries
+
 Document = dict[str, Any]
 Place = tuple[str, str, str]  # kind, namespace and name
+ENTRIES = "managedFields"
+_MARK_BYTES = b"\0"  # which JSON never has
+_MARK = msgspec.Raw(_MARK_BYTES)
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Document)
 
@@ -55,13 +61,14 @@ class RefusedError(Exception):
 
 
 class StoredObject:
-    """A document at one revision; `raw` is its JSON.
+    """A document at one revision, with the entries of its managedFields, which it does not have
+    itself. `raw` is the JSON of both, `whole` the document with its entries.
 
     The document of a renewed lease, and of an object that was read from a file, is made when
     somebody reads it. Most are never read, and the history holds many.
     """
 
-    __slots__ = ("_document", "_raw", "_renew_time", "revision")
+    __slots__ = ("_document", "_entries", "_raw", "_renew_time", "revision")
 
     def __init__(
         self,
@@ -69,16 +76,18 @@ class StoredObject:
         revision: int,
         renew_time: str | None = None,
         raw: bytes | None = None,
+        entries: FieldEntries | None = None,
     ) -> None:
-        """Takes the document or, if it is None, its JSON."""
+        """Takes the document or, if it is None, its JSON, which has its entries."""
         self.revision = revision
         self._document = document
+        self._entries: FieldEntries | EllipsisType | None = ... if document is None else entries
         self._renew_time = renew_time
         self._raw = raw
 
     def renewed(self, time: str, revision: int) -> StoredObject:
         """Returns the lease with another renewTime."""
-        return StoredObject(self._decoded(), revision, time)
+        return StoredObject(self._decoded(), revision, time, None, self.entries)
 
     @property
     def document(self) -> Document:
@@ -92,10 +101,35 @@ class StoredObject:
         return {**lease, "metadata": metadata, "spec": spec}
 
     @property
+    def entries(self) -> FieldEntries | None:
+        if isinstance(self._entries, EllipsisType):
+            self._decoded()
+            assert not isinstance(self._entries, EllipsisType)
+        return self._entries
+
+    @property
+    def whole(self) -> Document:
+        document, entries = self.document, self.entries
+        if entries is None:
+            return document
+        metadata = {**document["metadata"], ENTRIES: entries.listed()}
+        return {**document, "metadata": metadata}
+
+    @property
     def raw(self) -> bytes:
+        """The JSON. What is kept of it has a mark in place of the entries, which are far longer
+        than their share of the object, and which many objects share.
+        """
+        entries = self._entries
+        if isinstance(entries, EllipsisType):
+            assert self._raw is not None
+            return self._raw
         if self._raw is None:
-            self._raw = _ENCODER.encode(self.document)
-        return self._raw
+            document = self.document
+            if entries is not None:
+                document = {**document, "metadata": {**document["metadata"], ENTRIES: _MARK}}
+            self._raw = _ENCODER.encode(document)
+        return self._raw if entries is None else self._raw.replace(_MARK_BYTES, entries.raw, 1)
 
     def pack(self) -> None:
         """Lets go of the document if its JSON is there, from which it can be made again."""
@@ -105,5 +139,9 @@ class StoredObject:
     def _decoded(self) -> Document:
         if self._document is None:
             assert self._raw is not None
-            self._document = _DECODER.decode(self._raw)
+            document = _DECODER.decode(self._raw.replace(_MARK_BYTES, b"null", 1))
+            rows = document["metadata"].pop(ENTRIES, None)
+            if isinstance(self._entries, EllipsisType):
+                self._entries = compacted_entries(rows or [])
+            self._document = document
         return self._document

@@ -57,7 +57,9 @@ def served_raw(kind: Kind, stored: StoredObject) -> bytes:
     if kind.stored_as is None:
         return stored.raw
     document = served_form(kind, stored.document)
-    return stored.raw if document is stored.document else msgspec.json.encode(document)
+    if document is stored.document:
+        return stored.raw
+    return msgspec.json.encode(served_form(kind, stored.whole))
 
 
 def in_version(kind: Kind, document: Document) -> Document:

@@ -49,6 +49,7 @@ _QUANTITY_RULE = (
 )
 
 _VERSIONS = ("since=", "until=")  # the marks that say which versions have a field
+_MERGED = "merged="  # the mark that says how server-side apply merges a field
 _TEXT = Path(__file__).with_name("types.txt").read_text(encoding="utf-8")
 
 # The most levels of a value of any type. This bounds the depth of a whole object, so that every
@@ -98,7 +99,8 @@ class Field(NamedTuple):
     `keeps_zero` is True if an empty string, false or 0 is a value rather than absence. `numbers`
     are the field numbers in protobuf: those of the enclosing messages that JSON does not have, then
     the field's own; () if the message does not have the field. `marks` are the words of its rules,
-    which rules/marks.py reads.
+    which rules/marks.py reads. `merged` says how server-side apply merges the field, if that is not
+    by the merge key.
     """
 
     shape: Shape
@@ -107,6 +109,7 @@ class Field(NamedTuple):
     keeps_zero: bool
     numbers: tuple[int, ...]
     marks: tuple[str, ...] = ()
+    merged: str = ""
 
 
 class Findings(NamedTuple):
@@ -166,7 +169,8 @@ def compiled(text: str, minor: int | None = None) -> dict[str, Shape]:
                 merge_key=key.rstrip("]") or None,
                 keeps_zero=required or notation.startswith("*"),
                 numbers=tuple(int(number) for number in numbers.split(".")) if numbers else (),
-                marks=tuple(mark for mark in marks if not mark.startswith(_VERSIONS)),
+                marks=tuple(mark for mark in marks if not mark.startswith((*_VERSIONS, _MERGED))),
+                merged=next((m[len(_MERGED) :] for m in marks if m.startswith(_MERGED)), ""),
             )
     return shapes
 

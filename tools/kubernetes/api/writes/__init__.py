@@ -13,6 +13,7 @@ policies and quotas may refuse it.
     evictions        a subresource; beside it pod_binding and replica_scale
     pod_conditions   the conditions of a pod that the server itself sets
     deletion         what the end of an object waits for; beside it namespace_ends
+    field_tracking   keeps managedFields (see ownership)
     patch            the three kinds of patches
     refusals         the answers to invalid objects and conflicts
     first_objects    what is in the store before the first write

@@ -84,6 +84,36 @@ def undecodable(document: Document, problem: str, patch: Any) -> RefusedError:
     return RefusedError(422, "Invalid", f' "" is invalid: patch: {why}', details)
 
 
+def check_applied_place(
+    kind: Kind, namespace: str, name: str, after: Document, *, is_new: bool
+) -> None:
+    """Raises RefusedError: 400 if an apply names another object than the URL, 409 if it names the
+    uid of an object that does not exist.
+    """
+    metadata = after["metadata"]
+    here, place = metadata.get("name") or "", metadata.get("namespace") or ""
+    problem = ""
+    if is_new and metadata.get("uid"):
+        why = (
+            f"uid mismatch: the provided object specified uid {metadata['uid']}, "
+            "and no existing object was found"
+        )
+        raise conflict(kind, name, why)
+    if namespace and place and place != namespace:
+        problem = (
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    elif not here:
+        problem = (
+            f"the name of the object ({name} based on URL) was undeterminable: "
+            "name must be provided"
+        )
+    elif here != name:
+        problem = f"the name of the object ({here}) does not match the name on the URL ({name})"
+    if problem:
+        raise RefusedError(400, "BadRequest", problem)
+
+
 def refuse_invalid(kind: Kind, document: Document, problems: list[str]) -> None:
     """Raises RefusedError with 422 and the first MOST_PROBLEMS problems, if there are any."""
     if problems:

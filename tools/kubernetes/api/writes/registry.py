@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from types import EllipsisType
 from typing import Any
 
 import msgspec
 
-from ..requests.media_types import MERGE, STRATEGIC
+from ..ownership.applies import applied
+from ..requests.media_types import STRATEGIC
 from ..requests.request_bodies import DeleteOptions, NamedObject
 from ..requests.selectors import Matches
 from ..rules.device_claim_rules import without_deallocated
@@ -21,6 +23,7 @@ from ..store import DEFINITIONS, Store
 from ..types.api_documents import Document, RefusedError, StoredObject, names_of
 from ..types.conversion import in_stored_version, served_form, stored_form
 from ..types.defaults import defaulted, timed
+from ..types.field_entries import FieldEntries
 from ..types.resources import BY_KIND, Kind
 from ..types.schema import pruned, replaced, strict_message, unknown_and_mistyped
 from .admission import (
@@ -36,6 +39,7 @@ from .custom_objects import decoded_custom
 from .definition_ends import check_not_ending, end_definition, end_if_unused, settle_names
 from .deletion import check_deletion, finalizers_for, grace_seconds
 from .evictions import PODS, mark_disrupted, read_eviction, take_permission
+from .field_tracking import FieldTracker, mentions_entries, without_entries
 from .first_objects import first_objects
 from .namespace_ends import end_if_empty, terminating
 from .namespace_objects import is_of_every_namespace, missing_objects
@@ -44,6 +48,7 @@ from .object_rules import problems_of_status
 from .patch import patched_document
 from .pod_binding import bound_pod
 from .refusals import (
+    check_applied_place,
     check_place,
     expected_version,
     fixed_metadata_problems,
@@ -72,7 +77,8 @@ class Api:
 
     `validation` is the request's fieldValidation. Unknown and `duplicates` fields are an error if
     it is Strict, and are added to `warnings` if it is Warn. Unknown fields are never stored. Checks
-    that depend on the `caller` are left out without a caller.
+    that depend on the `caller` are left out without a caller. `manager` is the name under which the
+    written fields are tracked; without one they are not.
     """
 
     def __init__(
@@ -81,12 +87,14 @@ class Api:
         validation: str = "Ignore",
         duplicates: Sequence[str] = (),
         caller: Caller | None = None,
+        manager: str | None = None,
     ) -> None:
         self.store = store
         self.warnings: list[str] = []
         self._validation = validation
         self._duplicates = duplicates
         self._caller = caller
+        self._fields = FieldTracker(store, manager)
 
     def seed(self) -> None:
         """Creates the objects that every cluster starts with, unless they are there."""
@@ -101,7 +109,7 @@ class Api:
         """Creates what a namespace lacks of the objects that every namespace has."""
         for kind, document in missing_objects(self.store, namespace):
             with suppress(RefusedError):  # a quota may refuse it
-                Api(self.store).create(kind, namespace, document)
+                Api(self.store, manager=self._fields.manager).create(kind, namespace, document)
 
     def admit(
         self,
@@ -119,12 +127,16 @@ class Api:
                 self.store, operation, kind, (namespace, name), after, before, subresource
             )
 
-    def create(self, kind: Kind, namespace: str, document: Document) -> StoredObject:
+    def create(
+        self, kind: Kind, namespace: str, document: Document, entries: FieldEntries | None = None
+    ) -> StoredObject:
         """Creates an object. If a generated name is taken, tries another one. Raises
         RefusedError.
+
+        `entries` are those of an object that an apply creates.
         """
         check_not_ending(self.store, kind)
-        document = self._decoded(kind, document)
+        document, sent = without_entries(self._decoded(kind, document))
         metadata = document.get("metadata") or {}
         prefix = metadata.get("generateName")
         tries = MOST_NAMES if prefix and not metadata.get("name") else 1
@@ -132,7 +144,7 @@ class Api:
         while True:
             tries -= 1
             try:
-                return self._create(kind, namespace, document)
+                return self._create(kind, namespace, document, entries or sent)
             except RefusedError as refused:
                 if not prefix or refused.reason != "AlreadyExists":
                     raise
@@ -143,7 +155,7 @@ class Api:
                     ) from None
                 del self.warnings[warned:]
 
-    def _create(self, kind: Kind, namespace: str, document: Document) -> StoredObject:
+    def _create(self, kind: Kind, namespace: str, document: Document, sent: Any) -> StoredObject:
         metadata, outside = dict(document.get("metadata") or {}), self.store.outside
         if not metadata.get("name") and metadata.get("generateName"):
             suffix = outside.name_suffix()
@@ -172,11 +184,16 @@ class Api:
             metadata["generation"] = 1
         if kind.status and kind != NODES:
             created.pop("status", None)
-        created = prepared_object(kind, created)
-        created = self._defaulted(kind, stored_form(kind, created))
+        prepared = prepared_object(kind, created)
+        decoded = self._defaulted(kind, stored_form(kind, created))
+        if prepared is not created:
+            created = self._defaulted(kind, stored_form(kind, prepared))
+        else:
+            created = decoded
+        entries = self._fields.of_new(kind, decoded, sent)
         attempt = AdmissionAttributes(self.store, self._caller, self.warnings, kind, created, None)
         created = in_stored_version(kind, admitted(attempt))
-        stored = settle_quotas(self.store, kind, self.store.create(kind, created))
+        stored = settle_quotas(self.store, kind, self.store.create(kind, created, entries))
         if kind is NAMESPACES:
             self._furnish(metadata["name"])
         elif kind is DEFINITIONS:
@@ -191,21 +208,27 @@ class Api:
         document: Document,
         subresource: str,
         patch: Any = None,
+        entries: FieldEntries | None = None,
+        tracked_as: str = "",
     ) -> StoredObject:
         """Replaces an object or, for the status subresource, only its status. `patch` is the
         strategic merge patch that made the document, {} for another patch, None for no patch.
 
+        `entries` are those that an apply made. `tracked_as` is another subresource under which the
+        written fields are tracked.
         Raises RefusedError with 422 if the update would change a pod's node: only bind does that.
         """
-        before = self.store.get(kind, namespace, name)
+        stored = self.store.stored(kind, namespace, name)
+        before = stored.document
         if kind.custom is not None:
             before = served_form(kind, before)
-        document = self._decoded(kind, document, subresource, before, patch)
+        document, claimed = self._claimed(kind, document, subresource, stored, before, patch)
+        claimed = entries or claimed
         sent = document.get("metadata") or {}
         check_place(kind, sent, before)
         version = expected_version(kind, sent, before)
         if subresource in ("status", "approval"):
-            return self._update_status(kind, document, before, version, subresource)
+            return self._update_status(kind, document, stored, version, subresource, claimed)
         metadata = {**sent, "name": name, "resourceVersion": version}
         for field in OWNED_BY_SERVER:
             metadata.pop(field, None)
@@ -220,13 +243,14 @@ class Api:
         if kind.status:
             after.pop("status", None)
         after = self._defaulted(kind, stored_form(kind, after))
+        entries = self._fields.of_update(kind, stored, after, claimed, subresource or tracked_as)
         after = admitted(
             AdmissionAttributes(
                 self.store, self._caller, self.warnings, kind, after, before, subresource
             )
         )
         metadata = after["metadata"]
-        written = self._replace(kind, after)
+        written = self._replace(kind, after, entries)
         if "deletionTimestamp" not in metadata:
             return written
         if kind == NAMESPACES:
@@ -235,8 +259,15 @@ class Api:
         return written if waits else self._remove(kind, namespace, name)
 
     def _update_status(
-        self, kind: Kind, document: Document, before: Document, version: str, subresource: str
+        self,
+        kind: Kind,
+        document: Document,
+        stored: StoredObject,
+        version: str,
+        subresource: str,
+        claimed: Any,
     ) -> StoredObject:
+        before = stored.document
         metadata = {**before["metadata"], "resourceVersion": version}
         status = stored_form(kind, document).get("status") or {}
         after = {**before, "metadata": metadata, "status": status}
@@ -251,7 +282,8 @@ class Api:
         after = defaulted(kind, after) if kind == NODES else after
         namespace, name = names_of(after)
         self.admit("UPDATE", kind, namespace, name, after, before, subresource)
-        return self._replace(kind, after)
+        entries = self._fields.of_update(kind, stored, after, claimed, subresource)
+        return self._replace(kind, after, entries)
 
     def _decided(self, after: Document, before: Document, subresource: str) -> Document:
         """Returns a certificate request with a decision or a certificate. Raises RefusedError."""
@@ -286,7 +318,8 @@ class Api:
                 name,
                 patched_document(kind, self.scale_of(kind, namespace, name), patch, how),
             )
-        before = self.store.get(kind, namespace, name)
+        stored = self.store.stored(kind, namespace, name)
+        before = stored.whole if mentions_entries(patch) else stored.document
         after = patched_document(kind, served_form(kind, before), patch, how)
         sent = after.get("metadata")
         if isinstance(sent, dict):
@@ -296,18 +329,30 @@ class Api:
         )
 
     def apply(
-        self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        document: Document,
+        subresource: str,
+        *,
+        force: bool = False,
     ) -> tuple[StoredObject, bool]:
-        """Applies a document without field ownership: creates the object or merges into it.
+        """Applies a document of the manager: creates the object or merges into it.
 
-        Returns True beside the object if it was created.
+        With `force`, the manager takes the fields of others. Returns True beside the object if it
+        was created.
         """
-        if not subresource and self.store.find(kind, namespace, name) is None:
-            if self._caller is not None:
-                self._caller.check_create(self.store, kind, namespace, name)
-            return self.create(kind, namespace, document), True
-        how = STRATEGIC if kind.custom is None else MERGE
-        return self.patch(kind, namespace, name, document, how, subresource), False
+        write, live = self._fields.write(kind, subresource), None
+        if subresource or self.store.find(kind, namespace, name) is not None:
+            live = self.store.stored(kind, namespace, name)
+        elif self._caller is not None:
+            self._caller.check_create(self.store, kind, namespace, name)
+        after, entries = applied(write, live, document, force=force)
+        check_applied_place(kind, namespace, name, after, is_new=live is None)
+        if live is None:
+            return self.create(kind, namespace, after, entries), True
+        return self.update(kind, namespace, name, after, subresource, {}, entries), False
 
     def delete(self, kind: Kind, namespace: str, name: str, options: DeleteOptions) -> StoredObject:
         """Deletes an object, or marks it for deletion if something must happen first.
@@ -389,7 +434,23 @@ class Api:
         after, scale_before = with_replicas(kind, before, scale), scale_of(kind, before)
         scale_after = {**scale_before, "spec": scale_of(kind, after)["spec"]}
         self.admit("UPDATE", kind, namespace, name, scale_after, scale_before, "scale")
-        return Api(self.store).update(kind, namespace, name, after, "")
+        writer = Api(self.store, manager=self._fields.manager)
+        return writer.update(kind, namespace, name, after, "", tracked_as="scale")
+
+    def _claimed(
+        self,
+        kind: Kind,
+        document: Document,
+        subresource: str,
+        stored: StoredObject,
+        before: Document,
+        patch: Any,
+    ) -> tuple[Document, Any]:
+        """Returns the decoded document of an update without entries, and those that it has."""
+        kept, sent = without_entries(document)
+        if sent is not None and stored.entries is not None and sent == stored.entries.listed():
+            document, sent = kept, None  # as most clients send back what they got
+        return without_entries(self._decoded(kind, document, subresource, before, patch))
 
     def _decoded(
         self,
@@ -437,8 +498,10 @@ class Api:
         kind = kind.stored_as or kind
         return timed(kind, defaulted(kind, document), self.store.outside.now)
 
-    def _replace(self, kind: Kind, document: Document) -> StoredObject:
-        written = self.store.update(kind, in_stored_version(kind, document))
+    def _replace(
+        self, kind: Kind, document: Document, entries: FieldEntries | EllipsisType | None = ...
+    ) -> StoredObject:
+        written = self.store.update(kind, in_stored_version(kind, document), entries)
         if kind is DEFINITIONS:
             settle_names(self.store, written.document)
         return settle_quotas(self.store, kind, written)

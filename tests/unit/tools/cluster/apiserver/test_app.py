@@ -518,8 +518,14 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
         (f"POST {PODS}/p/eviction", {"deleteOptions": "x"}, "", "400 Eviction: Expected"),
         (f"DELETE {PODS}/p", {"gracePeriodSeconds": "x"}, "", "400 DeleteOptions: Expected"),
         (f"PATCH {PODS}/p", {}, "text/plain", "415 Unsupported Media Type"),
-        (f"PATCH {PODS}/p", b"a: [", APPLY, "400 error decoding YAML: line"),
-        (f"PATCH {PODS}/q", {"spec": {"containers": "x"}}, APPLY, "400 cannot unmarshal string"),
+        (f"PATCH {PODS}/p?fieldManager=m", b"a: [", APPLY, "400 error decoding YAML: line"),
+        (f"PATCH {PODS}/q", {"spec": {"containers": "x"}}, APPLY, "422 fieldManager: Required"),
+        (
+            f"PATCH {PODS}/q?fieldManager=m",
+            {"spec": {}},
+            APPLY,
+            "400 invalid object type: /, Kind=",
+        ),
         (f"PATCH {PODS}/p", {"spec": 5}, STRATEGIC, "422 cannot unmarshal number"),
         (f"PATCH {PODS}/p", 5, MERGE, "400 cannot unmarshal number into Go value"),
         (
@@ -612,7 +618,7 @@ async def test_a_deeply_nested_body_is_refused_or_stays_readable(
         assert status in (400, refusal)
     assert (await server.call("GET", MAPS))[0] == 200
     for stored in server.store.list(BY_KIND["v1", "ConfigMap"]):
-        assert msgspec.json.decode(stored.raw) == stored.document
+        assert msgspec.json.decode(stored.raw) == stored.whole
 
 
 async def test_the_name_of_an_unknown_field_stays_in_its_header(server: Server) -> None:

@@ -326,8 +326,9 @@ def test_unknown_fields_in_strict_mode_and_wrong_types_are_refused_in_every_form
         with pytest.raises(RefusedError, match="cannot unmarshal") as refused:
             patch(api, body, subresource)
         assert refused.value.code == 422
-    with pytest.raises(RefusedError, match="cannot unmarshal"):
-        api.apply(PODS, NS, "q", {"metadata": {"name": "q"}, "spec": {"containers": "x"}}, "")
+    applied = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "q"}}
+    with pytest.raises(RefusedError, match=r"\.spec\.containers: expected list, got &\{x\}"):
+        api.apply(PODS, NS, "q", {**applied, "spec": {"containers": "x"}}, "")
 
 
 # -- delete
