@@ -38,6 +38,7 @@ from .types import (
     TIMESTAMP,
     UINT,
     Inference,
+    ObjectType,
     Type,
     is_dyn,
     is_wild,
@@ -169,6 +170,10 @@ class _Checker:
             if field in self._fields:
                 result = self._fields[field]
             else:
+                self._add_problem(node, f"undefined field '{field}'")
+        elif isinstance(target, ObjectType):
+            result = target.fields.get(field, ERROR)
+            if field not in target.fields:
                 self._add_problem(node, f"undefined field '{field}'")
         elif target.kind == "struct":
             self._add_problem(node, f"unexpected failed resolution of '{target.name}'")

@@ -42,9 +42,19 @@ class Expression(Compiled):
         `values` are the values of the variables, in the types of JSON. Calls `spend` with the units
         of work that the evaluation took.
         """
+        return self._evaluated(values, spend)[0]
+
+    def measured(self, values: Mapping[str, Any]) -> tuple[Any, int]:
+        """Returns the value of the expression and its cost in cel-go's units. Raises CelError."""
+        value, run = self._evaluated(values, None)
+        return value, run.cost
+
+    def _evaluated(
+        self, values: Mapping[str, Any], spend: Callable[[int], None] | None
+    ) -> tuple[Any, Run]:
         if self._program is None:
             raise CelError(self.error)
         step, slots, size, patterns = self._program
         run = Run(slots, work=size, patterns=patterns)
         run.values = values
-        return evaluated(step, run, spend)
+        return evaluated(step, run, spend), run

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -32,6 +32,17 @@ class Type(NamedTuple):
     def declared(self) -> str:
         """The type in the form of its declaration."""
         return f"{self.name}({', '.join(t.declared for t in self.of)})" if self.of else self.name
+
+
+class ObjectType(Type):
+    """The type of an object with these fields; its name tells it from others."""
+
+    fields: Mapping[str, Type]
+
+    def __new__(cls, name: str, fields: Mapping[str, Type]) -> ObjectType:
+        made = super().__new__(cls, "struct", name)
+        made.fields = fields
+        return made
 
 
 _SHOWN = {

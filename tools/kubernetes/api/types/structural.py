@@ -6,6 +6,8 @@ apart from what else restricts values, which `schema` has as it was written.
 
 from __future__ import annotations
 
+from typing import Any
+
 from .api_documents import Document
 
 NOTHING = object()  # where a schema has no default
@@ -23,10 +25,11 @@ class Structural:
 
     `values` is the schema of the values of a map; `is_map` is True for additionalProperties of any
     form. `keeps_unknown` is True if fields that the schema does not name stay. `has_defaults` and
-    `has_rules` are True if there are any here or below.
+    `has_rules` are True if there are any here or below. `compiled` is for who evaluates the rules.
     """
 
     __slots__ = (
+        "compiled",
         "default",
         "fields",
         "has_defaults",
@@ -48,6 +51,7 @@ class Structural:
 
     def __init__(self, schema: Document) -> None:
         self.schema = schema
+        self.compiled: tuple[Any, ...] | None = None
         self.type: str = schema.get("type") or ""
         self.is_nullable = bool(schema.get("nullable"))
         self.is_embedded = bool(schema.get(EMBEDDED))

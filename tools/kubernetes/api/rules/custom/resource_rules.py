@@ -11,10 +11,15 @@ from ...types.resources import Kind
 from ...types.structural import Structural
 from ..fields import invalid, required
 from ..validation import metadata_problems
+from .cel_rules import rule_problems
 from .list_types import list_problems
 from .schema_rules import NEW, schema_problems
 
 _MOST_REPLICAS = (1 << 31) - 1
+_NOT_ASKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
 _BLOCKING = ("Unsupported value", "Required value", "Too long", "Too many")
 
 
@@ -30,7 +35,7 @@ def resource_problems(kind: Kind, document: Document, before: Document | None) -
         problems += list_problems(document, schema)
     problems += _spec_replicas(custom, document)
     problems += _status_replicas(custom, document)
-    return problems
+    return problems + _asked(schema, document, before, problems)
 
 
 def status_problems(kind: Kind, document: Document, before: Document) -> list[str]:
@@ -47,10 +52,22 @@ def status_problems(kind: Kind, document: Document, before: Document) -> list[st
             )
         if not [*list_problems(before, schema)]:
             problems += list_problems(document, schema)
-    return [*problems, *_status_replicas(custom, document)]
+    problems += _status_replicas(custom, document)
+    return problems + _asked(schema, document, before, problems)
 
 
-def is_blocking(problem: str) -> bool:
+def _asked(
+    schema: Structural, document: Document, before: Document | None, problems: list[str]
+) -> list[str]:
+    """Returns the problems of the rules in CEL; that they were not asked, if others forbid it."""
+    if not schema.has_rules:
+        return []
+    if any(map(_is_blocking, problems)):
+        return [f'<nil>: Invalid value: "null": {_NOT_ASKED}']
+    return rule_problems(schema, document, before)
+
+
+def _is_blocking(problem: str) -> bool:
     """True if rules in CEL are not evaluated for an object with this problem."""
     message = problem.partition(": ")[2]
     return message.startswith(_BLOCKING) or " in body must be of type " in message
