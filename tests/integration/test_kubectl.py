@@ -291,12 +291,12 @@ async def test_a_service_account_has_the_rights_that_are_bound_to_it(
 
 
 async def test_a_quota_is_shown_and_refuses_what_exceeds_it(kubectl: Kubectl) -> None:
-    hard = "count/configmaps=1,limits.cpu=1500m,requests.memory=1Gi"
+    hard = "count/configmaps=2,limits.cpu=1500m,requests.memory=1Gi"
     await kubectl("create", "quota", "few", f"--hard={hard}")
     await kubectl("create", "configmap", "a")
     problem = (
-        'configmaps "b" is forbidden: exceeded quota: few, requested: count/configmaps=1, '
-        "used: count/configmaps=1, limited: count/configmaps=1"
+        'configmaps "b" is forbidden: exceeded quota: few, requested: count/configmaps=2, '
+        "used: count/configmaps=2, limited: count/configmaps=1"
     )
     with pytest.raises(AssertionError, match=problem):
         await kubectl("create", "configmap", "b")

@@ -26,7 +26,7 @@ from tests.kit.rbac import Attributes, Authorizer, Document, Right, attributes_o
 DEPLOY = ROOT / "config/deploy"
 NAMESPACE, ACCOUNT = "kube-system", "berth"
 USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
-TOKEN = "token-of-the-service-account"  # the tests' API servers know this one alone
+TOKEN = "e30.e30.of-the-account"  # of another cluster; the API servers of tests know this one
 LEASE = "kube-scheduler"  # as the overlay in-place names it
 ROLES = (DEPLOY / "base/rbac.yaml", DEPLOY / "components/negotiation/rbac.yaml")
 OUR_GROUPS = ("", "apps", "policy")

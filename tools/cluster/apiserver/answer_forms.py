@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-import msgspec
+from contextlib import suppress
 
+import msgspec
+import yaml
+
+from ...kubernetes.api.requests.accepted_forms import (
+    PARTIAL,
+    PARTIAL_LIST,
+    TABLE,
+    AcceptedForm,
+    accepted_form,
+)
 from ...kubernetes.api.requests.list_pages import ListPage
+from ...kubernetes.api.requests.media_types import JSON, YAML
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.tables import table
@@ -15,7 +26,11 @@ from .http import Response
 
 MOST_WARNINGS_CHARACTERS = 4096
 MOST_WARNING_CHARACTERS = 256  # of each warning, if all together exceed the limit above
+META = "meta.k8s.io"
 Answer = StoredObject | Document | ListPage
+# The reasons of a Status whose details Kubernetes leaves out.
+_WITHOUT_DETAILS = ("BadRequest", "NotAcceptable", "Unauthorized", "UnsupportedMediaType")
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def in_accepted_form(
@@ -27,40 +42,74 @@ def in_accepted_form(
 ) -> Response:
     """Returns the answer in the form that the client accepts: objects, their metadata, or a
     table.
+
+    Raises RefusedError with 406 if an object is asked for as a list, or a list as an object.
     """
-    accept = request.headers.get("accept", "")
-    as_table = "as=Table" in accept.partition(",")[0]
-    if isinstance(answer, StoredObject) and not as_table:
-        return Response(served_raw(kind, answer), code)
+    form = accepted_form(request.headers.get("accept", ""))
     if isinstance(answer, dict):
         return as_json(answer, code)
-    page = ListPage([answer], answer.revision) if isinstance(answer, StoredObject) else answer
-    metadata = page.metadata()
-    if as_table:
-        include = request.query.get("includeObject", "Metadata")
-        documents = [stored.whole for stored in page.items]
-        now, revision = store.outside.wall(), str(page.revision)
-        shown = table(
-            kind, documents, revision=revision, now=now, include=include, metadata=metadata
-        )
-        return as_json(shown)
-    if "as=PartialObjectMetadataList" in accept:
-        head = {
-            "kind": "PartialObjectMetadataList",
-            "apiVersion": "meta.k8s.io/v1",
-            "metadata": metadata,
-        }
-        part = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-        return as_json(
-            {
-                **head,
-                "items": [{**part, "metadata": stored.whole["metadata"]} for stored in page.items],
-            }
-        )
+    if form.as_kind == TABLE:
+        return as_json(_table(store, request, kind, answer, form.version), code)
+    version = f"{META}/{form.version}"
+    if isinstance(answer, StoredObject):
+        if not form.as_kind:
+            return Response(served_raw(kind, answer), code)
+        if form.as_kind == PARTIAL_LIST:
+            raise _mismatch(kind, form, "not a list", "")
+        return as_json(partial(answer, version), code)
+    if form.as_kind == PARTIAL:
+        raise _mismatch(kind, form, "a list", "List")
+    metadata = answer.metadata()
+    if form.as_kind == PARTIAL_LIST:
+        items = [partial(stored, version) for stored in answer.items]
+        head: Document = {"kind": PARTIAL_LIST, "apiVersion": version, "metadata": metadata}
+        return as_json({**head, "items": items})
     head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
     opened = msgspec.json.encode(head)[:-1] + b',"items":['
-    items = b",".join([served_raw(kind, stored) for stored in page.items])
-    return Response(opened + items + b"]}")
+    return Response(
+        opened + b",".join([served_raw(kind, stored) for stored in answer.items]) + b"]}"
+    )
+
+
+def partial(stored: StoredObject, version: str) -> Document:
+    """Returns an object's PartialObjectMetadata in a version of meta.k8s.io."""
+    return {"kind": PARTIAL, "apiVersion": version, "metadata": stored.whole["metadata"]}
+
+
+def _table(
+    store: Store, request: HttpRequest, kind: Kind, answer: StoredObject | ListPage, version: str
+) -> Document:
+    page = ListPage([answer], answer.revision) if isinstance(answer, StoredObject) else answer
+    shown = table(
+        kind,
+        [stored.whole for stored in page.items],
+        revision=str(page.revision),
+        now=store.outside.wall(),
+        include=request.query.get("includeObject", "Metadata"),
+        metadata=page.metadata(),
+    )
+    return {**shown, "apiVersion": f"{META}/{version}"}
+
+
+def _mismatch(kind: Kind, form: AcceptedForm, is_what: str, suffix: str) -> RefusedError:
+    package = kind.group.partition(".")[0] or "core"
+    message = (
+        f"you requested {form.as_kind}, but the requested object is {is_what} "
+        f"(*{package}.{kind.kind}{suffix})"
+    )
+    return RefusedError(406, "NotAcceptable", message)
+
+
+def in_yaml(request: HttpRequest, response: Response) -> Response:
+    """Returns an answer in YAML if the client prefers it, else as it is."""
+    accept = request.headers.get("accept", "")
+    if "yaml" not in accept or response.content_type != JSON:
+        return response
+    with suppress(RefusedError):
+        if accepted_form(accept).media_type == YAML:
+            text = yaml.dump(msgspec.json.decode(response.body), Dumper=_DUMPER, allow_unicode=True)
+            return msgspec.structs.replace(response, body=text.encode(), content_type=YAML)
+    return response
 
 
 def with_warnings(response: Response, messages: list[str]) -> Response:
@@ -102,12 +151,14 @@ def refused_response(refused: RefusedError) -> Response:
 
 def refusal(refused: RefusedError) -> Document:
     """Returns the metav1.Status that reports a refusal."""
-    failed = {
+    status: Document = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {"continue": refused.continue_} if refused.continue_ else {},
         "status": "Failure",
         "message": str(refused),
         "reason": refused.reason,
-        "details": refused.details or {},  # kubectl reads it without a check
-        "code": refused.code,
     }
-    metadata = {"continue": refused.continue_} if refused.continue_ else {}
-    return {"apiVersion": "v1", "kind": "Status", "metadata": metadata, **failed}
+    if refused.details is not None or refused.reason not in _WITHOUT_DETAILS:
+        status["details"] = refused.details or {}  # kubectl reads it without a check
+    return {**status, "code": refused.code}

@@ -17,6 +17,7 @@ from ...kubernetes.api.access.reviews import review
 from ...kubernetes.api.access.rights import check_right, may_all
 from ...kubernetes.api.access.tokens import issued_token
 from ...kubernetes.api.access.users import ADMINISTRATOR, Requester
+from ...kubernetes.api.requests.accepted_forms import accepted_form, check_stream
 from ...kubernetes.api.requests.component_statuses import component_answer
 from ...kubernetes.api.requests.field_managers import is_forced, manager_of_request
 from ...kubernetes.api.requests.flow_limits import FlowLimits
@@ -38,9 +39,6 @@ from ...kubernetes.api.requests.time_limits import check_timeout
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.api_documents import Document, RefusedError, StoredObject
 from ...kubernetes.api.types.conversion import served_form
-from ...kubernetes.api.types.discovery import discovery
-from ...kubernetes.api.types.openapi import VERSION_2_TYPE, version_2
-from ...kubernetes.api.types.openapi import document as openapi
 from ...kubernetes.api.types.resources import (
     COMPONENT_STATUSES,
     DEPRECATED,
@@ -55,9 +53,16 @@ from ...kubernetes.api.writes.caller import Caller
 from ...kubernetes.api.writes.deletion import deletion_answer
 from ...kubernetes.api.writes.registry import Api
 from ...kubernetes.kubelet.scripts.script_rules import Scripts
-from .answer_forms import Answer, as_json, in_accepted_form, refused_response, with_warnings
+from .answer_forms import (
+    Answer,
+    in_accepted_form,
+    in_yaml,
+    refused_response,
+    with_warnings,
+)
 from .http import Follow, Gate, Response, listen
 from .namespace_controller import end_namespaces
+from .server_pages import missing_page, server_page
 from .this_machine import this_machine
 from .watch import Watch
 from .watch_lines import WatchLines
@@ -93,9 +98,10 @@ class Server:
     def answer(self, request: HttpRequest) -> Response | Follow:
         try:
             self._guard.check(request.headers)
-            return self._answer(request)
+            answer = self._answer(request)
+            return in_yaml(request, answer) if isinstance(answer, Response) else answer
         except RefusedError as refused:
-            return refused_response(refused)
+            return in_yaml(request, refused_response(refused))
         except RecursionError:
             return refused_response(
                 RefusedError(400, "BadRequest", "the body is nested too deeply")
@@ -131,16 +137,19 @@ class Server:
             self._limits.check(user.name, request, asyncio.get_running_loop().time())
         if not may_all(self._store, user):
             check_right(self._store, user, act_of(request))
-        if path in ("/healthz", "/livez", "/readyz"):
-            return Response(b"ok", content_type="text/plain")
+        page = server_page(self._store, request, self._measured_kinds)
+        if page is not None:
+            return page
         catalog = self._store.catalog
-        if path == "/openapi/v2":
-            return Response(version_2(catalog), content_type=VERSION_2_TYPE)
-        if request.method == "GET":
-            served = discovery(path, catalog, self._measured_kinds) or openapi(path, catalog)
-            if served is not None:
-                return as_json(served)
-        target = target_of(request.path, self._store.catalog)
+        try:
+            target = target_of(path, catalog)
+        except RefusedError:
+            missing = missing_page(path, catalog, self._measured_kinds)
+            if missing is None:
+                raise
+            return missing
+        accept = request.headers.get("accept", "")
+        accepted_form(accept)
         kind, code, warnings = target.kind, 200, list[str]()
         answer: Answer
         if target.subresource in STREAMS:
@@ -154,6 +163,7 @@ class Server:
         elif request.method != "GET":
             answer, code, warnings = self._write_answer(request, target, user)
         elif not target.name and is_on(request.query, "watch"):
+            check_stream(accept)
             return Watch(self._store, self._lines, kind, target.namespace, request).run
         else:
             answer = self._read(request, target)

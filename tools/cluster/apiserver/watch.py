@@ -8,6 +8,7 @@ from itertools import chain
 
 import msgspec
 
+from ...kubernetes.api.requests.accepted_forms import TABLE
 from ...kubernetes.api.requests.list_options import is_on, sends_initial_events, too_large
 from ...kubernetes.api.requests.list_pages import number_in, revision_in
 from ...kubernetes.api.requests.request import HttpRequest
@@ -18,7 +19,7 @@ from ...kubernetes.api.types.resources import Kind
 from .answer_forms import refusal
 from .http import Stream
 from .next_write import next_write
-from .watch_lines import TABLE, WatchLines, form_of, line
+from .watch_lines import WatchLines, form_of, line
 
 BOOKMARK_SECONDS = 30.0
 LONGEST_SECONDS = 3600

@@ -8,34 +8,40 @@ from __future__ import annotations
 
 import msgspec
 
+from ...kubernetes.api.requests.accepted_forms import TABLE, accepted_form
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.tables import table
 from ...kubernetes.api.types.api_documents import Document, StoredObject
 from ...kubernetes.api.types.conversion import served_raw
 from ...kubernetes.api.types.resources import Kind
+from .answer_forms import META, partial
 
 REMEMBERED = 1000  # objects in a form, until the oldest is forgotten
 
 
 class WatchForm(msgspec.Struct, frozen=True):
-    """How a watch shows objects of a kind: OBJECT, METADATA, or TABLE with what `include` says."""
+    """How a watch shows objects of a kind: OBJECT, METADATA, or TABLE with what `include` says;
+    these two in a version of meta.k8s.io.
+    """
 
     kind: Kind
     how: str
     include: str = ""
+    api_version: str = ""
 
 
-OBJECT, METADATA, TABLE = "Object", "Metadata", "Table"
+OBJECT, METADATA = "Object", "Metadata"
 
 
 def form_of(kind: Kind, request: HttpRequest) -> WatchForm:
-    """Returns the form that the client accepts first."""
-    accepted = request.headers.get("accept", "").partition(",")[0]
-    if "as=Table" in accepted:
-        return WatchForm(kind, TABLE, request.query.get("includeObject", METADATA))
-    if "as=PartialObjectMetadata" in accepted:
-        return WatchForm(kind, METADATA)
+    """Returns the form that the client prefers. Raises RefusedError with 406 if there is none."""
+    accepted = accepted_form(request.headers.get("accept", ""))
+    version = f"{META}/{accepted.version}"
+    if accepted.as_kind == TABLE:
+        return WatchForm(kind, TABLE, request.query.get("includeObject", METADATA), version)
+    if accepted.as_kind:
+        return WatchForm(kind, METADATA, api_version=version)
     return WatchForm(kind, OBJECT)
 
 
@@ -66,7 +72,7 @@ class WatchLines:
         if form.how == OBJECT:
             return served_raw(form.kind, stored)
         if form.how == METADATA:
-            return msgspec.json.encode(_metadata(stored.whole["metadata"]))
+            return msgspec.json.encode(partial(stored, form.api_version))
         rows = table(
             form.kind,
             [stored.whole],
@@ -75,7 +81,7 @@ class WatchLines:
             include=form.include,
             definitions=definitions,
         )
-        return msgspec.json.encode(rows)
+        return msgspec.json.encode({**rows, "apiVersion": form.api_version})
 
     def bookmark(self, form: WatchForm, revision: int, annotations: dict[str, str]) -> bytes:
         """Returns an object that has nothing but a revision and annotations."""
@@ -87,14 +93,6 @@ class WatchLines:
         if form.how == OBJECT:
             return msgspec.json.encode(empty)
         return self.encode(form, StoredObject(empty, revision))
-
-
-def _metadata(metadata: Document) -> Document:
-    return {
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": metadata,
-    }
 
 
 def line(kind: str, encoded: bytes) -> tuple[bytes, bytes, bytes]:

@@ -177,6 +177,11 @@ class Store:
         stored = None if shelf is None else shelf.objects.get((namespace, name))
         return None if stored is None else stored.document
 
+    def count(self, kind: Kind) -> int:
+        """Returns the number of objects of a kind."""
+        shelf = self._shelves.get(kind)
+        return 0 if shelf is None else len(shelf.objects)
+
     def has(self, kind: Kind) -> bool:
         """True if there is an object of this kind."""
         shelf = self._shelves.get(kind)

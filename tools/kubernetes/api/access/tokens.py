@@ -73,14 +73,15 @@ def issued_token(store: Store, account: Document, request: Document) -> Document
 
 
 def bearer_user(store: Store, token: str) -> Requester:
-    """Returns the service account of a token that this server made. Another token is the
-    administrator's, unless the server is secure.
+    """Returns the service account of a token that this server made. A token of another cluster is
+    the administrator's, unless the server is secure.
 
-    Raises RefusedError with 401 if the token has expired, is not valid, or the account is gone.
+    Raises RefusedError with 401 if the token has expired, is malformed or not valid, or the account
+    is gone.
     """
     claims = _claims(store.signing_key, token)
     if claims is None:
-        if store.secure:
+        if store.secure or not _is_token(token):
             raise RefusedError(401, "Unauthorized", "Unauthorized")
         return ADMINISTRATOR
     namespace, name = split(claims.sub) or ("", "")
@@ -90,6 +91,20 @@ def bearer_user(store: Store, token: str) -> Requester:
         raise RefusedError(401, "Unauthorized", "Unauthorized")
     groups = (*account_groups(namespace), AUTHENTICATED)
     return Requester(claims.sub, claims.uid, groups, claims.extra)
+
+
+def _is_token(text: str) -> bool:
+    """True for the form of a token: three parts, of which two hold JSON objects."""
+    header, *parts = text.split(".")
+    return len(parts) == 2 and all(isinstance(_decoded(part), dict) for part in (header, parts[0]))
+
+
+def _decoded(part: str) -> Any:
+    """Returns what a part of a token holds; None if it cannot be read."""
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (ValueError, msgspec.DecodeError):
+        return None
 
 
 def _bound_claims(store: Store, account: Document, reference: Document) -> dict[str, list[str]]:

@@ -1,0 +1,65 @@
+"""The form of an answer that an Accept header prefers, as kube-apiserver negotiates it."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth.tools.kubernetes.api.requests.accepted_forms import (
+    AcceptedForm,
+    accepted_form,
+    check_stream,
+)
+from berth.tools.kubernetes.api.types.api_documents import RefusedError
+
+JSON, YAML = "application/json", "application/yaml"
+TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
+PART = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+GROUPS = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("", AcceptedForm(JSON)),
+        ("*/*", AcceptedForm(JSON)),
+        (f"{JSON}; charset=utf-8", AcceptedForm(JSON)),
+        (YAML, AcceptedForm(YAML)),
+        (f"application/cbor, {JSON}", AcceptedForm(JSON)),
+        (f"application/vnd.kubernetes.protobuf,{JSON}", AcceptedForm(JSON)),
+        (f"{YAML};q=0.5,{JSON};q=0.9", AcceptedForm(JSON)),
+        (f"{TABLE},{JSON}", AcceptedForm(JSON, "Table", "v1")),
+        (f"{TABLE.replace('v=v1', 'v=v7')},{JSON}", AcceptedForm(JSON)),
+        (TABLE.replace("v=v1", "v=v1beta1"), AcceptedForm(JSON, "Table", "v1beta1")),
+        (f"{JSON};as=Other;v=v1;g=meta.k8s.io,{JSON}", AcceptedForm(JSON)),
+        (PART, AcceptedForm(JSON, "PartialObjectMetadata", "v1")),
+        (f"{GROUPS},{JSON}", AcceptedForm(JSON)),
+    ],
+)
+def test_the_first_form_of_the_best_quality_is_taken(accept: str, form: AcceptedForm) -> None:
+    assert accepted_form(accept) == form
+
+
+def test_the_list_of_groups_is_a_form_of_groups_alone() -> None:
+    assert accepted_form(f"{GROUPS},{JSON}", of_groups=True).as_kind == "APIGroupDiscoveryList"
+    assert accepted_form(f"{TABLE},{JSON}", of_groups=True) == AcceptedForm(JSON)
+
+
+@pytest.mark.parametrize(
+    ("accept", "message"),
+    [
+        ("application/cbor", "406: Not Acceptable\n\nAvailable representations: application/json"),
+        ("text/html", "406: Not Acceptable"),
+        (TABLE.replace("v=v1", "v=v7"), "only the following media types are accepted"),
+    ],
+)
+def test_a_client_that_accepts_nothing_that_there_is_gets_406(accept: str, message: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        accepted_form(accept)
+    assert (refused.value.code, refused.value.reason) == (406, "NotAcceptable")
+    assert str(refused.value).startswith(message)
+
+
+def test_a_watch_is_in_json_alone() -> None:
+    check_stream(TABLE)
+    with pytest.raises(RefusedError, match="application/json;stream=watch"):
+        check_stream(YAML)

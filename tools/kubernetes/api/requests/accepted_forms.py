@@ -1,0 +1,92 @@
+"""The form of an answer that a client accepts: its media type, and what becomes of the object.
+
+Mirrors NegotiateMediaTypeOptions of Kubernetes' apiserver, and the routes before it, which look at
+the media type alone.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from ..types.api_documents import RefusedError
+from .media_types import JSON, YAML
+
+OFFERED = (JSON, YAML)
+TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
+GROUP_LIST = "APIGroupDiscoveryList"
+_META = "meta.k8s.io"
+# The group and the versions of what an object may become.
+_CONVERSIONS = {
+    TABLE: (_META, ("v1", "v1beta1")),
+    PARTIAL: (_META, ("v1", "v1beta1")),
+    PARTIAL_LIST: (_META, ("v1", "v1beta1")),
+    GROUP_LIST: ("apidiscovery.k8s.io", ("v2",)),
+}
+_STREAMS = (f"{JSON};stream=watch",)
+
+
+class AcceptedForm(msgspec.Struct, frozen=True):
+    """A media type, and the kind and version that an object becomes; "" for its own."""
+
+    media_type: str = JSON
+    as_kind: str = ""
+    version: str = ""
+
+
+@lru_cache(maxsize=512)
+def accepted_form(accept: str, *, of_groups: bool = False) -> AcceptedForm:
+    """Returns the form that an Accept header prefers, of those that objects have or, if
+    `of_groups`, the list of the groups. Raises RefusedError with 406 if there is none.
+    """
+    if not accept.strip():
+        return AcceptedForm()
+    ranges = [_range(part) for part in accept.split(",") if part.strip()]
+    ranges.sort(key=lambda each: -each[2])  # those of one quality keep their order
+    if not any(media_type in (*OFFERED, "*/*") for media_type, _, _ in ranges):
+        offered = ", ".join(OFFERED)
+        message = f"406: Not Acceptable\n\nAvailable representations: {offered}"
+        raise RefusedError(406, "NotAcceptable", message, {})
+    for media_type, parameters, _ in ranges:
+        form = _form(JSON if media_type == "*/*" else media_type, parameters)
+        if form is not None and (not form.as_kind or of_groups == (form.as_kind == GROUP_LIST)):
+            return form
+    raise RefusedError(406, "NotAcceptable", _only(OFFERED))
+
+
+def check_stream(accept: str) -> None:
+    """Raises RefusedError with 406 if a watch would have to be in another media type than JSON."""
+    if accepted_form(accept).media_type != JSON:
+        raise RefusedError(406, "NotAcceptable", _only(_STREAMS))
+
+
+def _only(media_types: tuple[str, ...]) -> str:
+    return f"only the following media types are accepted: {', '.join(media_types)}"
+
+
+def _range(part: str) -> tuple[str, dict[str, str], float]:
+    """Returns a media range: the type, the parameters and the quality."""
+    media_type, *parameters = (piece.strip() for piece in part.split(";"))
+    pairs = {}
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        pairs[key.strip().lower()] = value.strip().strip('"')
+    try:
+        quality = float(pairs.pop("q", 1))
+    except ValueError:
+        quality = 1.0
+    return media_type.lower(), pairs, quality
+
+
+def _form(media_type: str, parameters: dict[str, str]) -> AcceptedForm | None:
+    """Returns the form of a media range; None if the server does not have it."""
+    if media_type not in OFFERED:
+        return None
+    kind, version = parameters.get("as", ""), parameters.get("v", "")
+    if not kind:
+        return AcceptedForm(media_type)
+    group, versions = _CONVERSIONS.get(kind, ("", ()))
+    if parameters.get("g", "") != group or version not in versions:
+        return None
+    return AcceptedForm(media_type, kind, version)
