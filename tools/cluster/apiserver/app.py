@@ -51,6 +51,7 @@ from ...kubernetes.api.types.resources import (
 from ...kubernetes.api.types.schema import duplicate_fields
 from ...kubernetes.api.writes.caller import Caller
 from ...kubernetes.api.writes.deletion import deletion_answer
+from ...kubernetes.api.writes.first_configuration import SELF_WRITTEN, write_configuration
 from ...kubernetes.api.writes.registry import Api
 from ...kubernetes.kubelet.scripts.script_rules import Scripts
 from .answer_forms import (
@@ -151,6 +152,8 @@ class Server:
         accept = request.headers.get("accept", "")
         accepted_form(accept)
         kind, code, warnings = target.kind, 200, list[str]()
+        if kind in SELF_WRITTEN:
+            write_configuration(self._store, kind)
         answer: Answer
         if target.subresource in STREAMS:
             return self._stream_answer(request, target, user)

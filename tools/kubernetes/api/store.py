@@ -107,6 +107,7 @@ class Store:
         self.secure = False
         self.signing_key = b""
         self.root_certificate = ""
+        self.is_configured = False  # see writes/first_configuration.py
         # What the rules of access/rights.py have found, by user and namespace.
         self.grants: dict[tuple[str, tuple[str, ...], str], Any] | None = None
         # What quotas count, by namespace, where there are any; None until it is counted.
