@@ -413,7 +413,7 @@ class Store:
         for key, stored in shelf.objects.items():
             document = read(stored.document)
             if document is not stored.document:
-                shelf.objects[key] = StoredObject(document, stored.revision)
+                shelf.objects[key] = StoredObject(document, stored.revision, entries=stored.entries)
         shelf.wake()
 
 

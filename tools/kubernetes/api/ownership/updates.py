@@ -25,6 +25,7 @@ from ..types.field_entries import (
 from ..types.resources import Kind
 from ..types.schema import TYPES
 from .comparison import differences
+from .custom_types import custom_type
 from .field_sets import SELF, FieldSet, item_step, united, without, without_all
 from .managers import (
     UPDATE,
@@ -34,6 +35,7 @@ from .managers import (
     entry_rows,
     manager_of,
     read_managers,
+    shared_fields,
     with_fewer_updaters,
 )
 from .merge_types import MergeType, type_of
@@ -42,7 +44,8 @@ from .merge_types import MergeType, type_of
 UNOWNED: FieldSet = {
     "f:apiVersion": {},
     "f:kind": {},
-    "f:metadata": {
+    "f:metadata": {SELF: {}}
+    | {
         f"f:{field}": {}
         for field in (
             "name",
@@ -104,6 +107,8 @@ class FieldWrite(msgspec.Struct, frozen=True):
 
 def merge_type(catalog: Catalog, kind: Kind) -> MergeType:
     """Returns the type of the objects of a kind."""
+    if kind.custom is not None:
+        return custom_type(kind.custom)
     return type_of(catalog.types.get(kind.type_name))
 
 
@@ -256,7 +261,9 @@ def _differing(
     live = {} if before is None else served_form(kind, before)
     news = served_form(kind, after)
     if write.subresource == "status":
-        live, news = ({"status": each.get("status") or {}} for each in (live, news))
+        live, news = (
+            {"status": each["status"]} if "status" in each else {} for each in (live, news)
+        )
     return differences(merge_type(write.catalog, kind), live, news)
 
 
@@ -367,7 +374,9 @@ def _other_fields(write: FieldWrite, document: Document) -> FieldSet:
     of = write.of
     find = _new_fields.get(of)
     if find is None:
-        find = _new_fields[of] = cached_by_document(lambda each: differences(of, {}, each)[1])
+        find = _new_fields[of] = cached_by_document(
+            lambda each: shared_fields(differences(of, {}, each)[1])
+        )
     served = served_form(write.kind, document)
     others = {key: value for key, value in served.items() if key not in _ENVELOPE}
     if write.kind.status:

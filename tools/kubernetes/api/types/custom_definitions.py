@@ -62,7 +62,11 @@ def reread(catalog: Catalog, stored: StoredObject) -> StoredObject:
     if kind is None or kind.custom is None:
         return stored
     after = decoded(document, kind.custom.schema).document
-    return stored if after is document else StoredObject(after, stored.revision)
+    return (
+        stored
+        if after is document
+        else StoredObject(after, stored.revision, entries=stored.entries)
+    )
 
 
 def _defined(catalog: Catalog, name: str) -> list[Kind]:
