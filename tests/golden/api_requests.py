@@ -136,13 +136,13 @@ class Player:
         """Makes the namespace and the first objects in it, if no controller makes them."""
         account = {"metadata": {"name": "default"}}
         ca = {"metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": "x"}}
-        self._send(Request("POST /api/v1/namespaces", {"metadata": {"name": "$NS"}}))
-        self._send(Request("POST ~/serviceaccounts", account))
-        self._send(Request("POST ~/configmaps", ca))
+        self.send(Request("POST /api/v1/namespaces", {"metadata": {"name": "$NS"}}))
+        self.send(Request("POST ~/serviceaccounts", account))
+        self.send(Request("POST ~/configmaps", ca))
 
     def play(self, request: Request) -> Answer:
         try:
-            status, headers, raw = self._send(request)
+            status, headers, raw = self.send(request)
         except TimeoutError:
             self._connection.close()
             return Answer(0, {}, "no answer")
@@ -159,7 +159,8 @@ class Player:
         kept = {name: self._unchanging(headers[name]) for name in HEADERS if headers.get(name)}
         return Answer(status, kept, self._unchanging(body))
 
-    def _send(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+    def send(self, request: Request) -> tuple[int, dict[str, str], bytes]:
+        """Sends a request. Returns the code, the headers and the body of the answer."""
         method, _, path = request.line.partition(" ")
         headers = {**self._head, **request.headers}
         body = None
@@ -241,6 +242,24 @@ def _whole(path: str) -> str:
     return path
 
 
+def answer_differences(ours: Answer, theirs: Answer) -> Iterator[tuple[str, str]]:
+    """Yields where two answers differ, and how. Problems in another order are one difference."""
+    mine, its = msgspec.to_builtins(ours), msgspec.to_builtins(theirs)
+    told, expected = causes(mine["body"]), causes(its["body"])
+    if told != expected and {*map(_sorted, told)} == {*map(_sorted, expected)}:
+        yield "body.details.causes", "in another order, or told more than once"
+        for key in ("message", "details"):
+            mine["body"][key] = its["body"][key]
+    for at, how in differences(mine, its, ""):
+        yield at.removeprefix("."), how
+
+
+def causes(body: Any) -> list[Any]:
+    """Returns the causes in a Status; none for another body."""
+    details = body.get("details") if isinstance(body, dict) else None
+    return list(details.get("causes") or ()) if isinstance(details, dict) else []
+
+
 def differences(ours: Any, theirs: Any, at: str) -> Iterator[tuple[str, str]]:
     """Yields where two answers differ, and how."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
@@ -259,6 +278,10 @@ def differences(ours: Any, theirs: Any, at: str) -> Iterator[tuple[str, str]]:
         yield at, f"{_short(ours)}\n{'':>12}Kubernetes: {_short(theirs)}"
 
 
+def _sorted(value: Any) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
 def _short(value: Any) -> str:
-    text = msgspec.json.encode(value, order="sorted").decode()
+    text = _sorted(value)
     return text if len(text) < 300 else f"{text[:300]}…"

@@ -24,6 +24,7 @@ from ...kubernetes.api.requests.flow_limits import FlowLimits
 from ...kubernetes.api.requests.list_options import is_on, too_large
 from ...kubernetes.api.requests.list_pages import ListPage, list_page, page_of, revision_in
 from ...kubernetes.api.requests.media_types import APPLY
+from ...kubernetes.api.requests.option_problems import field_validation
 from ...kubernetes.api.requests.origins import Guard
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.requests.request_bodies import delete_options, is_dry_run
@@ -194,7 +195,7 @@ class Server:
         if target.subresource == "eviction" and isinstance(document, dict):
             options = document.get("deleteOptions")
         dry = is_dry_run(request.method, request.query, options)
-        validation = request.query.get("fieldValidation", "Warn")
+        validation = field_validation(request.method, request.query)
         duplicates = duplicate_fields(raw) if validation == "Strict" and raw[:1] == b"{" else ()
         caller = Caller(user, "patch" if request.method == "PATCH" else "update", dry)
         manager = manager_of_request(request.method, request.query, request.headers, media_type)

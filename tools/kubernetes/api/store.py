@@ -236,11 +236,13 @@ class Store:
         taken.
         """
         key = names_of(document)
-        if key in self._shelf(kind).objects:
+        there = self._shelf(kind).objects.get(key)
+        if there is not None:
             details = {"name": key[1], "group": kind.group, "kind": kind.plural}
-            raise RefusedError(
-                409, "AlreadyExists", f'{kind.resource} "{key[1]}" already exists', details
-            )
+            message = f'{kind.resource} "{key[1]}" already exists'
+            if "deletionTimestamp" in there.document["metadata"]:
+                message = f"object is being deleted: {message}"
+            raise RefusedError(409, "AlreadyExists", message, details)
         return self._put(kind, "ADDED", document, None, entries)
 
     def update(

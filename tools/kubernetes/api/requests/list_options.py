@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from ..rules.fields import forbidden, unsupported
 from ..types.api_documents import RefusedError
+from .option_problems import invalid_options
 
 EXACT, NOT_OLDER = "Exact", "NotOlderThan"
 MATCH, SENDS = "resourceVersionMatch", "sendInitialEvents"
@@ -77,6 +78,4 @@ def _with_continue(query: Mapping[str, str]) -> list[str]:
 
 def _refuse(problems: list[str]) -> None:
     if problems:
-        listed = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-        message = f'ListOptions.meta.k8s.io "" is invalid: {listed}'
-        raise RefusedError(422, "Invalid", message)
+        raise invalid_options("ListOptions", problems)

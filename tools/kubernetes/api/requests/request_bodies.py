@@ -5,15 +5,21 @@ The types have the fields that the server reads; other fields of a body are igno
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
 
+from ..rules.fields import invalid, unsupported
 from ..types.api_documents import Document, RefusedError
+from .json_problems import go_type
+from .option_problems import invalid_options, options_of
+from .request_content import SCHEME
 
 _T = TypeVar("_T")
-_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+POLICIES = ("Foreground", "Background", "Orphan")
 
 
 class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,7 +76,7 @@ def is_dry_run(method: str, query: Mapping[str, str], delete_options: object) ->
     an eviction contradict the query.
     """
     in_query = [query["dryRun"]] if "dryRun" in query else []
-    check_dry_run(_OPTIONS.get(method, "DeleteOptions"), in_query)
+    check_dry_run(options_of(method), in_query)
     in_body = delete_options.get("dryRun") if isinstance(delete_options, dict) else None
     if method == "POST" and in_query and in_body and in_body != in_query:
         message = "Non-matching dry-run options in request and content"
@@ -78,25 +84,65 @@ def is_dry_run(method: str, query: Mapping[str, str], delete_options: object) ->
     return bool(in_query or in_body)
 
 
-def check_dry_run(options: str, values: Iterable[str]) -> None:
+def check_dry_run(options: str, values: Sequence[str]) -> None:
     """Raises RefusedError with 422 for a value other than All. `options` is the name of the type of
     the options.
     """
     if any(value != "All" for value in values):
-        quoted = ", ".join(f'"{value}"' for value in values)
-        problem = f'dryRun: Unsupported value: []string{{{quoted}}}: supported values: "All"'
-        message = f'{options}.meta.k8s.io "" is invalid: {problem}'
-        raise RefusedError(422, "Invalid", message)
+        raise invalid_options(options, [unsupported("dryRun", list(values), ("All",))])
 
 
 def delete_options(document: Document, query: Mapping[str, str]) -> DeleteOptions:
-    """Returns the options in the body, completed by the query. Raises RefusedError with 400."""
-    from_query = {
-        field: query[field]
-        for field in ("gracePeriodSeconds", "propagationPolicy", "orphanDependents")
-        if field in query
-    }
-    return converted({**from_query, **document}, DeleteOptions, strict=False)
+    """Returns the options in the body, or those in the query if the body has none.
+
+    Raises RefusedError: 400 for options that cannot be read, 422 for invalid ones.
+    """
+    kind, version = document.get("kind"), document.get("apiVersion")
+    if (kind or "DeleteOptions") != "DeleteOptions":
+        why = f'no kind "{kind}" is registered for version "{version}" in scheme "{SCHEME}"'
+        raise RefusedError(400, "BadRequest", why)
+    if not document:
+        document = _in_query(query)
+    seconds = document.get("gracePeriodSeconds")
+    if seconds is not None and type(seconds) is not int:
+        into = "Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+        message = f"json: cannot unmarshal {go_type(seconds)} into {into}"
+        raise RefusedError(400, "BadRequest", message)
+    options = converted(document, DeleteOptions, strict=False)
+    check_delete_options(options)
+    return options
+
+
+def check_delete_options(options: DeleteOptions) -> None:
+    """Raises RefusedError with 422 for invalid options."""
+    check_dry_run("DeleteOptions", options.dry_run or ())
+    problems = _propagation_problems(options)
+    if problems:
+        raise invalid_options("DeleteOptions", problems)
+
+
+def _in_query(query: Mapping[str, str]) -> Document:
+    """Returns the delete options of a query. Raises RefusedError with 400 for no number."""
+    fields = ("propagationPolicy", "orphanDependents")
+    found: Document = {field: query[field] for field in fields if field in query}
+    if "gracePeriodSeconds" in query:
+        text = query["gracePeriodSeconds"]
+        if not _NUMBER.fullmatch(text):
+            message = f'strconv.ParseInt: parsing "{text}": invalid syntax'
+            raise RefusedError(400, "BadRequest", message)
+        found["gracePeriodSeconds"] = int(text)
+    return found
+
+
+def _propagation_problems(options: DeleteOptions) -> list[str]:
+    """Returns what is wrong with the options about the dependents."""
+    policy = options.propagation_policy
+    if policy is not None and options.orphan_dependents is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        return [invalid("propagationPolicy", policy, why)]
+    if policy is not None and policy not in POLICIES:
+        return [unsupported("propagationPolicy", policy, (*POLICIES, "nil"))]
+    return []
 
 
 def converted(document: Document, shape: type[_T], *, strict: bool = True) -> _T:

@@ -20,8 +20,9 @@ from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND, Kind
 from .label_keys import with_label_keys
 from .pod_conditions import with_condition
-from .refusals import OTHER_NAMESPACE
+from .refusals import OTHER_NAMESPACE, forbidden
 
+PODS = BY_KIND["v1", "Pod"]
 PRIORITY_CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]
 RUNTIME_CLASSES = BY_KIND["node.k8s.io/v1", "RuntimeClass"]
 CLAIMS = BY_KIND["v1", "PersistentVolumeClaim"]
@@ -103,16 +104,15 @@ def check_namespace(store: Store, kind: Kind, namespace: str, metadata: dict[str
     if NAMESPACE_LIFECYCLE not in store.plugins:
         return
     if "deletionTimestamp" in store.get(NAMESPACES, "", namespace)["metadata"]:
-        message = (
-            f'{kind.resource} "{metadata.get("name", "")}" is forbidden: '
-            f"unable to create new content in namespace {namespace} because it is being terminated"
-        )
+        why = f"unable to create new content in namespace {namespace}"
+        refused = forbidden(kind, metadata.get("name", ""), f"{why} because it is being terminated")
         cause = {
             "reason": "NamespaceTerminating",
             "message": f"namespace {namespace} is being terminated",
             "field": "metadata.namespace",
         }
-        raise RefusedError(403, "Forbidden", message, {"causes": [cause]})
+        refused.details = {**(refused.details or {}), "causes": [cause]}
+        raise refused
 
 
 def with_kept_priority(pod: Document, before: Document) -> Document:
@@ -258,14 +258,11 @@ def _default_class(store: Store) -> Document | None:
 def check_default_class(store: Store, priority_class: Document) -> None:
     """Raises RefusedError with 403 if another PriorityClass is the default already."""
     default = _default_class(store) if priority_class.get("globalDefault") else None
-    name = priority_class["metadata"]["name"]
+    name = priority_class["metadata"].get("name", "")
     if default is not None and default["metadata"]["name"] != name:
-        message = (
-            f'priorityclasses.scheduling.k8s.io "{name}" is forbidden: PriorityClass '
-            f"{default['metadata']['name']} is already marked as default. Only one default can "
-            "exist"
-        )
-        raise RefusedError(403, "Forbidden", message)
+        other = default["metadata"]["name"]
+        why = f"PriorityClass {other} is already marked as default. Only one default can exist"
+        raise forbidden(PRIORITY_CLASSES, name, why)
 
 
 def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
@@ -307,7 +304,7 @@ def _without_overhead(pod: str) -> RefusedError:
 
 
 def _forbidden_pod(pod: str, why: str) -> RefusedError:
-    return RefusedError(403, "Forbidden", f'pods "{pod}" is forbidden: {why}')
+    return forbidden(PODS, pod, why)
 
 
 def _tolerations(spec: dict[str, Any]) -> list[dict[str, Any]]:

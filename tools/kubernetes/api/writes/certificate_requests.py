@@ -83,7 +83,7 @@ def check_signer(store: Store, user: Requester, subresource: str, request: Docum
         Act(verb, "certificates.k8s.io", "signers", name=each) for each in (name, f"{domain}/*")
     ]
     if not any(authorize(store, user, act).allowed for act in acts):
-        named = request["metadata"]["name"]
+        named = request["metadata"].get("name", "")
         why = f'user not permitted to {verb} requests with signerName "{name}"'
         message = f'certificatesigningrequests.certificates.k8s.io "{named}" is forbidden: {why}'
         details = {

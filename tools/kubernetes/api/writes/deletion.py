@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..requests.request_bodies import DeleteOptions, Preconditions, check_dry_run
+from ..requests.request_bodies import DeleteOptions, Preconditions, check_delete_options
 from ..rules.cluster_rules import SYSTEM_CLASSES
 from ..store import Store
 from ..types.api_documents import Document, RefusedError, StoredObject, names_of
 from ..types.resources import Kind
-from .refusals import conflict
+from .refusals import forbidden
 
 FINISHED = ("Succeeded", "Failed")
 # The finalizers of objects whose deletion waits for the garbage collector.
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
-POLICIES = ("Foreground", "Background", "Orphan")
 _ORPHANING = {("", "ReplicationController"), ("batch", "Job")}  # unless a request says otherwise
 _UNSUPPORTED = ("Event",)
 # The kinds of which a DELETE answers with the object that it has removed, and not with a Status.
@@ -74,15 +73,11 @@ def check_deletion(kind: Kind, document: Document, options: DeleteOptions) -> No
     """Raises RefusedError: 422 for invalid options, 409 if a precondition does not hold, 403 for
     the priority classes of the system.
     """
-    check_dry_run("DeleteOptions", options.dry_run or ())
-    check_propagation(options)
+    check_delete_options(options)
     metadata = document["metadata"]
     if kind.kind == "PriorityClass" and metadata["name"] in SYSTEM_CLASSES:
-        message = (
-            f'priorityclasses.scheduling.k8s.io "{metadata["name"]}" is forbidden: '
-            "this is a system priority class and cannot be deleted"
-        )
-        raise RefusedError(403, "Forbidden", message)
+        why = "this is a system priority class and cannot be deleted"
+        raise forbidden(kind, metadata["name"], why)
     preconditions = options.preconditions or Preconditions()
     for field, expected, have, else_ in (
         ("UID", preconditions.uid, metadata["uid"], "deleted and then recreated"),
@@ -98,7 +93,20 @@ def check_deletion(kind: Kind, document: Document, options: DeleteOptions) -> No
                 f"the {field} in the precondition ({expected}) does not match the {field} in "
                 f"record ({have}). The object might have been {else_}"
             )
-            raise conflict(kind, metadata["name"], why)
+            # Kubernetes names the kind here, and elsewhere the resource.
+            message = f'Operation cannot be fulfilled on {kind.kind} "{metadata["name"]}": {why}'
+            details = {"name": metadata["name"], "group": kind.group, "kind": kind.kind}
+            raise RefusedError(409, "Conflict", message, details)
+
+
+def deleted_now(pod: StoredObject, now: str) -> StoredObject:
+    """Returns a pod that was removed at once, as Kubernetes answers it: with its last metadata."""
+    metadata = dict(pod.document["metadata"])
+    if "deletionTimestamp" not in metadata:
+        metadata["deletionTimestamp"] = now
+        metadata["generation"] = metadata.get("generation", 0) + 1
+    metadata["deletionGracePeriodSeconds"] = 0
+    return StoredObject({**pod.document, "metadata": metadata}, pod.revision)
 
 
 def grace_seconds(pod: Document, seconds: int | None) -> int:
@@ -111,22 +119,6 @@ def grace_seconds(pod: Document, seconds: int | None) -> int:
     if seconds is None:
         seconds = int(pod["spec"].get("terminationGracePeriodSeconds", 30))
     return 1 if seconds < 0 else seconds
-
-
-def check_propagation(options: DeleteOptions) -> None:
-    """Raises RefusedError with 422 for options about the dependents that are invalid."""
-    policy, problem = options.propagation_policy, ""
-    if policy is not None and options.orphan_dependents is not None:
-        problem = (
-            f'Invalid value: "{policy}": '
-            "orphanDependents and deletionPropagation cannot be both set"
-        )
-    elif policy is not None and policy not in POLICIES:
-        supported = ", ".join(f'"{each}"' for each in (*POLICIES, "nil"))
-        problem = f'Unsupported value: "{policy}": supported values: {supported}'
-    if problem:
-        message = f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: {problem}'
-        raise RefusedError(422, "Invalid", message)
 
 
 def finalizers_for(kind: Kind, have: Sequence[str], options: DeleteOptions) -> list[str]:

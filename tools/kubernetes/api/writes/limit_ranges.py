@@ -13,8 +13,9 @@ from berth.actors.scheduling.kube.quantity import nano_value
 
 from ..store import Store
 from ..types.amounts import pod_sums, sums_of
-from ..types.api_documents import Document, RefusedError
+from ..types.api_documents import Document, names_of
 from ..types.resources import BY_KIND, Kind
+from .refusals import forbidden
 
 LIMIT_RANGES = BY_KIND["v1", "LimitRange"]
 PODS = BY_KIND["v1", "Pod"]
@@ -40,9 +41,7 @@ def check_limits(store: Store, kind: Kind, document: Document) -> None:
         problems = list(dict.fromkeys(out_of_bounds(limit_range, document)))
         if problems:
             listed = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-            name = document["metadata"]["name"]
-            message = f'{kind.resource} "{name}" is forbidden: {listed}'
-            raise RefusedError(403, "Forbidden", message)
+            raise forbidden(kind, names_of(document)[1], listed)
 
 
 def _limit_ranges(store: Store, document: Document) -> Iterator[Document]:
@@ -90,7 +89,9 @@ def _with_container_defaults(
         missing = {name: amount for name, amount in defaults.items() if name not in own}
         if missing:
             resources[field] = {**own, **missing}
-            notes.append(f"{', '.join(sorted(missing))} {what} for {title} {container['name']}")
+            notes.append(
+                f"{', '.join(sorted(missing))} {what} for {title} {container.get('name', '')}"
+            )
     return {**container, "resources": resources}
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ..store import Store
-from ..types.api_documents import RefusedError, StoredObject, names_of
+from ..types.api_documents import StoredObject, names_of
 from .admission import NAMESPACES
 from .first_objects import FIRST_NAMESPACES
 from .namespace_objects import EVERYWHERE, is_of_every_namespace
 from .new_objects import FINALIZER
+from .refusals import forbidden
 
 
 def terminating(store: Store, namespace: StoredObject) -> StoredObject:
@@ -18,8 +19,7 @@ def terminating(store: Store, namespace: StoredObject) -> StoredObject:
     metadata = namespace.document["metadata"]
     name = metadata["name"]
     if name in FIRST_NAMESPACES:
-        message = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
-        raise RefusedError(403, "Forbidden", message)
+        raise forbidden(NAMESPACES, name, "this namespace may not be deleted")
     if "deletionTimestamp" in metadata:
         return namespace
     status = {**(namespace.document.get("status") or {}), "phase": "Terminating"}

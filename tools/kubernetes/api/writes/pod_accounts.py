@@ -83,10 +83,14 @@ def _spec_of(spec: Document, account: Document) -> Document:
     return full
 
 
+def _name(volume: Document) -> str:
+    return volume.get("name") or ""
+
+
 def _mount(spec: Document, uid: str) -> None:
     """Mounts the token in each container that has nothing in its place."""
     volumes = spec.get("volumes") or []
-    present = next((v["name"] for v in volumes if v["name"].startswith(PREFIX)), "")
+    present = next((name for name in map(_name, volumes) if name.startswith(PREFIX)), "")
     volume, mount = _volume_and_mount(present or PREFIX + _suffix(uid))
     needed = False
     for field in ("initContainers", "containers"):
@@ -136,6 +140,6 @@ def _check_mirror(pod: Document) -> None:
 
 
 def _forbidden(pod: Document, why: str) -> RefusedError:
-    name = pod["metadata"]["name"]
+    name = pod["metadata"].get("name", "")
     details = {"name": name, "kind": "pods"}
     return RefusedError(403, "Forbidden", f'pods "{name}" is forbidden: {why}', details)

@@ -44,7 +44,7 @@ def check_pod(store: Store, pod: Document, before: Document | None) -> list[str]
         return []
     found = policy.enforce.violations(pod["metadata"], pod["spec"])
     if found:
-        name = pod["metadata"]["name"]
+        name = pod["metadata"].get("name", "")
         message = (
             f'pods "{name}" is forbidden: violates PodSecurity "{policy.enforce}": '
             f"{described(found)}"

@@ -102,7 +102,7 @@ def unspecified(pod: Document, names: frozenset[str]) -> str:
         resources = container.get("resources") or {}
         requests, limits = (resources.get(field) or {} for field in ("requests", "limits"))
         for name in names & COMPUTE - _quota_names(sums_of(requests), sums_of(limits)).keys():
-            missing.setdefault(name, set()).add(container["name"])
+            missing.setdefault(name, set()).add(container.get("name") or "")
     return "; ".join(f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing))
 
 
@@ -214,7 +214,7 @@ def _effective_amounts(pod: Document, container: Document, field: str) -> Sums:
     statuses = list(status.get("containerStatuses") or ())
     if container.get("restartPolicy") == "Always":
         statuses += status.get("initContainerStatuses") or ()
-    actual: Document = next((s for s in statuses if s.get("name") == container["name"]), {})
+    actual: Document = next((s for s in statuses if s.get("name") == container.get("name")), {})
     if not actual.get("resources"):
         return desired
     infeasible = any(

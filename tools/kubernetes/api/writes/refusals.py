@@ -56,16 +56,28 @@ def check_place(kind: Kind, sent: Document, before: Document) -> None:
         raise conflict(kind, name, f"{why}, AdditionalErrorMsg: {other}")
 
 
-def fixed_metadata_problems(sent: Document, stored: Document) -> list[str]:
-    """Returns the problems of metadata that nobody may change, and that a request changes."""
-    problems = []
-    if sent.get("uid") and sent["uid"] != stored["uid"]:
-        problems.append(f"metadata.uid: Invalid value: {in_json(sent['uid'])}: field is immutable")
+def uid_problems(sent: Document, stored: Document) -> list[str]:
+    """Returns the problems of the uid in the metadata that a patch makes."""
+    uid = sent.get("uid")
+    changed = uid and uid != stored["uid"]
+    return [f"metadata.uid: Invalid value: {in_json(uid)}: field is immutable"] if changed else []
+
+
+def deletion_problems(sent: Document, stored: Document) -> list[str]:
+    """Returns the problems of metadata that concern the object's deletion."""
     deleted = sent.get("deletionTimestamp")
-    if deleted and "deletionTimestamp" not in stored:
-        problem = f"Invalid value: {in_json(deleted)}: field is immutable"
-        problems.append(f"metadata.deletionTimestamp: {problem}")
-    return problems
+    if "deletionTimestamp" not in stored:
+        why = "field is immutable"
+        where = "metadata.deletionTimestamp"
+        return [f"{where}: Invalid value: {in_json(deleted)}: {why}"] if deleted else []
+    new = [
+        each for each in sent.get("finalizers") or () if each not in stored.get("finalizers", ())
+    ]
+    if not new:
+        return []
+    why = "no new finalizers can be added if the object is being deleted, found new finalizers"
+    listed = ", ".join(map(in_json, sorted(new)))
+    return [f"metadata.finalizers: Forbidden: {why} []string{{{listed}}}"]
 
 
 def in_json(value: Any) -> str:
@@ -129,6 +141,11 @@ def other_uid(expected: str, pod: Document) -> str:
         f"Precondition failed: UID in precondition: {expected}, "
         f"UID in object meta: {pod['metadata']['uid']}"
     )
+
+
+def forbidden(kind: Kind, name: str, why: str) -> RefusedError:
+    details = {"name": name, "group": kind.group, "kind": kind.plural}
+    return RefusedError(403, "Forbidden", f'{kind.resource} "{name}" is forbidden: {why}', details)
 
 
 def conflict(kind: Kind, name: str, why: str) -> RefusedError:

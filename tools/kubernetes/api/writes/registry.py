@@ -37,7 +37,7 @@ from .caller import Caller
 from .certificate_requests import REQUESTS, check_signer, decided, decision_problems
 from .custom_objects import decoded_custom
 from .definition_ends import check_not_ending, end_definition, end_if_unused, settle_names
-from .deletion import check_deletion, finalizers_for, grace_seconds
+from .deletion import check_deletion, deleted_now, finalizers_for, grace_seconds
 from .evictions import PODS, mark_disrupted, read_eviction, take_permission
 from .field_tracking import FieldTracker, mentions_entries, without_entries
 from .first_objects import first_objects
@@ -50,9 +50,10 @@ from .pod_binding import bound_pod
 from .refusals import (
     check_applied_place,
     check_place,
+    deletion_problems,
     expected_version,
-    fixed_metadata_problems,
     refuse_invalid,
+    uid_problems,
     undecodable,
 )
 from .replica_scale import scale_of, with_replicas
@@ -227,6 +228,7 @@ class Api:
         sent = document.get("metadata") or {}
         check_place(kind, sent, before)
         version = expected_version(kind, sent, before)
+        refuse_invalid(kind, before, deletion_problems(sent, before["metadata"]))
         if subresource in ("status", "approval"):
             return self._update_status(kind, document, stored, version, subresource, claimed)
         metadata = {**sent, "name": name, "resourceVersion": version}
@@ -323,7 +325,7 @@ class Api:
         after = patched_document(kind, served_form(kind, before), patch, how)
         sent = after.get("metadata")
         if isinstance(sent, dict):
-            refuse_invalid(kind, before, fixed_metadata_problems(sent, before["metadata"]))
+            refuse_invalid(kind, before, uid_problems(sent, before["metadata"]))
         return self.update(
             kind, namespace, name, after, subresource, patch if how == STRATEGIC else {}
         )
@@ -377,7 +379,8 @@ class Api:
         finalizers = finalizers_for(kind, have, options)
         grace = grace_seconds(before.document, options.grace_period_seconds) if kind == PODS else 0
         if not grace and not finalizers:
-            return self._remove(kind, namespace, name)
+            gone = self._remove(kind, namespace, name)
+            return deleted_now(gone, self.store.outside.now()) if kind == PODS else gone
         deadline = metadata.get("deletionGracePeriodSeconds")
         if deadline is not None and (options.grace_period_seconds is None or grace >= deadline):
             if finalizers == have:
@@ -386,6 +389,8 @@ class Api:
         now = self.store.outside.now()
         doomed = {**metadata, "deletionTimestamp": metadata.get("deletionTimestamp") or now}
         doomed["deletionGracePeriodSeconds"] = grace
+        if "deletionTimestamp" not in metadata and metadata.get("generation"):
+            doomed["generation"] += 1
         if finalizers != have:
             doomed["finalizers"] = finalizers
         return self._replace(kind, {**before.document, "metadata": doomed})

@@ -13,7 +13,7 @@ from ..ledger import FREE, Account, Charge, Ledger
 from ..rules.fields import COMPUTE
 from ..store import Store
 from ..types.amounts import NOTHING, Sums, sums_of
-from ..types.api_documents import Document, RefusedError, StoredObject, controller_in
+from ..types.api_documents import Document, StoredObject, controller_in
 from ..types.resources import BY_KIND, Kind
 from .admission import CLAIMS
 from .evictions import PODS
@@ -29,6 +29,7 @@ from .quota_usage import (
     pod_usage,
     unspecified,
 )
+from .refusals import forbidden
 
 QUOTAS = BY_KIND["v1", "ResourceQuota"]
 DEVICE_CLASSES = BY_KIND["resource.k8s.io/v1", "DeviceClass"]
@@ -59,13 +60,12 @@ def check_quotas(
         return
     charge = _charge(store, ledger, kind, document)
     problem = _unspecified(ledger, document, charge) if kind is PODS else ""
-    name = document["metadata"]["name"]
+    name = document["metadata"].get("name", "")
     if not problem and ledger.exceeded(kind, name, charge):
         _settle_ending(store, ledger, document["metadata"]["namespace"])
         problem = ledger.exceeded(kind, name, charge)
     if problem:
-        message = f'{kind.resource} "{name}" is forbidden: {problem}'
-        raise RefusedError(403, "Forbidden", message)
+        raise forbidden(kind, name, problem)
 
 
 def settle_quotas(
@@ -211,8 +211,8 @@ def _charged_to_pod(store: Store, ledger: Ledger, claim: Document) -> Sums:
         owner.get("kind"),
     ) != ("v1", "Pod"):
         return {}
-    pod = store.find(PODS, metadata["namespace"], owner["name"])
-    if pod is None or pod["metadata"]["uid"] != owner["uid"]:
+    pod = store.find(PODS, metadata["namespace"], owner.get("name", ""))
+    if pod is None or pod["metadata"]["uid"] != owner.get("uid"):
         return {}
     status = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
     name = status.get("resourceClaimName") or ledger.claims.setdefault(

@@ -516,7 +516,12 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
         (f"POST {PODS}", pod("p"), "", '409 pods "p" already exists'),
         (f"POST {PODS}/p/binding", {"target": "n"}, "", "400 Binding: Expected"),
         (f"POST {PODS}/p/eviction", {"deleteOptions": "x"}, "", "400 Eviction: Expected"),
-        (f"DELETE {PODS}/p", {"gracePeriodSeconds": "x"}, "", "400 DeleteOptions: Expected"),
+        (
+            f"DELETE {PODS}/p",
+            {"gracePeriodSeconds": "x"},
+            "",
+            "400 cannot unmarshal string into Go",
+        ),
         (f"PATCH {PODS}/p", {}, "text/plain", "415 Unsupported Media Type"),
         (f"PATCH {PODS}/p?fieldManager=m", b"a: [", APPLY, "400 error decoding YAML: line"),
         (f"PATCH {PODS}/q", {"spec": {"containers": "x"}}, APPLY, "422 fieldManager: Required"),
