@@ -17,7 +17,7 @@ import msgspec
 
 from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
 
-from ...kubernetes.api.store import Store
+from ...kubernetes.api.store import DEFINITIONS, Store
 from ...kubernetes.api.types.api_documents import Document, RefusedError, names_of
 from ...kubernetes.api.types.conversion import stored_form
 from ...kubernetes.api.types.resources import BY_KIND, Kind
@@ -34,10 +34,22 @@ class SnapshotError(ValueError):
 
 def load_snapshot(store: Store, path: Path) -> None:
     """Fills an empty store with the objects of a file. Raises SnapshotError and OSError."""
-    found = [*_objects(path)]
-    stored = [each for each in found if _is_stored(each[1])]
-    for kind, document in stored:
-        store.restore(kind.stored_as or kind, stored_form(kind, document))
+    found = [*_flat(_documents(path))]
+    definitions = [each for each in found if each.get("kind") == DEFINITIONS.kind]
+    others = [each for each in found if each.get("kind") != DEFINITIONS.kind]
+    try:
+        _load(store, definitions)
+        _load(store, others)
+    except (SnapshotError, RefusedError) as problem:
+        raise SnapshotError(f"{path}: {problem}") from None
+
+
+def _load(store: Store, documents: Iterable[Document]) -> None:
+    """Puts objects back, and creates the new ones. Raises SnapshotError and RefusedError."""
+    found = [(_kind_of(store, document), document) for document in documents]
+    for kind, document in found:
+        if _is_stored(document):
+            store.restore(kind.stored_as or kind, stored_form(kind, document))
     store.compact()
     api = Api(store)
     api.seed()
@@ -48,10 +60,7 @@ def load_snapshot(store: Store, path: Path) -> None:
         if store.find(_NAMESPACE, "", name) is None:
             api.create(_NAMESPACE, "", {"metadata": {"name": name}})
     for kind, document in sorted(new, key=lambda each: each[0] != _NAMESPACE):
-        try:
-            _create(api, kind, document)
-        except RefusedError as refused:
-            raise SnapshotError(f"{path}: {refused}") from None
+        _create(api, kind, document)
 
 
 def save_snapshot(store: Store, path: Path) -> None:
@@ -68,17 +77,16 @@ def save_snapshot(store: Store, path: Path) -> None:
     beside.replace(path)
 
 
-def _objects(path: Path) -> Iterator[tuple[Kind, Document]]:
-    """Yields the objects of a file. Raises SnapshotError."""
-    for document in _flat(_documents(path)):
-        place = str(document.get("apiVersion")), str(document.get("kind"))
-        kind = BY_KIND.get(place)
-        if kind is None:
-            raise SnapshotError(f"{path}: there is no kind {place[1]} in {place[0]}")
-        metadata = document.get("metadata")
-        if not isinstance(metadata, dict) or not _are_names(names_of(document)):
-            raise SnapshotError(f"{path}: an object of kind {place[1]} has no name")
-        yield kind, document
+def _kind_of(store: Store, document: Document) -> Kind:
+    """Returns the kind of an object. Raises SnapshotError if there is none, or no name."""
+    place = str(document.get("apiVersion")), str(document.get("kind"))
+    kind = BY_KIND.get(place) or store.catalog.named(*place)
+    if kind is None:
+        raise SnapshotError(f"there is no kind {place[1]} in {place[0]}")
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or not _are_names(names_of(document)):
+        raise SnapshotError(f"an object of kind {place[1]} has no name")
+    return kind
 
 
 def _documents(path: Path) -> list[Any]:

@@ -28,6 +28,7 @@ from .types.resources import BY_KIND, Kind
 
 Key = tuple[str, str]
 HISTORY = 100_000
+RECENT = 1000  # events whose documents are kept as they are; of older ones the JSON is enough
 DEFINITIONS = BY_KIND["apiextensions.k8s.io/v1", "CustomResourceDefinition"]
 
 
@@ -74,6 +75,8 @@ class Shelf:
         if len(history) == history.maxlen and history:
             self.compacted = history[0].after.revision
         history.append(event)
+        if len(history) > RECENT and (replaced := history[-RECENT].before) is not None:
+            replaced.pack()
 
     def wake(self) -> None:
         """Wakes the tasks that wait for the next write."""

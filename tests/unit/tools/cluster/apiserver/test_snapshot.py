@@ -13,6 +13,7 @@ from berth.tools.cluster.apiserver.snapshot import SnapshotError, load_snapshot,
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.custom_kinds import define, definition, kind_of, shirt
 from tests.kit.documents import pod
 from tests.kit.stores import fresh_store
 
@@ -96,6 +97,19 @@ def test_manifests_are_created(tmp_path: Path) -> None:
     assert created["spec"]["restartPolicy"] == "Always"
     assert created["status"]["phase"] == "Running"
     assert store.get(NAMESPACES, "", "space")["metadata"]["labels"]["l"] == "x"
+
+
+def test_custom_objects_are_read_with_their_definitions(tmp_path: Path, store: Store) -> None:
+    define(store, definition())
+    Api(store).create(kind_of(store), "default", shirt("a", color="blue"))
+    saved, manifests = tmp_path / "cluster", tmp_path / "manifests"
+    save_snapshot(store, saved)
+    again = loaded(saved)
+    assert contents(again) == contents(store)
+    assert again.get(kind_of(again), "default", "a")["spec"] == {"color": "blue"}
+    manifests.write_text(yaml.safe_dump_all([shirt("a", color="red"), definition()]))
+    new = loaded(manifests)
+    assert new.get(kind_of(new), "default", "a")["spec"] == {"color": "red"}
 
 
 @pytest.mark.parametrize(

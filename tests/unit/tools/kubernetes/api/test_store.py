@@ -34,6 +34,23 @@ def test_a_full_history_forgets_its_oldest_events() -> None:
     assert list(store.since(SECRETS, 1)) == [], "each kind has a separate history"
 
 
+def test_the_documents_of_old_events_are_made_from_their_json(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("berth.tools.kubernetes.api.store.RECENT", 2)
+    store = fresh_store()
+    first = store.create(MAPS, config_map("a", k="0"))
+    begun = first.document
+    assert json.loads(first.raw) == begun, "somebody has read it"
+    for number in range(1, 5):
+        store.update(MAPS, config_map("a", k=str(number)))
+    events = store.since(MAPS, 0)
+    assert events[1].before is first
+    assert first.document == begun
+    assert first.document is not begun, "it is kept twice"
+    assert [event.after.document["data"]["k"] for event in events] == [*"01234"]
+
+
 def test_writes_to_a_fork_leave_the_store_unchanged() -> None:
     store = fresh_store()
     store.create(MAPS, config_map("a"))
