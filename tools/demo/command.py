@@ -307,6 +307,7 @@ async def _run(settings: DemoSettings) -> Summary:
                 allowed_hosts=settings.allowed_hosts,
                 kubelets=KubeletMetrics(clock, scenario),
                 tls=tls.context if tls else None,
+                scripts=settings.server.scripts,
             )
         )
         scheduler = await stack.enter_async_context(Scheduler.started())

@@ -135,6 +135,7 @@ async def _run(
             tls=context,
             gate=gate,
             limits=limits,
+            scripts=server.scripts,
         ) as url:
             if kubeconfig_out is not None:
                 written = kubeconfig(url, tls.administrator() if tls else None)

@@ -1,4 +1,4 @@
-"""The options of the commands that run an API server: TLS, rights and admission plugins."""
+"""The options of the commands that run an API server: TLS, rights, admission plugins, scripts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ import msgspec
 from ...kubernetes.api.access.users import ADMINISTRATOR, MASTERS
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.admission_plugins import DEFAULT_PLUGINS, enabled_plugins
+from ...kubernetes.kubelet.scripts.commands import ScriptError
+from ...kubernetes.kubelet.scripts.ports import AllowedPorts
+from ...kubernetes.kubelet.scripts.script_rules import Scripts
 from .kubeconfig import ClientIdentity
 from .service_account_folder import PLACE, environment, write_folder
 
@@ -41,7 +44,7 @@ class Tls(msgspec.Struct, frozen=True):
 class ServerOptions(msgspec.Struct, frozen=True):
     """What the options say. `enable` and `disable` are admission plugins. `certificates` is the
     folder that keeps the authority, `account_folder` the one for the credentials of a service
-    account, and `account` its namespace and name.
+    account, and `account` its namespace and name. `scripts` are those of hollow containers.
     """
 
     tls: bool = False
@@ -51,6 +54,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
     disable: frozenset[str] = frozenset()
     account_folder: Path | None = None
     account: tuple[str, str] = ("default", "default")
+    scripts: Scripts | None = None
 
     def plugins(self, without: str = "") -> frozenset[str]:
         """Returns the admission plugins that run; the plugin `without` only if it is enabled by
@@ -123,11 +127,22 @@ def server_options(command: Command) -> Command:
         service_account: str,
         enable_admission_plugins: tuple[str, ...],
         disable_admission_plugins: tuple[str, ...],
+        scripts: Path | None,
+        forward_ports: str,
         **options: Any,
     ) -> Any:
         enable, disable = _names(enable_admission_plugins), _names(disable_admission_plugins)
         account = _account(service_account)
-        server = ServerOptions(tls, secure, cert_dir, enable, disable, service_account_dir, account)
+        server = ServerOptions(
+            tls,
+            secure,
+            cert_dir,
+            enable,
+            disable,
+            service_account_dir,
+            account,
+            _scripts(scripts, forward_ports),
+        )
         return command(*arguments, server=server, **options)
 
     added: Command = with_server
@@ -138,6 +153,20 @@ def server_options(command: Command) -> Command:
             metavar="NAME,…",
             help=f"{which} these admission plugins of Kubernetes, comma-separated; repeatable.",
         )(added)
+    added = click.option(
+        "--forward-ports",
+        default="",
+        metavar="PORT,…",
+        help="Ports of this machine, such as 8080,9000-9010, that the annotation berth.dev/ports "
+        "of any pod may name for port-forward; none by default.",
+    )(added)
+    added = click.option(
+        "--scripts",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="What containers log, and what their commands do; pods may also say it in "
+        "annotations such as berth.dev/logs.",
+    )(added)
     added = click.option(
         "--service-account",
         default="default/default",
@@ -169,6 +198,19 @@ def server_options(command: Command) -> Command:
         is_flag=True,
         help="Serve HTTPS; the kubeconfig has the authority and a client certificate.",
     )(added)
+
+
+def _scripts(file: Path | None, forward_ports: str) -> Scripts:
+    """Returns the scripts of a file, if there is one. Raises click.ClickException."""
+    try:
+        allowed = AllowedPorts(forward_ports)
+        if file is None:
+            return Scripts(allowed=allowed)
+        from .streams.script_files import read_scripts
+
+        return Scripts(read_scripts(file), allowed)
+    except (ScriptError, OSError) as problem:
+        raise click.ClickException(str(problem)) from None
 
 
 def _account(text: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@
     remote_commands.py  exec and attach: a command's streams, whatever the protocol
     port_forwards.py    port-forward: bytes between a client and a port of this machine
     command_streams.py  what the protocols give a command; until_first.py ends them together
+    script_files.py     reads what containers say and do from a file
     websocket.py        WebSocket messages and the handshake, without I/O
     web_channels.py     Kubernetes' channels in WebSocket messages
     spdy.py             the frames of SPDY/3.1 that Kubernetes uses, without I/O

@@ -113,11 +113,16 @@ def read_outcome(value: Any, key: str) -> Outcome:
     return outcome
 
 
-def _yaml(text: str) -> Any:
-    try:
-        read = documents(text.encode())
-    except YamlError as problem:
-        raise ScriptError(str(problem)) from None
+def only_document(text: bytes) -> Any:
+    """Returns the one document of a text in YAML. Raises ScriptError and YamlError."""
+    read = [document for document in documents(text) if document is not None]
     if len(read) != 1:
         raise ScriptError(f"expected one document, got {len(read)}")
     return read[0]
+
+
+def _yaml(text: str) -> Any:
+    try:
+        return only_document(text.encode())
+    except YamlError as problem:
+        raise ScriptError(str(problem)) from None
