@@ -9,10 +9,12 @@ from ..store import Store
 from ..types.api_documents import Document
 from ..types.resources import BY_KIND, Kind
 from .admission import NAMESPACES, PRIORITY_CLASSES
+from .namespace_objects import CONFIG_MAPS, ROOT_CERTIFICATE
 
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _CLASSES = (("system-cluster-critical", 2000000000), ("system-node-critical", 2000001000))
-_SERVICES, _CONFIG_MAPS = BY_KIND["v1", "Service"], BY_KIND["v1", "ConfigMap"]
+_SERVICES = BY_KIND["v1", "Service"]
+_AUTHENTICATION = "extension-apiserver-authentication"
 # The API server's own Service.
 _SERVICE: Document = {
     "metadata": {
@@ -40,9 +42,28 @@ def first_objects(store: Store) -> Iterator[tuple[Kind, str, Document]]:
     are created.
     """
     yield from FIRST_OBJECTS
-    yield _CONFIG_MAPS, "kube-system", _authentication(store.root_certificate)
+    yield CONFIG_MAPS, "kube-system", _authentication(store.root_certificate)
     if store.secure:
         yield from roles_of_components()
+
+
+def outdated_certificates(store: Store) -> Iterator[Document]:
+    """Yields the stored ConfigMaps with the certificate of an earlier authority, each with that of
+    the present one.
+    """
+    certificate = store.root_certificate
+    if not certificate:
+        return
+    held = {
+        ROOT_CERTIFICATE: {"ca.crt": certificate},
+        _AUTHENTICATION: _authentication(certificate)["data"],
+    }
+    for stored in list(store.list(CONFIG_MAPS)):
+        document = stored.document
+        data = document.get("data") or {}
+        new = data | held.get(document["metadata"]["name"], {})
+        if new != data:
+            yield {**document, "data": new}
 
 
 def _authentication(certificate: str) -> Document:
@@ -50,7 +71,7 @@ def _authentication(certificate: str) -> Document:
     trusts, for servers that ask it who their clients are: none without TLS. A proxy before such a
     server would show a certificate of the same authority.
     """
-    document: Document = {"metadata": {"name": "extension-apiserver-authentication"}}
+    document: Document = {"metadata": {"name": _AUTHENTICATION}}
     if not certificate:
         return document
     data = {

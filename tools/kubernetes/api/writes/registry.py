@@ -40,9 +40,9 @@ from .definition_ends import check_not_ending, end_definition, end_if_unused, se
 from .deletion import check_deletion, deleted_now, finalizers_for, grace_seconds
 from .evictions import PODS, mark_disrupted, read_eviction, take_permission
 from .field_tracking import FieldTracker, mentions_entries, without_entries
-from .first_objects import first_objects
+from .first_objects import first_objects, outdated_certificates
 from .namespace_ends import end_if_empty, terminating
-from .namespace_objects import is_of_every_namespace, missing_objects
+from .namespace_objects import CONFIG_MAPS, is_of_every_namespace, missing_objects
 from .new_objects import prepared_object
 from .object_rules import problems_of_status
 from .patch import patched_document
@@ -103,6 +103,8 @@ class Api:
         for kind, namespace, document in first_objects(self.store):
             if self.store.find(kind, namespace, document["metadata"]["name"]) is None:
                 self.create(kind, namespace, document)
+        for outdated in outdated_certificates(self.store):
+            self.store.update(CONFIG_MAPS, outdated)
         for stored in list(self.store.list(NAMESPACES)):
             self._furnish(stored.document["metadata"]["name"])
 

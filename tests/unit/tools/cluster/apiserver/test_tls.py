@@ -18,6 +18,8 @@ from berth.tools.cluster.apiserver.authority import Authority
 from berth.tools.cluster.apiserver.kubeconfig import ClientIdentity, kubeconfig
 from berth.tools.cluster.apiserver.server_options import ServerOptions, Tls
 from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.resources import BY_KIND
+from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.stores import fresh_store
 
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -121,6 +123,22 @@ async def test_a_program_finds_the_cluster_that_it_expects_to_be_in(
             answer = await client.call("POST", REVIEW, dict, {})
     assert answer["status"]["userInfo"]["username"] == "system:serviceaccount:kube-system:operator"
     assert (folder / "namespace").read_text() == "kube-system"
+
+
+def test_stored_certificates_are_those_of_the_present_authority(store: Store) -> None:
+    for _ in range(2):
+        certificate = prepared(store).certificate
+        Api(store).seed()
+        roots = [
+            stored.document["data"]
+            for stored in store.list(BY_KIND["v1", "ConfigMap"])
+            if stored.document["metadata"]["name"] == "kube-root-ca.crt"
+        ]
+        assert roots == [{"ca.crt": certificate}] * 4
+        name = "extension-apiserver-authentication"
+        held = store.get(BY_KIND["v1", "ConfigMap"], "kube-system", name)["data"]
+        assert held["client-ca-file"] == held["requestheader-client-ca-file"] == certificate
+        assert held["requestheader-username-headers"] == '["X-Remote-User"]'
 
 
 async def test_a_bad_request_over_tls_is_answered(server: tuple[str, Tls]) -> None:
