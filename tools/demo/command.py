@@ -308,6 +308,7 @@ async def _run(settings: DemoSettings) -> Summary:
                 kubelets=KubeletMetrics(clock, scenario),
                 tls=tls.context if tls else None,
                 scripts=settings.server.scripts,
+                webhooks=settings.server.webhooks,
             )
         )
         scheduler = await stack.enter_async_context(Scheduler.started())

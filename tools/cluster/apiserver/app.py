@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from ...kubernetes.api.access.reviews import review
 from ...kubernetes.api.access.rights import check_right, may_all
 from ...kubernetes.api.access.tokens import issued_token
 from ...kubernetes.api.access.users import ADMINISTRATOR, Requester
+from ...kubernetes.api.policies.webhook_decisions import CallsNeededError, WebhookAnswers
 from ...kubernetes.api.requests.accepted_forms import accepted_form, check_stream
 from ...kubernetes.api.requests.component_statuses import component_answer
 from ...kubernetes.api.requests.field_managers import is_forced, manager_of_request
@@ -68,6 +70,7 @@ from .server_pages import missing_page, server_page
 from .this_machine import this_machine
 from .watch import Watch
 from .watch_lines import WatchLines
+from .webhook_answers import WebhookClient
 
 LONGEST_PATH = 1024  # room for two names of 253 bytes and the rest of the path
 SUCCESS: Document = {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success"}
@@ -88,7 +91,10 @@ class Server:
         kubelets: resource_metrics.Kubelets | None = None,
         limits: FlowLimits | None = None,
         scripts: Scripts | None = None,
+        webhooks: WebhookClient | None = None,
     ) -> None:
+        self._webhooks = webhooks
+        self._no_answers = None if webhooks is None else WebhookAnswers()
         self._scripts = Scripts() if scripts is None else scripts
         self._store = store
         self._kubelets = kubelets
@@ -97,11 +103,16 @@ class Server:
         self._lines = WatchLines(store)
         self._limits = limits
 
-    def answer(self, request: HttpRequest) -> Response | Follow:
+    def answer(
+        self, request: HttpRequest, answers: WebhookAnswers | None = None
+    ) -> Response | Follow:
         try:
             self._guard.check(request.headers)
-            answer = self._answer(request)
+            answer = self._answer(request, answers or self._no_answers)
             return in_yaml(request, answer) if isinstance(answer, Response) else answer
+        except CallsNeededError as needed:
+            assert self._webhooks is not None
+            return self._webhooks.later(partial(self.answer, request), answers, needed.calls)
         except RefusedError as refused:
             return in_yaml(request, refused_response(refused))
         except RecursionError:
@@ -129,7 +140,7 @@ class Server:
         items = [served_form(target.kind, stored.document) for stored in answer.items]
         return {"metadata": answer.metadata(), "items": items}
 
-    def _answer(self, request: HttpRequest) -> Response | Follow:
+    def _answer(self, request: HttpRequest, answers: WebhookAnswers | None) -> Response | Follow:
         path = request.path
         if len(path) > LONGEST_PATH:
             raise RefusedError(404, "NotFound", "the server could not find the requested resource")
@@ -165,7 +176,7 @@ class Server:
         elif kind in REVIEWS:
             answer, code = self._review_answer(request, target, user), 201
         elif request.method != "GET":
-            answer, code, warnings = self._write_answer(request, target, user)
+            answer, code, warnings = self._write_answer(request, target, user, answers)
         elif not target.name and is_on(request.query, "watch"):
             check_stream(accept)
             return Watch(self._store, self._lines, kind, target.namespace, request).run
@@ -185,7 +196,11 @@ class Server:
         return PodStreams(self._store, self._scripts).answer(request, target, user)
 
     def _write_answer(
-        self, request: HttpRequest, target: RequestTarget, user: Requester
+        self,
+        request: HttpRequest,
+        target: RequestTarget,
+        user: Requester,
+        answers: WebhookAnswers | None,
     ) -> tuple[Answer, int, list[str]]:
         """Performs a write, or a dry run of it. Returns the answer, its code and the warnings."""
         raw = request.body
@@ -197,7 +212,8 @@ class Server:
         dry = is_dry_run(request.method, request.query, options)
         validation = field_validation(request.method, request.query)
         duplicates = duplicate_fields(raw) if validation == "Strict" and raw[:1] == b"{" else ()
-        caller = Caller(user, "patch" if request.method == "PATCH" else "update", dry)
+        verb = "patch" if request.method == "PATCH" else "update"
+        caller = Caller(user, verb, dry, answers)
         manager = manager_of_request(request.method, request.query, request.headers, media_type)
         store = self._store.fork() if dry else self._store
         api = Api(store, validation, duplicates, caller, manager)
@@ -384,19 +400,30 @@ async def serve(
     gate: Gate | None = None,
     limits: FlowLimits | None = None,
     scripts: Scripts | None = None,
+    webhooks: bool = False,
 ) -> AsyncIterator[str]:
     """Runs an API server during the block, and yields its URL. Without a store it starts empty.
 
     It serves metrics if there are kubelets to ask, and HTTPS with `tls`. No answer passes the gate
-    before what it tells of is on the disk. `scripts` say what containers say and do whose pods have
+    before what it tells of is on the disk. With `webhooks`, it asks those that are configured about
+    writes. `scripts` say what containers say and do whose pods have
     no annotation about it. Raises OSError.
     """
     store = Store(this_machine()) if store is None else store
     Api(store).seed()
-    server = Server(store, (host, *allowed_hosts), kubelets, limits, scripts)
+    client = _webhook_client(store) if webhooks else None
+    server = Server(store, (host, *allowed_hosts), kubelets, limits, scripts, client)
     async with listen(server.answer, port, host, tls, gate) as url:
         ending = asyncio.create_task(end_namespaces(store))
         try:
             yield url
         finally:
             ending.cancel()
+            if client is not None:
+                await client.close()
+
+
+def _webhook_client(store: Store) -> WebhookClient:
+    from .webhook_client import HttpsWebhooks  # few servers ask webhooks
+
+    return HttpsWebhooks(store)

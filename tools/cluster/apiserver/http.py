@@ -87,8 +87,14 @@ class Upgrade(msgspec.Struct, frozen=True):
     run: Callable[[UpgradedConnection], Awaitable[None]]
 
 
+class Later(msgspec.Struct, frozen=True):
+    """An answer in one piece that is not known yet."""
+
+    find: Callable[[], Awaitable[Response]]
+
+
 # An answer that goes on: in chunks of JSON or of another type, or in another protocol.
-Follow = Feed | Streamed | Upgrade
+Follow = Feed | Streamed | Upgrade | Later
 Answer = Callable[[HttpRequest], Response | Follow]
 
 
@@ -232,9 +238,16 @@ class Connection(asyncio.Protocol):
         if isinstance(answer, Upgrade):
             self._hand_over(answer)
             return False
+        if isinstance(answer, Later):
+            self._following = asyncio.create_task(self._answer_later(answer, request))
+            return True
         if not isinstance(answer, Response):
             self._following = asyncio.create_task(self._follow(answer, keep=request.keep))
             return True
+        self._answer_in_one(answer, request)
+        return True
+
+    def _answer_in_one(self, answer: Response, request: HttpRequest) -> None:
         if request.method == "HEAD" or not is_to_compress(answer.body, request.headers):
             self._pass_gate(answer, request)
         elif len(answer.body) <= QUICKLY_COMPRESSED:
@@ -243,7 +256,20 @@ class Connection(asyncio.Protocol):
             self._held = True
             running = self._loop.run_in_executor(None, compressed, answer.body)
             running.add_done_callback(lambda body: self._pass_compressed(answer, body, request))
-        return True
+
+    async def _answer_later(self, later: Later, request: HttpRequest) -> None:
+        ended = False
+        try:
+            answer = await later.find()
+            ended = True
+        finally:
+            self._following = None
+            self._idle_since = self._loop.time()
+            if not ended:
+                self.abort()
+        if self._transport is not None and not self._transport.is_closing():
+            self._answer_in_one(answer, request)
+            self._answer_waiting()
 
     def _pass_compressed(
         self, answer: Response, body: asyncio.Future[bytes], request: HttpRequest

@@ -136,6 +136,7 @@ async def _run(
             gate=gate,
             limits=limits,
             scripts=server.scripts,
+            webhooks=server.webhooks,
         ) as url:
             if kubeconfig_out is not None:
                 written = kubeconfig(url, tls.administrator() if tls else None)

@@ -45,6 +45,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
     """What the options say. `enable` and `disable` are admission plugins. `certificates` is the
     folder that keeps the authority, `account_folder` the one for the credentials of a service
     account, and `account` its namespace and name. `scripts` are those of hollow containers.
+    account, and `account` its namespace and name. With `webhooks`, admission webhooks are asked.
     """
 
     tls: bool = False
@@ -55,6 +56,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
     account_folder: Path | None = None
     account: tuple[str, str] = ("default", "default")
     scripts: Scripts | None = None
+    webhooks: bool = False
 
     def plugins(self, without: str = "") -> frozenset[str]:
         """Returns the admission plugins that run; the plugin `without` only if it is enabled by
@@ -125,6 +127,7 @@ def server_options(command: Command) -> Command:
         cert_dir: Path | None,
         service_account_dir: Path | None,
         service_account: str,
+        admission_webhooks: bool,
         enable_admission_plugins: tuple[str, ...],
         disable_admission_plugins: tuple[str, ...],
         scripts: Path | None,
@@ -142,6 +145,7 @@ def server_options(command: Command) -> Command:
             service_account_dir,
             account,
             _scripts(scripts, forward_ports),
+            admission_webhooks,
         )
         return command(*arguments, server=server, **options)
 
@@ -192,6 +196,11 @@ def server_options(command: Command) -> Command:
         is_flag=True,
         help="Ask who sends a request (a client certificate or a token), and keep to RBAC; "
         "with TLS.",
+    )(added)
+    added = click.option(
+        "--admission-webhooks",
+        is_flag=True,
+        help="Ask the admission webhooks that are configured, over HTTPS.",
     )(added)
     return click.option(
         "--tls",

@@ -131,11 +131,11 @@ def values_of(write: Write, kind: Kind) -> dict[str, Any]:
     for name, document in (("object", write.after), ("oldObject", write.before)):
         is_whole = document is not None and write.subresource not in _SENT
         values[name] = served_form(kind, document) if document and is_whole else document
-    values["request"] = _request(write, kind)
+    values["request"] = request_of(write, kind)
     return values
 
 
-def _request(write: Write, kind: Kind) -> Document:
+def request_of(write: Write, kind: Kind) -> Document:
     """Returns the AdmissionRequest."""
     options = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions"}.get(
         write.operation, "DeleteOptions"

@@ -11,6 +11,8 @@ from collections.abc import Collection
 NAMESPACE_LIFECYCLE = "NamespaceLifecycle"
 STORAGE_PROTECTION = "StorageObjectInUseProtection"
 VALIDATING_POLICY = "ValidatingAdmissionPolicy"
+MUTATING_WEBHOOK = "MutatingAdmissionWebhook"
+VALIDATING_WEBHOOK = "ValidatingAdmissionWebhook"
 RESOURCE_QUOTA = "ResourceQuota"
 IN_ORDER = (
     "AlwaysAdmit",
@@ -49,9 +51,9 @@ IN_ORDER = (
     "JobValidation",
     "PodResizeValidator",
     "MutatingAdmissionPolicy",
-    "MutatingAdmissionWebhook",
+    MUTATING_WEBHOOK,
     VALIDATING_POLICY,
-    "ValidatingAdmissionWebhook",
+    VALIDATING_WEBHOOK,
     RESOURCE_QUOTA,
     "AlwaysDeny",
 )

@@ -17,7 +17,12 @@ from ..rules.pod_resize import with_resized_resources
 from ..rules.quota_rules import quota_warnings
 from ..rules.validation import resize_problems
 from ..store import Store
-from ..types.admission_plugins import RESOURCE_QUOTA, STORAGE_PROTECTION, VALIDATING_POLICY
+from ..types.admission_plugins import (
+    MUTATING_WEBHOOK,
+    RESOURCE_QUOTA,
+    STORAGE_PROTECTION,
+    VALIDATING_POLICY,
+)
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND, Kind
 from ..types.schema import same
@@ -69,6 +74,7 @@ from .refusals import refuse_invalid
 from .resource_quotas import QUOTAS, check_quotas, with_status_limits
 from .service_addresses import SERVICES, with_addresses
 from .template_generation import DAEMON_SETS, with_template_generation
+from .webhook_admission import decoded_again
 
 CREATE, UPDATE = "CREATE", "UPDATE"
 NODES = BY_KIND["v1", "Node"]
@@ -221,6 +227,18 @@ def _state_quota(write: AdmissionAttributes) -> Document | None:
     return with_status_limits(write.after)
 
 
+def _ask_mutating_webhooks(write: AdmissionAttributes) -> Document | None:
+    if write.caller is None or write.subresource:
+        return None
+    metadata, operation = write.after["metadata"], UPDATE if write.before else CREATE
+    place = metadata.get("namespace", ""), metadata["name"]
+    changed, warnings = write.caller.mutated(
+        write.store, operation, write.kind, place, write.after, write.before
+    )
+    write.warnings += warnings
+    return None if changed is None else decoded_again(write.store, write.kind, changed)
+
+
 def _ask_policies(write: AdmissionAttributes) -> None:
     if write.caller is not None:
         metadata, operation = write.after["metadata"], UPDATE if write.before else CREATE
@@ -277,6 +295,7 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
         [INGRESSES],
         lambda write: with_ingress_class(write.store, write.after),
     ),
+    (MUTATING_WEBHOOK, "", (), _ask_mutating_webhooks),
     # What the server itself changes: the strategy of the kind.
     (STRATEGY, CREATE, [PODS], lambda write: with_first_status(write.store, write.after)),
     (STRATEGY, UPDATE, [PODS], _keep_placement),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from ..access.device_rights import status_problems
@@ -9,20 +11,30 @@ from ..access.rights import Act, check_right, may_all
 from ..access.users import Requester
 from ..policies.policy_decisions import BINDINGS, judge
 from ..policies.policy_writes import Write
+from ..policies.webhook_decisions import MUTATING, VALIDATING, WebhookAnswers
+from ..requests.media_types import JSON_PATCH
 from ..store import Store
-from ..types.admission_plugins import VALIDATING_POLICY
+from ..types.admission_plugins import (
+    MUTATING_WEBHOOK,
+    VALIDATING_POLICY,
+    VALIDATING_WEBHOOK,
+)
 from ..types.api_documents import Document
 from ..types.resources import BY_KIND, Kind
+from .patch import patched_document
 
 NAMESPACES = BY_KIND["v1", "Namespace"]
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The user of a write. `verb` is the right that an update needs: update or patch."""
+    """The user of a write. `verb` is the right that an update needs: update or patch. `answers` are
+    those of admission webhooks; without them, none is asked.
+    """
 
     user: Requester
     verb: str
     dry_run: bool = False
+    answers: WebhookAnswers | None = None
 
     def warnings(
         self,
@@ -34,15 +46,52 @@ class Caller(msgspec.Struct, frozen=True):
         before: Document | None,
         subresource: str,
     ) -> list[str]:
-        """Returns the warnings of the admission policies. Raises RefusedError if a policy refuses
-        the write.
+        """Returns the warnings of the admission policies and validating webhooks. Raises
+        RefusedError if one of them refuses the write, and CallsNeededError.
 
         `place` is the namespace and the name.
         """
-        if not store.has(BINDINGS) or VALIDATING_POLICY not in store.plugins:
+        judges = store.has(BINDINGS) and VALIDATING_POLICY in store.plugins
+        asks = self._asks(store, VALIDATING, VALIDATING_WEBHOOK)
+        if not judges and asks is None:
             return []
+        write = self._write(store, operation, kind, place, after, before, subresource)
+        warnings = judge(store, write) if judges else []
+        return warnings if asks is None else warnings + asks.warnings(store, write)
+
+    def mutated(
+        self,
+        store: Store,
+        operation: str,
+        kind: Kind,
+        place: tuple[str, str],
+        after: Document,
+        before: Document | None,
+    ) -> tuple[Document | None, list[str]]:
+        """Returns the object as the mutating webhooks change it, None if they do not, and their
+        warnings. Raises RefusedError and CallsNeededError.
+        """
+        asks = self._asks(store, MUTATING, MUTATING_WEBHOOK)
+        if asks is None:
+            return None, []
+        write = self._write(store, operation, kind, place, after, before, "")
+        return asks.mutated(store, write, _json_patched)
+
+    def _asks(self, store: Store, kind: Kind, plugin: str) -> WebhookAnswers | None:
+        return self.answers if store.has(kind) and plugin in store.plugins else None
+
+    def _write(
+        self,
+        store: Store,
+        operation: str,
+        kind: Kind,
+        place: tuple[str, str],
+        after: Document | None,
+        before: Document | None,
+        subresource: str,
+    ) -> Write:
         namespace = store.find(NAMESPACES, "", place[0]) if kind.namespaced else None
-        write = Write(
+        return Write(
             self.user,
             operation,
             kind,
@@ -54,7 +103,6 @@ class Caller(msgspec.Struct, frozen=True):
             self.dry_run,
             store.catalog,
         )
-        return judge(store, write)
 
     def check_create(self, store: Store, kind: Kind, namespace: str, name: str) -> None:
         """Raises RefusedError with 403 if the user may not create the object that a patch would
@@ -68,3 +116,7 @@ class Caller(msgspec.Struct, frozen=True):
         if may_all(store, self.user):
             return []
         return status_problems(store, self.user, self.verb, after, before)
+
+
+def _json_patched(kind: Kind, document: Document, patch: Any) -> Document:
+    return patched_document(kind, document, patch, JSON_PATCH)

@@ -1,0 +1,156 @@
+"""Asks admission webhooks over HTTPS.
+
+A webhook has a URL, or is a service: that of an ExternalName is at its host, and another one at the
+first address of its Endpoints. Its certificate must come from the configuration's bundle or,
+without a bundle, from an authority that the machine trusts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from base64 import b64decode
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import aiohttp
+import msgspec
+
+from ...kubernetes.api.policies.webhook_decisions import (
+    WebhookAnswer,
+    WebhookAnswers,
+    WebhookCall,
+)
+from ...kubernetes.api.store import Store
+from ...kubernetes.api.types.api_documents import Document
+from ...kubernetes.api.types.resources import BY_KIND
+from .http import Later, Response
+from .webhook_answers import Attempt
+
+SERVICES, ENDPOINTS = BY_KIND["v1", "Service"], BY_KIND["v1", "Endpoints"]
+DEFAULT_SECONDS = 10
+MOST_ANSWER = 3 << 20  # bytes
+
+
+class UnreachableError(Exception):
+    """The service of a webhook has no address."""
+
+
+class Address(NamedTuple):
+    """Where a webhook is asked; `host` is the name that its certificate must have, "" for that of
+    the URL.
+    """
+
+    url: str
+    host: str
+
+
+class HttpsWebhooks:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._session: aiohttp.ClientSession | None = None
+
+    def later(
+        self, attempt: Attempt, answers: WebhookAnswers | None, calls: Sequence[WebhookCall]
+    ) -> Later:
+        known = {} if answers is None else answers.answers
+
+        async def find() -> Response:
+            found = await asyncio.gather(*map(self._ask, calls))
+            new = dict(zip((call.key for call in calls), found, strict=True))
+            answer = attempt(WebhookAnswers({**known, **new}))
+            if isinstance(answer, Later):
+                return await answer.find()
+            assert isinstance(answer, Response)
+            return answer
+
+        return Later(find)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def _ask(self, call: WebhookCall) -> WebhookAnswer:
+        seconds = call.hook.get("timeoutSeconds") or DEFAULT_SECONDS
+        client = call.hook.get("clientConfig") or {}
+        place, uid = client.get("url") or "", call.review["request"]["uid"]
+        try:
+            place, host = _address(self._store, client)
+            return await self._post(call, place, host, client.get("caBundle") or "", seconds)
+        except TimeoutError:
+            why = "context deadline exceeded"
+        except aiohttp.ClientConnectorCertificateError as problem:
+            why = f"tls: failed to verify certificate: {problem.certificate_error}"
+        except aiohttp.ClientConnectorError as problem:
+            why = _dial_problem(problem)
+        except (UnreachableError, aiohttp.ClientError, OSError, ValueError) as problem:
+            why = str(problem)
+        asked = f'failed to call webhook: Post "{place}?timeout={seconds}s": {why}'
+        return WebhookAnswer(uid, None, asked if place else f"failed to call webhook: {why}")
+
+    async def _post(
+        self, call: WebhookCall, url: str, host: str, bundle: str, seconds: int
+    ) -> WebhookAnswer:
+        uid = call.review["request"]["uid"]
+        if self._session is None:
+            self._session = aiohttp.ClientSession()
+        async with (
+            asyncio.timeout(seconds),
+            self._session.post(
+                url,
+                params={"timeout": f"{seconds}s"},
+                data=msgspec.json.encode(call.review),
+                headers={"Content-Type": "application/json", "Accept": "application/json"},
+                ssl=_context(bundle),
+                server_hostname=host or None,
+                allow_redirects=False,
+            ) as answer,
+        ):
+            body = await answer.content.read(MOST_ANSWER)
+            if answer.status != 200:
+                said = body[:200].decode(errors="replace")
+                why = f"the server answered with {answer.status}: {said}"
+                return WebhookAnswer(uid, None, f"failed to call webhook: {why}")
+            review = msgspec.json.decode(body)
+        return WebhookAnswer(uid, review if isinstance(review, dict) else {})
+
+
+def _dial_problem(problem: aiohttp.ClientConnectorError) -> str:
+    """Returns why there is no connection, in the words of Go."""
+    if isinstance(problem.os_error, ConnectionRefusedError):
+        return f"dial tcp {problem.host}:{problem.port}: connect: connection refused"
+    if isinstance(problem, aiohttp.ClientConnectorDNSError):
+        return f"dial tcp: lookup {problem.host}: no such host"
+    return f"dial tcp {problem.host}:{problem.port}: {problem.os_error.strerror}"
+
+
+@lru_cache(maxsize=64)
+def _context(bundle: str) -> ssl.SSLContext:
+    """Returns the context that trusts a bundle in base64, or the machine's authorities."""
+    return ssl.create_default_context(cadata=b64decode(bundle).decode() if bundle else None)
+
+
+def _address(store: Store, client: Document) -> Address:
+    """Returns the address of a webhook. Raises UnreachableError."""
+    if url := client.get("url"):
+        return Address(url, "")
+    service = client.get("service") or {}
+    namespace, name = service.get("namespace") or "", service.get("name") or ""
+    path, port = service.get("path") or "/", service.get("port") or 443
+    stored = store.find(SERVICES, namespace, name)
+    if stored is None:
+        raise UnreachableError(f'service "{name}" not found')
+    spec = stored["spec"]
+    certified = f"{name}.{namespace}.svc"
+    if spec.get("type") == "ExternalName":
+        return Address(f"https://{spec['externalName']}:{port}{path}", certified)
+    endpoints = store.find(ENDPOINTS, namespace, name) or {}
+    names = [each.get("name", "") for each in spec.get("ports") or () if each["port"] == port]
+    for subset in endpoints.get("subsets") or ():
+        for of_pod in subset.get("ports") or ():
+            if of_pod.get("name", "") in names and subset.get("addresses"):
+                ip = subset["addresses"][0]["ip"]
+                host = f"[{ip}]" if ":" in ip else ip
+                return Address(f"https://{host}:{of_pod['port']}{path}", certified)
+    raise UnreachableError(f'no endpoints available for service "{name}"')
