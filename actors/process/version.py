@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import platform
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
 from berth.config.versions import CURRENT
 
-BERTH = version("berth-scheduler")
+
+def _version_of_berth() -> str:
+    """Returns the version of the installed distribution: of berth-scheduler, or of the smaller one
+    that has the API server alone.
+    """
+    try:
+        return version("berth-scheduler")
+    except PackageNotFoundError:
+        return version("berth-apiserver")
+
+
+BERTH = _version_of_berth()
 KUBERNETES = CURRENT.release
 KUBERNETES_MAJOR, KUBERNETES_MINOR = 1, CURRENT.minor
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}  # as Go names them

@@ -23,6 +23,7 @@ Processes and servers
     daemons, secured        clusters whose schedulers are processes; with RBAC
     processes, forks, fork_server, whatif_workers, terminal, programs, kubectl, manifest_folders,
     plain_diff, containerfile    processes of berth, and other programs
+    installations           distributions of berth, installed in environments of their own
     hollow_streams          API servers with running pods, and the streams into them
     serving, thread_server, proxy, extender, certificates, rbac, rights    HTTP, TLS and rights
 Time and cost
