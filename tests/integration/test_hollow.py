@@ -442,3 +442,17 @@ async def test_a_deleted_pod_of_a_job_counts_as_failed_and_is_replaced() -> None
         assert left["metadata"]["uid"] != pod["metadata"]["uid"]
         await running.delete("Job", "once")
         await running.until_all("Pod", lambda pods: not pods)
+
+
+@in_virtual_time
+async def test_an_ephemeral_container_is_added_to_a_pod_that_runs() -> None:
+    def debugged(status: Document) -> bool:
+        containers = status.get("ephemeralContainerStatuses") or ()
+        return ["running" in each["state"] for each in containers] == [True]
+
+    async with toy_cluster(1) as running:
+        await running.create("Pod", documents.pod("p"))
+        await running.status("Pod", "p", lambda status: status.get("phase") == "Running")
+        added = {"spec": {"ephemeralContainers": [{"name": "d", "image": "busybox"}]}}
+        await running.patch("Pod", "p", added, subresource="/ephemeralcontainers")
+        await running.status("Pod", "p", debugged)

@@ -292,7 +292,7 @@ class Server:
         if revision_in(request.query) > self._store.revision:
             raise too_large(revision_in(request.query), self._store.revision)
         match target.subresource:
-            case "" | "status" | "resize" | "approval":
+            case "" | "status" | "resize" | "approval" | "ephemeralcontainers":
                 return self._store.stored(target.kind, target.namespace, target.name)
             case "scale":
                 return Api(self._store).scale_of(target.kind, target.namespace, target.name)
@@ -331,11 +331,17 @@ class Server:
             case "PUT", "scale":
                 api.rescale(kind, namespace, name, as_object(document, kind.kind, request.body))
                 return api.scale_of(kind, namespace, name), 200
-            case "PUT", "" | "status" | "resize" | "finalize" | "approval" if name:
+            case (
+                "PUT",
+                "" | "finalize" | "status" | "resize" | "approval" | "ephemeralcontainers",
+            ) if name:
                 return api.update(
                     kind, namespace, name, of_kind(kind, document, request.body), subresource
                 ), 200
-            case "PATCH", "" | "status" | "resize" | "scale" | "approval" if name:
+            case (
+                "PATCH",
+                "" | "scale" | "status" | "resize" | "approval" | "ephemeralcontainers",
+            ) if name:
                 if media_type == APPLY and isinstance(document, dict):
                     force = is_forced(request.query)
                     stored, created = api.apply(

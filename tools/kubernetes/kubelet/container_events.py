@@ -12,7 +12,11 @@ from ..objects.structs import Document
 from .stages.actions import RecordEvent
 
 EVENTS_A_SECOND, MOST_AT_ONCE = 50, 100
-_FIELDS = (("initContainers", "initContainerStatuses"), ("containers", "containerStatuses"))
+_FIELDS = (
+    ("initContainers", "initContainerStatuses"),
+    ("containers", "containerStatuses"),
+    ("ephemeralContainers", "ephemeralContainerStatuses"),
+)
 
 
 class Allowance:

@@ -122,8 +122,10 @@ class _Pod:
         self._annotations = pod["metadata"].get("annotations") or {}
         self._init: list[Document] = spec.get("initContainers") or []
         self._main: list[Document] = spec["containers"]
+        self._ephemeral: list[Document] = spec.get("ephemeralContainers") or []
         self._of_init = _by_name(status.get("initContainerStatuses"))
         self._of_main = _by_name(status.get("containerStatuses"))
+        self._of_ephemeral = _by_name(status.get("ephemeralContainerStatuses"))
 
     def end(self, exits: Callable[[Document], Exit | None], backoffs: Backoffs) -> _Pod:
         for containers, statuses in ((self._init, self._of_init), (self._main, self._of_main)):
@@ -148,6 +150,7 @@ class _Pod:
         phase = self._phase_of_failed_init() or phase
         if phase in FINISHED:
             self._end_sidecars()
+        self._run_ephemeral(phase)
         return Progress(self._status(phase, initialized), min(self._dues, default=None))
 
     def wait(self, reason: str, messages: Mapping[str, str], *, mounted: bool) -> Document:
@@ -180,6 +183,9 @@ class _Pod:
             if initialized and "terminated" not in _state(status):
                 status = {**status, "state": {"terminated": _LOST}}
             self._of_main[container["name"]] = status
+        for container in self._ephemeral:
+            status = self._end_container(container, self._of_ephemeral, completes=False)
+            self._of_ephemeral[container["name"]] = status
         ended = [_state(status).get("terminated") for status in self._of_main.values()]
         succeeded = all(each is not None and not each.get("exitCode") for each in ended)
         return self._status("Succeeded" if succeeded else "Failed", initialized)
@@ -207,6 +213,9 @@ class _Pod:
         }
         if self._init:
             status["initContainerStatuses"] = [self._of_init[c["name"]] for c in self._init]
+        if self._ephemeral:
+            ephemeral = [self._of_ephemeral.get(c["name"]) for c in self._ephemeral]
+            status["ephemeralContainerStatuses"] = [each for each in ephemeral if each]
         return status
 
     # ------------------------------------------------------------------------------ containers
@@ -270,6 +279,17 @@ class _Pod:
                 state = self._terminated(status, Exit())
                 ended = {**status, "ready": False, "started": False, "state": state}
                 self._of_init[container["name"]] = ended
+
+    def _run_ephemeral(self, phase: str) -> None:
+        """Starts the ephemeral containers of a pod that runs, once each, and ends them with it."""
+        for container in self._ephemeral:
+            name = container["name"]
+            status = self._of_ephemeral.get(name)
+            if phase == "Running" and status is None:
+                self._of_ephemeral[name] = _started(container, self._time)
+            elif phase in FINISHED and status is not None:
+                ended = self._end_container(container, self._of_ephemeral, completes=False)
+                self._of_ephemeral[name] = ended
 
     def _start_after_wait(self, container: Document, status: Document) -> Document:
         """Starts a waiting container, unless its back-off lasts."""

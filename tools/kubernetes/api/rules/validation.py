@@ -24,6 +24,7 @@ from . import (
     device_claim_rules,
     device_rules,
     endpoint_rules,
+    ephemeral_containers,
     flow_rules,
     limit_rules,
     negotiation_rules,
@@ -160,6 +161,13 @@ def resize_problems(document: Document, before: Document, qos: str) -> list[str]
     spec, metadata = document.get("spec") or {}, document.get("metadata") or {}
     own = _metadata("Pod", metadata) + _pod_spec(spec)
     return [*own, *pod_resize.pod_resize(document, before, qos)]
+
+
+def ephemeral_problems(document: Document, before: Document) -> list[str]:
+    """Returns the problems of an update of a pod's ephemeral containers."""
+    spec, metadata = document.get("spec") or {}, document.get("metadata") or {}
+    own = _metadata("Pod", metadata) + _pod_spec(spec)
+    return [*own, *ephemeral_containers.ephemeral_update(document, before)]
 
 
 def status_problems(kind: str, document: Document, before: Document) -> list[str]:

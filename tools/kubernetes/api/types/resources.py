@@ -62,7 +62,7 @@ _COUNTED = frozenset(
 _OWN_SUBRESOURCES = {
     "CertificateSigningRequest": ("approval",),
     "Namespace": ("finalize",),
-    "Pod": ("binding", "eviction", "resize", *STREAMS, *UNSERVED),
+    "Pod": ("binding", "eviction", "resize", "ephemeralcontainers", *STREAMS, *UNSERVED),
     "ServiceAccount": ("token",),
 }
 

@@ -13,9 +13,10 @@ from functools import lru_cache
 import msgspec
 
 from ..access.escalation import BINDING_KINDS, ROLE_KINDS, check_escalation
+from ..rules.ephemeral_containers import with_ephemeral_containers
 from ..rules.pod_resize import with_resized_resources
 from ..rules.quota_rules import quota_warnings
-from ..rules.validation import resize_problems
+from ..rules.validation import ephemeral_problems, resize_problems
 from ..store import Store
 from ..types.admission_plugins import (
     MUTATING_WEBHOOK,
@@ -128,6 +129,8 @@ def _keep_placement(write: AdmissionAttributes) -> Document | None:
         name = before["metadata"]["name"]
         message = f'Pod "{name}" is invalid: spec.nodeName: Forbidden: {why}'
         raise RefusedError(422, "Invalid", message)
+    if write.subresource == "ephemeralcontainers":
+        return with_ephemeral_containers(after, before)
     return with_resized_resources(after, before) if write.subresource == "resize" else None
 
 
@@ -186,6 +189,8 @@ def _validate(write: AdmissionAttributes) -> None:
     kind, after, before = write.kind, write.after, write.before
     if write.subresource == "resize" and before:
         refuse_invalid(kind, after, resize_problems(after, before, qos_class(after["spec"])))
+    elif write.subresource == "ephemeralcontainers" and before:
+        refuse_invalid(kind, after, ephemeral_problems(after, before))
     else:
         refuse_invalid(kind, after, problems_of(kind, after, before))
 

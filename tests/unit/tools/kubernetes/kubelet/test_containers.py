@@ -360,3 +360,25 @@ def test_all_containers_wait_for_the_initialization_if_there_is_one() -> None:
         status = waiting(waits, 100, "ContainerCreating", mounted=True, messages={})
         (main,) = status["containerStatuses"]
         assert main["state"] == {"waiting": {"reason": reason}}
+
+
+def test_ephemeral_containers_start_once_and_end_with_the_pod() -> None:
+    field = "ephemeralContainerStatuses"
+    runs = at(pod(policy="Never"), 100)
+    spec = {**runs["spec"], "ephemeralContainers": [container("d")]}
+    debugged = at({**runs, "spec": spec}, 110)
+    (started,) = debugged["status"][field]
+    assert started["state"] == {"running": {"startedAt": time_of(110)}}
+    assert at(debugged, 120)["status"][field] == [started]
+    for ended in (failed(debugged, 130, Backoffs()), {"status": stopped(deleted(debugged), 130)}):
+        assert states(ended, field) == {"d": "terminated"}
+    assert field not in runs["status"]
+
+
+def test_ephemeral_containers_wait_for_the_pod() -> None:
+    before = pod(
+        initContainers=[container("i")],
+        annotations={"berth.dev/init-seconds": "9"},
+        ephemeralContainers=[container("d")],
+    )
+    assert at(before, 100)["status"]["ephemeralContainerStatuses"] == []
