@@ -73,6 +73,8 @@ class Daemon:
 
     `instruments` may be of a derived class. `observer` sees each decision; without it, the log
     does. The profiles follow `file`, if there is one. Attempts are also written to `flight_file`.
+    `lease_clock` is that of the access' tenure, by default one that includes the time for which the
+    machine slept. `host` is the name by which the scheduler signs, by default the machine's.
     """
 
     def __init__(
@@ -88,13 +90,17 @@ class Daemon:
         observer: DecisionObserver | None = None,
         file: ConfigurationFile | None = None,
         flight_file: FlightFile | None = None,
+        lease_clock: Clock | None = None,
+        host: str = "",
     ) -> None:
         """Makes the parts. Raises RegistryError with every field of the configuration that is
         wrong.
         """
         gates, election = options.feature_gates, configuration.leader_election
+        host = host or socket.gethostname()
         names = [profile.scheduler_name for profile in configuration.profiles]
-        self._terms = terms_of(election, rng, names) if election.leader_elect else None
+        self._terms = terms_of(election, rng, names, host) if election.leader_elect else None
+        self._lease_clock = lease_clock or BootClock()
         self._configuration, self._options = configuration, options
         self._clock, self._rng, self._access = clock, rng, access
 
@@ -132,7 +138,7 @@ class Daemon:
         self._reloader = Reloader(file, swap.go_on_with, clock)
 
         # The owners of state.
-        outbox = RecorderState(SeriesTracker(socket.gethostname()))
+        outbox = RecorderState(SeriesTracker(host))
         self._recorder = RecorderActor(mailboxes, outbox, noted.events, clock, rng)
         self._cache = CacheActor(mailboxes, CacheState())
         rules = first_rules(configuration, profiles, instruments, options)
@@ -235,7 +241,7 @@ class Daemon:
             next(iter(self._profiles.by_name)),
             self._heartbeat.still_for,
             Supervisor(self._gated, self._clock, self._rng).run,
-            BootClock(),
+            self._lease_clock,
             self._rng,
         )
         # A stop ends the gated part, undoes the bindings under way, and releases the lease.

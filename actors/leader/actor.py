@@ -7,7 +7,6 @@ things: that the lease is acquired, and that it is lost.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -33,10 +32,12 @@ from .state import Terms
 log = get_logger(__name__)
 
 
-def terms_of(election: LeaderElectionConfiguration, rng: Random, profiles: Iterable[str]) -> Terms:
-    """Returns the terms of a new candidate, which has an identity of its own."""
+def terms_of(
+    election: LeaderElectionConfiguration, rng: Random, profiles: Iterable[str], host: str
+) -> Terms:
+    """Returns the terms of a new candidate on a host, which has an identity of its own."""
     return Terms(
-        f"{socket.gethostname()}_{UUID(int=rng.getrandbits(128), version=4)}",
+        f"{host}_{UUID(int=rng.getrandbits(128), version=4)}",
         election.resource_namespace,
         election.resource_name,
         election.lease_duration,
