@@ -7,7 +7,7 @@ the same run. In any other loop it runs in real time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
@@ -15,12 +15,9 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
+from anyio.abc import TaskGroup
 
-from berth.actors.client.extender.calls import Extenders
-from berth.actors.client.tenure import ALWAYS
 from berth.actors.runtime.clock import Clock, SystemClock
-from berth.actors.runtime.supervisor import Supervisor
-from berth.actors.system import Daemon
 from berth.config.feature_gates import with_defaults
 from berth.config.options import Options
 from berth.config.types import Duration
@@ -32,7 +29,7 @@ from ..cluster.controllers.controller_manager import run_controllers
 from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..cluster.kubelets.kubelets import run_kubelets
 from ..demo.creation import FIRST, needs_class, standard_class
-from ..kubernetes.api.store import Store
+from ..kubernetes.api.store import Store, StoreEvent
 from ..kubernetes.api.time_and_chance import TimeAndChance
 from ..kubernetes.api.types.releases import release_of
 from ..kubernetes.api.types.resources import BY_KIND, KINDS, Kind
@@ -41,11 +38,13 @@ from .builders import nodes as many_nodes
 from .configuration import Configuration, configuration_of
 from .history import EVENT, PodHistory, PodLife
 from .pods import Pods, condition, why_pending
+from .scheduler import run_scheduler
 from .virtual_time import LoopClock, VirtualLoop
 
 Document = dict[str, Any]
 Objects = Document | Path | Iterable[Document]
 Seconds = float | str
+Observer = Callable[[Kind, StoreEvent], None]
 
 # No timer of a scheduler, a controller or a kubelet that has work to do is longer: a scheduler
 # flushes pods that cannot be placed after five minutes, and a crashing container waits as long.
@@ -68,7 +67,8 @@ class Cluster:
     It has this many `nodes` (8 CPUs, 32Gi), and the `objects`: documents, or a path of manifests.
     `config` is a KubeSchedulerConfiguration, as a mapping (its apiVersion and kind may be missing)
     or as a file; no leader is elected unless it says so. `version` is that of Kubernetes, "1.36" or
-    "1.37". Without a `scheduler`, `controllers` or `kubelets`, the test does their work.
+    "1.37". Without a `scheduler`, `controllers` or `kubelets`, the test does their work. The
+    `observers` are called with the kind and the event of each write, before it is done.
 
     Raises ConfigError, RegistryError, FeatureGateError or ValueError for what cannot be used.
     """
@@ -84,6 +84,7 @@ class Cluster:
         controllers: bool = True,
         kubelets: bool = True,
         seed: int = 1,
+        observers: Sequence[Observer] = (),
     ) -> None:
         release = emulated(version)
         gates = with_defaults(feature_gates or {}, release)
@@ -92,6 +93,7 @@ class Cluster:
         self._first: tuple[Objects, ...] = (many_nodes(nodes, zones=3), *objects)
         self._parts = scheduler, controllers, kubelets
         self._seed = seed
+        self._observers = observers
         self._stack = AsyncExitStack()
         self._clock: Clock = SystemClock()
         self._is_due: Callable[[str], bool] = lambda _: False
@@ -106,7 +108,7 @@ class Cluster:
         self._began = self._clock.now()
         self.history = PodHistory(lambda: self.now)
         chance = TimeAndChance(self._clock.wall, Random(self._seed))
-        self.store = Store(chance, journal=self.history.note)
+        self.store = Store(chance, journal=self._note)
         self.store.release = release_of(self._options.version)
         self._api = Api(self.store)
         self._api.seed()
@@ -117,11 +119,15 @@ class Cluster:
             group = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(group.cancel_scope.cancel)
             group.start_soon(end_namespaces, self.store)
-            await self._start_parts(stack, group)
+            await self._start_parts(group)
             self._stack = stack.pop_all()
         return self
 
-    async def _start_parts(self, stack: AsyncExitStack, group: anyio.abc.TaskGroup) -> None:
+    def _note(self, kind: Kind, event: StoreEvent) -> None:
+        for note in (self.history.note, *self._observers):
+            note(kind, event)
+
+    async def _start_parts(self, group: TaskGroup) -> None:
         scheduler, controllers, kubelets = self._parts
         access, clock, rng = self.access, self._clock, Random(self._seed)
         if kubelets:
@@ -129,14 +135,7 @@ class Cluster:
         if controllers:
             await group.start(run_controllers, access, clock, rng)
         if scheduler:
-            configuration = self._configuration
-            extenders = Extenders(configuration.extenders, access.tenure)
-            await stack.enter_async_context(extenders)
-            daemon = Daemon(configuration, access, extenders, clock, rng, self._options)
-            if not configuration.leader_election.leader_elect:
-                access.tenure.lasts_until(ALWAYS)
-            parts = daemon.children(of_process=False)
-            await group.start(Supervisor(parts, clock, rng).run)
+            await group.start(run_scheduler, self._configuration, access, clock, rng, self._options)
 
     async def __aexit__(
         self,

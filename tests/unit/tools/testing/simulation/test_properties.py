@@ -1,0 +1,162 @@
+"""Each property is seen to fail: a wrong scheduler breaks it, and the story says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from berth.actors.messages.queue import ClusterChanged
+from berth.actors.queue.state import QueueState
+from berth.testing import deployment, node, nodes, pod, priority_class
+from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
+from berth.tools.testing.simulation.properties import Properties
+from berth.tools.testing.simulation.scenario import Fault, Scenario, ScenarioStep
+from berth.tools.testing.simulation.simulation import play
+from tests.kit import documents
+from tests.kit.stores import fresh_store
+
+Document = dict[str, Any]
+PODS, CLAIMS = BY_KIND["v1", "Pod"], BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
+WITHOUT_FIT = {
+    "profiles": [{"plugins": {"multiPoint": {"disabled": [{"name": "NodeResourcesFit"}]}}}]
+}
+
+
+def created(*objects: Document, at: float = 0.0) -> tuple[ScenarioStep, ...]:
+    return tuple(ScenarioStep(at, "create", body=each) for each in objects)
+
+
+def test_a_cluster_without_faults_keeps_every_property() -> None:
+    steps = created(*nodes(2, cpu=4), deployment("web", replicas=3, cpu=1), pod("big", cpu=9))
+    story = play(Scenario(seconds=60, steps=steps))
+    assert story.violations == ()
+    assert (story.bound, story.faults) == (3, 0)
+
+
+def test_a_scheduler_that_does_not_count_requests_overcommits() -> None:
+    steps = created(*nodes(1, cpu=1), pod("a", cpu=0.8), pod("b", cpu=0.8))
+    story = play(Scenario(seconds=30, steps=steps, config=WITHOUT_FIT))
+    assert story.broken == {"overcommitted"}
+    assert "1600 cpu of 1" in story.violations[0].text
+
+
+def test_two_schedulers_that_hold_no_lease_are_found() -> None:
+    config = {"leaderElection": {"leaderElect": False}}
+    steps = created(*nodes(1), pod("a"))
+    story = play(Scenario(seconds=30, schedulers=2, steps=steps, config=config))
+    assert "without lease" in story.broken
+
+
+def test_a_queue_that_misses_changes_of_the_cluster_forgets_pods(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handle = QueueState.handle
+
+    def deaf(state: QueueState, message: Any, now: float) -> Any:
+        return () if isinstance(message, ClusterChanged) else handle(state, message, now)
+
+    monkeypatch.setattr(QueueState, "handle", deaf)
+    small = node("small", cpu=0.5)
+    steps = created(small, pod("early", cpu=1)) + created(*nodes(1), at=20)
+    story = play(Scenario(seconds=30, steps=steps))
+    assert [each.text for each in story.violations] == ["default/early fits on node-1"]
+
+
+def test_a_pod_that_could_preempt_and_does_not_is_forgotten() -> None:
+    never = {"disabled": [{"name": "DefaultPreemption"}]}
+    asked = {"profiles": [{"plugins": {"multiPoint": never}}]}
+    steps = created(priority_class("high", 10), *nodes(1, cpu=1), pod("low", cpu=1)) + created(
+        pod("high", cpu=1, priorityClassName="high"), at=10
+    )
+    assert play(Scenario(seconds=30, steps=steps, config=asked)).violations == ()
+    store, properties = fresh_store(), Properties(lambda: 0.0)
+    for kind, document in (
+        ("Node", documents.node("n", 1)),
+        ("Pod", documents.pod("low", 1, "n", priority=0)),
+        ("Pod", documents.pod("high", 1, priority=10)),
+    ):
+        store.create(BY_KIND["v1", kind], document)
+    properties.check_end(store, {}, "1.36")
+    assert [each.text for each in properties.found] == [
+        "default/high fits on n without default/low"
+    ]
+
+
+class Watched:
+    """A store whose writes the properties see."""
+
+    def __init__(self) -> None:
+        self.properties = Properties(lambda: 1.0)
+        self.store: Store = fresh_store(journal=self.properties.note)
+
+    def put(self, kind: Kind, document: Document) -> None:
+        namespace, name = document["metadata"].get("namespace", ""), document["metadata"]["name"]
+        if self.store.find(kind, namespace, name) is None:
+            self.store.create(kind, document)
+        else:
+            self.store.update(kind, document)
+
+
+def test_a_pod_that_changes_its_node_is_bound_twice() -> None:
+    watched = Watched()
+    for name in ("", "n", "m"):
+        watched.put(PODS, documents.pod("a", node=name))
+    assert [each[1:] for each in watched.properties.found] == [("bound twice", "a to n and to m")]
+
+
+def test_a_device_in_two_claims_is_found_unless_it_is_shared() -> None:
+    def claim(name: str, **more: Any) -> Document:
+        device = {"request": "r", "driver": "d", "pool": "p", "device": "gpu-0", **more}
+        status = {"allocation": {"devices": {"results": [device]}}}
+        return documents.thing("ResourceClaim", name, status=status)
+
+    watched = Watched()
+    for document in (claim("a"), claim("a"), claim("seen", adminAccess=True), claim("b")):
+        watched.put(CLAIMS, document)
+    text = "d/p/gpu-0 to a and to b"
+    assert [each[1:] for each in watched.properties.found] == [("device twice", text)]
+    watched.properties.found.clear()
+    watched.store.delete(CLAIMS, "default", "a")
+    watched.put(CLAIMS, {**claim("c"), "status": {}})
+    assert not watched.properties.found
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("slow", seconds=2),
+        Fault("refuse", chance=0.5, code=429),
+        Fault("lose", chance=0.5, methods=("POST",)),
+        Fault("unanswered", paths=("/binding",), end=10),
+        Fault("arrive-late", paths=("/binding",), seconds=4, end=10),
+        Fault("watch-late", seconds=3),
+        Fault("watch-repeat"),
+    ],
+    ids=lambda fault: fault.does,
+)
+def test_a_scheduler_outlives_each_fault(fault: Fault) -> None:
+    steps = created(*nodes(2, cpu=4), deployment("web", replicas=4, cpu=1), at=1)
+    story = play(Scenario(seconds=60, faults=(fault,), steps=steps))
+    assert (story.bound, story.violations) == (4, ())
+    assert story.faults
+
+
+def test_a_scheduler_is_stopped_in_the_middle_and_another_takes_over() -> None:
+    steps = (
+        *created(*nodes(2, cpu=8)),
+        *created(deployment("web", replicas=5, cpu=1), at=30),
+        ScenarioStep(30.01, "restart", number=0),
+        ScenarioStep(30.02, "compact"),
+        *created(pod("late", cpu=1), at=40),
+        ScenarioStep(40, "bind", name="late", node="node-1"),
+        ScenarioStep(50, "evict", name="web"),
+        ScenarioStep(51, "delete", kind="Pod", name="nobody"),
+        ScenarioStep(
+            52, "patch", kind="Node", name="node-2", body={"spec": {"unschedulable": True}}
+        ),
+    )
+    story = play(Scenario(seconds=90, schedulers=2, steps=steps))
+    assert story.violations == ()
+    assert story.bound == 7

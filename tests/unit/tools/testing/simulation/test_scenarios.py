@@ -1,0 +1,116 @@
+"""Scenarios: files, seeds, and the smallest one that still breaks a property."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.testing import nodes, pod
+from berth.tools.testing.simulation.chance import drawn
+from berth.tools.testing.simulation.scenario import (
+    Fault,
+    Scenario,
+    ScenarioError,
+    ScenarioStep,
+    read_scenario,
+    written,
+)
+from berth.tools.testing.simulation.shrinking import shrunk
+from berth.tools.testing.simulation.simulate import simulate
+from berth.tools.testing.simulation.simulation import play
+from tests.docs.blocks import ROOT, write_files
+from tests.unit.tools.testing.simulation.test_properties import WITHOUT_FIT, created
+
+FULL = created(*nodes(1, cpu=1), pod("a", cpu=0.8), pod("b", cpu=0.8))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_scenario_survives_its_file(seed: int, tmp_path: Path) -> None:
+    scenario = drawn(seed, 300)
+    (tmp_path / "s.yaml").write_bytes(written(scenario))
+    assert read_scenario(tmp_path / "s.yaml") == scenario
+    assert drawn(seed, 300) == scenario
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("seed: x", "Expected `int`"),
+        ("steps: [{at: 1, verb: jump}]", "Invalid enum value 'jump'"),
+        ("faults: [{does: slow, often: 1}]", "unknown field `often`"),
+        ("a: [", "line"),
+        ("seed: 1\n---\nseed: 2", "expected one document, got 2"),
+    ],
+)
+def test_a_scenario_that_cannot_be_read_says_why(text: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text(text)
+    with pytest.raises(ScenarioError, match=problem):
+        read_scenario(file)
+
+
+@given(
+    st.sets(st.integers(0, 19), min_size=1, max_size=3),
+    st.sets(st.integers(0, 4), max_size=2),
+)
+def test_only_what_breaks_the_property_is_left(steps: set[int], faults: set[int]) -> None:
+    scenario = Scenario(
+        seconds=100,
+        steps=tuple(ScenarioStep(float(at), "compact") for at in range(20)),
+        faults=tuple(Fault("slow", seconds=float(number)) for number in range(5)),
+    )
+
+    def breaks(candidate: Scenario) -> bool:
+        return steps <= {int(step.at) for step in candidate.steps} and faults <= {
+            int(fault.seconds) for fault in candidate.faults
+        }
+
+    found = shrunk(scenario, breaks)
+    assert {int(step.at) for step in found.steps} == steps
+    assert {int(fault.seconds) for fault in found.faults} == faults
+    assert found.seconds == max(steps)
+
+
+def test_the_same_scenario_gives_the_same_writes() -> None:
+    scenario = drawn(5, 120)
+    assert play(scenario).digest == play(scenario).digest
+    assert play(scenario).digest != play(drawn(6, 120)).digest
+
+
+@pytest.mark.full("processes")
+def test_a_broken_property_becomes_a_small_file(tmp_path: Path) -> None:
+    more = tuple(ScenarioStep(float(at), "compact") for at in range(8))
+    scenario = Scenario(seconds=60, steps=(*FULL, *more), config=WITHOUT_FIT)
+    (tmp_path / "s.yaml").write_bytes(written(scenario))
+    asked = ["--scenario", str(tmp_path / "s.yaml"), "--write", str(tmp_path / "broken")]
+    result = CliRunner().invoke(simulate, asked)
+    assert result.exit_code == 1
+    assert "overcommitted: b on node-1: 1600 cpu of 1" in result.output
+    (file,) = (tmp_path / "broken").iterdir()
+    assert read_scenario(file).steps == FULL
+    again = CliRunner().invoke(simulate, ["--scenario", str(file)])
+    assert again.exit_code == 1
+
+
+@pytest.mark.full("processes")
+def test_seeds_are_played_side_by_side_and_told_in_their_order() -> None:
+    result = CliRunner().invoke(simulate, ["--seed", "1", "--seeds", "3", "--time", "1m"])
+    assert result.exit_code == 0, result.output
+    assert "3 stories" in result.output
+    assert "every property holds" in result.output
+
+
+def test_the_scenario_of_the_page_keeps_every_property(tmp_path: Path) -> None:
+    write_files(ROOT / "docs/simulation.md", tmp_path)
+    story = play(read_scenario(tmp_path / "story.yaml"))
+    assert (story.bound, story.violations) == (1, ())
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    result = CliRunner().invoke(simulate, ["--time", "long"])
+    assert result.exit_code == 2
+    assert "long" in result.output

@@ -1,0 +1,201 @@
+"""A scenario drawn from a seed: clients that create, change and delete, and what goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from ..builders import budget, deployment, job, node, pod, priority_class
+from .scenario import Fault, Scenario, ScenarioStep
+
+Document = dict[str, Any]
+STEP_SECONDS = 15.0  # between two steps, on average
+HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
+
+class _Clients:
+    """Draws the steps of the clients. What they have created is in `apps`, `pods` and `nodes`."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+        self._number = 0
+        self.apps: list[str] = []
+        self.pods: list[str] = []
+        self.nodes: list[str] = []
+        self.steps: list[ScenarioStep] = []
+        self._at = 0.0
+        self._choices: list[tuple[int, Callable[[], None]]] = [
+            (6, self._new_app), (4, self._scale), (2, self._delete_app), (6, self._new_pod),
+            (3, self._delete_pod), (2, self._new_job), (3, self._new_node), (2, self._delete_node),
+            (2, self._cordon), (2, self._relabel), (3, self._evict), (1, self._new_budget),
+        ]  # fmt: skip
+
+    def begin(self) -> None:
+        for name, value in (("low", -10), ("high", 100)):
+            self._create(priority_class(name, value))
+        for _ in range(self._rng.randint(2, 6)):
+            self._new_node()
+
+    def run(self, seconds: float) -> None:
+        weights = [weight for weight, _ in self._choices]
+        while (at := self._at + self._rng.expovariate(1 / STEP_SECONDS)) < seconds:
+            self._at = round(at, 3)
+            ((_, act),) = self._rng.choices(self._choices, weights)
+            act()
+
+    def _name(self, prefix: str) -> str:
+        self._number += 1
+        return f"{prefix}-{self._number}"
+
+    def _step(self, **fields: Any) -> None:
+        self.steps.append(ScenarioStep(self._at, **fields))
+
+    def _create(self, body: Document) -> None:
+        self._step(verb="create", body=body)
+
+    def _one_of(self, names: list[str]) -> str:
+        return self._rng.choice(names) if names else ""
+
+    def _spec(self, app: str) -> Document:
+        """Returns fields of a pod's spec, often none."""
+        rng = self._rng
+        spec: Document = {}
+        selector = {"matchLabels": {"app": app}}
+        draw = rng.random()
+        if draw < 0.15:
+            spread = {"maxSkew": 1, "topologyKey": rng.choice([HOSTNAME, ZONE])}
+            how = rng.choice(["DoNotSchedule", "ScheduleAnyway"])
+            constraint = {**spread, "whenUnsatisfiable": how, "labelSelector": selector}
+            spec["topologySpreadConstraints"] = [constraint]
+        elif draw < 0.3:
+            term = {"topologyKey": rng.choice([HOSTNAME, ZONE]), "labelSelector": selector}
+            kind = rng.choice(["podAffinity", "podAntiAffinity"])
+            required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+            spec["affinity"] = {kind: required}
+        elif draw < 0.4:
+            spec["nodeSelector"] = {"disk": rng.choice(["ssd", "hdd"])}
+        if rng.random() < 0.25:
+            spec["priorityClassName"] = rng.choice(["low", "high"])
+        spec["terminationGracePeriodSeconds"] = rng.choice([0, 1, 5, 30])
+        return spec
+
+    def _cpu(self) -> str:
+        return f"{self._rng.choice([100, 250, 500, 1000, 1500, 3000])}m"
+
+    def _new_app(self) -> None:
+        name = self._name("app")
+        self.apps.append(name)
+        replicas = self._rng.randint(1, 8)
+        self._create(deployment(name, replicas=replicas, cpu=self._cpu(), **self._spec(name)))
+
+    def _scale(self) -> None:
+        if name := self._one_of(self.apps):
+            body = {"spec": {"replicas": self._rng.randint(0, 8)}}
+            self._step(verb="patch", kind="Deployment", name=name, body=body)
+
+    def _delete_app(self) -> None:
+        if name := self._one_of(self.apps):
+            self.apps.remove(name)
+            self._step(verb="delete", kind="Deployment", name=name)
+
+    def _new_pod(self) -> None:
+        name = self._name("pod")
+        self.pods.append(name)
+        spec = self._spec(name)
+        if self._rng.random() < 0.1:
+            spec["schedulingGates"] = [{"name": "example.com/wait"}]
+        self._create(pod(name, cpu=self._cpu(), labels={"app": name}, **spec))
+
+    def _delete_pod(self) -> None:
+        if name := self._one_of(self.pods):
+            self.pods.remove(name)
+            self._step(verb="delete", kind="Pod", name=name)
+
+    def _new_job(self) -> None:
+        self._create(job(self._name("job"), completions=self._rng.randint(1, 4), cpu=self._cpu()))
+
+    def _new_node(self) -> None:
+        name, rng = self._name("node"), self._rng
+        self.nodes.append(name)
+        labels = {"disk": rng.choice(["ssd", "hdd"])}
+        zone = rng.choice(["zone-a", "zone-b"])
+        self._create(node(name, cpu=rng.choice([1, 2, 4, 8]), zone=zone, labels=labels, pods=20))
+
+    def _delete_node(self) -> None:
+        if len(self.nodes) > 1:
+            name = self._one_of(self.nodes)
+            self.nodes.remove(name)
+            self._step(verb="delete", kind="Node", name=name)
+
+    def _cordon(self) -> None:
+        if name := self._one_of(self.nodes):
+            body = {"spec": {"unschedulable": self._rng.random() < 0.4}}
+            self._step(verb="patch", kind="Node", name=name, body=body)
+
+    def _relabel(self) -> None:
+        if name := self._one_of(self.nodes):
+            body = {"metadata": {"labels": {"disk": self._rng.choice(["ssd", "hdd"])}}}
+            self._step(verb="patch", kind="Node", name=name, body=body)
+
+    def _evict(self) -> None:
+        if name := self._one_of(self.apps):
+            self._step(verb="evict", name=name)
+
+    def _new_budget(self) -> None:
+        if name := self._one_of(self.apps):
+            self._create(budget(self._name("budget"), app=name, max_unavailable=1))
+
+
+def drawn(seed: int, seconds: float) -> Scenario:
+    """Returns the scenario of a seed."""
+    rng = Random(seed)
+    clients = _Clients(rng)
+    clients.begin()
+    clients.run(seconds)
+    schedulers = rng.choice([1, 1, 2])
+    steps = clients.steps
+    for _ in range(rng.randint(0, 3)):
+        steps.append(ScenarioStep(round(rng.uniform(0, seconds), 3), "compact"))
+        number = rng.randrange(schedulers)
+        steps.append(ScenarioStep(round(rng.uniform(0, seconds), 3), "restart", number=number))
+    for name in rng.sample(clients.pods, len(clients.pods) // 8):
+        target = rng.choice(clients.nodes)
+        steps.append(
+            ScenarioStep(round(rng.uniform(0, seconds), 3), "bind", name=name, node=target)
+        )
+    return Scenario(
+        seed=seed,
+        seconds=seconds,
+        schedulers=schedulers,
+        faults=tuple(_faults(rng, seconds)),
+        steps=tuple(sorted(steps, key=lambda step: step.at)),
+    )
+
+
+def _faults(rng: Random, seconds: float) -> list[Fault]:
+    """Draws up to four faults, each for a part of the story."""
+    kinds = [
+        Fault("slow", chance=0.3, seconds=rng.choice([0.1, 2.0, 8.0])),
+        Fault("refuse", chance=0.2, code=rng.choice([409, 429, 500, 503])),
+        Fault("refuse", chance=0.5, code=500, paths=("/binding",)),
+        Fault("lose", chance=0.1, methods=("POST", "PATCH", "PUT", "DELETE")),
+        Fault("unanswered", chance=0.3, paths=("/binding",)),
+        Fault("unanswered", chance=0.1, methods=("POST", "PATCH", "PUT", "DELETE")),
+        Fault("arrive-late", chance=0.2, seconds=4.0, paths=("/binding",)),
+        Fault("watch-late", chance=0.2, seconds=rng.choice([0.05, 1.0, 5.0])),
+        Fault("watch-late", chance=0.5, seconds=3.0, paths=("/pods",)),
+        Fault("watch-repeat", chance=0.3),
+    ]
+    faults = []
+    for fault in rng.sample(kinds, rng.randint(0, 4)):
+        begin = round(rng.uniform(0, seconds / 2), 1)
+        length = rng.uniform(seconds / 20, seconds / 2)
+        faults.append(_during(fault, begin, round(begin + length, 1)))
+    return faults
+
+
+def _during(fault: Fault, begin: float, end: float) -> Fault:
+    return Fault(
+        fault.does, fault.chance, begin, end, fault.seconds, fault.code, fault.methods, fault.paths
+    )

@@ -1,0 +1,181 @@
+"""What must hold in every cluster, read from its writes: what no scheduler may do, whatever fails.
+
+bound twice       a pod is bound once at most
+overcommitted     no pod is bound to a node that has not the room for it
+device twice      no device is allocated to two claims, unless it may be shared
+without lease     a scheduler writes only while the lease names it
+forgotten         a pod that fits on a node is bound within a minute once nothing fails any more,
+                  and one for which preemption makes room is nominated
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.quantity import milli_value, value
+from berth.actors.scheduling.kube.reading import Reader
+from berth.actors.scheduling.kube.requests import pod_requests
+
+from ...kubernetes.api.store import Store, StoreEvent
+from ...kubernetes.api.types.resources import BY_KIND, Kind
+from ..decisions import decide
+
+Document = dict[str, Any]
+PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
+CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
+LEASES = BY_KIND["coordination.k8s.io/v1", "Lease"]
+FINISHED = ("Succeeded", "Failed")
+# Kinds that a decision depends on, beside the pod.
+AROUND = tuple(
+    kind
+    for kind in map(BY_KIND.get, (
+        ("v1", "Namespace"), ("v1", "Node"), ("v1", "Pod"), ("v1", "PersistentVolume"),
+        ("v1", "PersistentVolumeClaim"), ("v1", "Service"), ("storage.k8s.io/v1", "StorageClass"),
+        ("storage.k8s.io/v1", "CSINode"), ("storage.k8s.io/v1", "CSIDriver"),
+        ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"), ("v1", "ReplicationController"),
+        ("policy/v1", "PodDisruptionBudget"), ("resource.k8s.io/v1", "ResourceClaim"),
+        ("resource.k8s.io/v1", "ResourceSlice"), ("resource.k8s.io/v1", "DeviceClass"),
+    ))
+    if kind is not None
+)  # fmt: skip
+
+
+class Violation(NamedTuple):
+    """A property that does not hold, at a second of the story."""
+
+    at: float
+    property: str
+    text: str
+
+
+class Properties:
+    """Watches the writes of a cluster. `found` has each violation once."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._reader = Reader(Pod)
+        self._nodes: dict[str, Document] = {}
+        self._held: dict[str, tuple[str, Mapping[str, int]]] = {}  # by uid: the node, the requests
+        self._used: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._bindings: Counter[str] = Counter()
+        self._devices: dict[tuple[str, str, str], str] = {}
+        self._foreign: set[str] = set()  # nodes that somebody else bound a pod to
+        self.lease: Document | None = None
+        self.found: list[Violation] = []
+
+    def note(self, kind: Kind, event: StoreEvent) -> None:
+        """Takes a write into account, as an observer of a Cluster."""
+        if kind is PODS:
+            self._note_pod(event)
+        elif kind is NODES and not event.is_heartbeat:
+            name = event.after.document["metadata"]["name"]
+            if event.type == "DELETED":
+                self._nodes.pop(name, None)
+            else:
+                self._nodes[name] = event.after.document
+        elif kind is LEASES and event.after.document["metadata"]["name"] == "kube-scheduler":
+            self.lease = None if event.type == "DELETED" else event.after.document
+        elif kind is CLAIMS:
+            self._note_claim(event)
+
+    def binds_elsewhere(self, node: str) -> None:
+        """A binding to this node is not the scheduler's: another one makes it, or it arrives after
+        the scheduler has given it up. Nobody can vouch for the node's room any more.
+        """
+        self._foreign.add(node)
+
+    def writes(self, host: str) -> None:
+        """A scheduler on a host writes."""
+        spec = (self.lease or {}).get("spec") or {}
+        holder = str(spec.get("holderIdentity") or "")
+        if not holder.startswith(f"{host}_"):
+            self._report(
+                "without lease", f"{host} writes while the lease names {holder or 'nobody'}"
+            )
+
+    def _note_pod(self, event: StoreEvent) -> None:
+        document = event.after.document
+        uid = document["metadata"]["uid"]
+        node = document["spec"].get("nodeName") or ""
+        before = (event.before.document["spec"].get("nodeName") or "") if event.before else ""
+        phase = (document.get("status") or {}).get("phase")
+        if event.type == "DELETED" or phase in FINISHED:
+            self._release(uid)
+            return
+        if not node:
+            return
+        if node != before:
+            self._bindings[uid] += 1
+            name = document["metadata"]["name"]
+            if self._bindings[uid] > 1:
+                self._report("bound twice", f"{name} to {before or 'a node'} and to {node}")
+            self._release(uid)
+            self._hold(uid, node, document)
+            if event.before is not None:  # a scheduler bound it; it was not created so
+                self._check_room(name, node)
+
+    def _hold(self, uid: str, node: str, document: Document) -> None:
+        requests = {**pod_requests(self._reader.convert(document)), "pods": 1}
+        self._held[uid] = node, requests
+        self._used[node].update(requests)
+
+    def _release(self, uid: str) -> None:
+        held = self._held.pop(uid, None)
+        if held is not None:
+            self._used[held[0]].subtract(held[1])
+
+    def _check_room(self, name: str, node: str) -> None:
+        document = self._nodes.get(node)
+        if document is None or node in self._foreign:
+            return
+        room = (document.get("status") or {}).get("allocatable") or {}
+        for resource, used in self._used[node].items():
+            read = milli_value if resource == "cpu" else value
+            if used > read(str(room.get(resource, "0"))):
+                amounts = f"{used} {resource} of {room.get(resource, 0)}"
+                self._report("overcommitted", f"{name} on {node}: {amounts}")
+
+    def _note_claim(self, event: StoreEvent) -> None:
+        claim = event.after.document
+        name = claim["metadata"]["name"]
+        for device, holder in list(self._devices.items()):
+            if holder == name:
+                del self._devices[device]
+        if event.type == "DELETED":
+            return
+        allocation = (claim.get("status") or {}).get("allocation") or {}
+        for result in (allocation.get("devices") or {}).get("results") or ():
+            if result.get("adminAccess") or result.get("shareID"):
+                continue
+            device = result["driver"], result["pool"], result["device"]
+            other = self._devices.setdefault(device, name)
+            if other != name:
+                self._report("device twice", f"{'/'.join(device)} to {other} and to {name}")
+
+    def check_end(self, store: Store, config: Document, version: str) -> None:
+        """Checks at the end, a while after the last fault, that no pod is forgotten."""
+        around = [each.document for kind in AROUND for each in store.list(kind)]
+        for stored in list(store.list(PODS)):
+            pod = stored.document
+            metadata, spec = pod["metadata"], pod["spec"]
+            if (
+                spec.get("nodeName")
+                or "deletionTimestamp" in metadata
+                or spec.get("schedulingGates")
+                or (pod.get("status") or {}).get("phase") in FINISHED
+            ):
+                continue
+            others = [each for each in around if each["metadata"].get("uid") != metadata["uid"]]
+            decision = decide(pod, (), *others, config=config, version=version)
+            place = f"{metadata['namespace']}/{metadata['name']}"
+            if decision.node:
+                self._report("forgotten", f"{place} fits on {decision.node}")
+            elif decision.nominated and not (pod.get("status") or {}).get("nominatedNodeName"):
+                text = f"{place} fits on {decision.nominated} without {', '.join(decision.victims)}"
+                self._report("forgotten", text)
+
+    def _report(self, name: str, text: str) -> None:
+        self.found.append(Violation(round(self._now(), 3), name, text))

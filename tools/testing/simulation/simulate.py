@@ -1,0 +1,231 @@
+"""`berth simulate`: a cluster in a seed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple
+
+import click
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from berth.config.types import Duration
+
+from ...answers.terminal.options import output_option
+from .chance import drawn
+from .scenario import Scenario, read_scenario, written
+from .shrinking import shrunk
+from .simulation import CALM_SECONDS, Story
+from .worker import Crash, Seed, Told, Worker
+
+BROKEN = 1
+MOST_SHOWN = 5
+
+
+class _UnusableError(click.ClickException):
+    exit_code = 2
+
+
+class _Played(NamedTuple):
+    name: str
+    scenario: Seed | Scenario
+    result: Told | Crash
+
+
+class StoryResult(msgspec.Struct, frozen=True):
+    """The outcome of one scenario, as `-o json` prints it."""
+
+    name: str
+    digest: str
+    writes: int
+    bound: int
+    faults: int
+    violations: list[dict[str, str | float]]
+    crash: str = ""
+    shrunk: str = ""
+
+
+@click.command()
+@click.option("--seed", default=1, show_default=True, help="The first seed.")
+@click.option("--seeds", default=1, show_default=True, type=click.IntRange(1), help="How many.")
+@click.option(
+    "--time",
+    "length",
+    default="1h",
+    show_default=True,
+    help="The length of each story.",
+)
+@click.option(
+    "--scenario",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Play this file instead of seeds; repeatable.",
+)
+@click.option(
+    "--write",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the scenario of each seed that breaks a property here, made as small as it can be.",
+)
+@click.option(
+    "-j", "--jobs", default=os.cpu_count() or 1, type=click.IntRange(1), help="Processes at work."
+)
+@output_option()
+def simulate(
+    seed: int,
+    seeds: int,
+    length: str,
+    files: tuple[Path, ...],
+    folder: Path | None,
+    jobs: int,
+    output: str,
+) -> None:
+    """Play a cluster with faults in virtual time, and check what must hold.
+
+    Clients, faults, schedulers, API server, controllers and kubelets run in one event loop. A seed
+    draws what they do; the same seed gives the same writes, byte for byte. The exit code is 1 if a
+    property does not hold, and 2 for what cannot be used.
+
+    \b
+    berth simulate --seed 4711
+    berth simulate --seeds 100 --time 10m --write broken/
+    berth simulate --scenario broken/seed-17.yaml
+    """
+    try:
+        seconds = float(Duration.parse(length))
+        stories: list[tuple[str, Seed | Scenario]] = [
+            (str(file), read_scenario(file)) for file in files
+        ] or [(f"seed {number}", Seed(number, seconds)) for number in range(seed, seed + seeds)]
+    except (ValueError, OSError) as problem:
+        raise _UnusableError(str(problem)) from None
+    results = []
+    cpu = 0.0
+    for played in _progress(stories, jobs):
+        small = _shrink(played, folder) if folder is not None else ""
+        results.append(_result(played, small))
+        cpu += played.result.cpu if isinstance(played.result, Told) else 0.0
+    results.sort(key=lambda result: [name for name, _ in stories].index(result.name))
+    broken = [result for result in results if result.violations or result.crash]
+    if output == "json":
+        click.echo(msgspec.json.encode({"stories": results}).decode())
+    else:
+        _show(results, broken, cpu, sum(map(_hours, (story for _, story in stories))))
+    sys.exit(BROKEN if broken else 0)
+
+
+def _hours(story: Seed | Scenario) -> float:
+    return (story.seconds + CALM_SECONDS) / 3600
+
+
+def _played(stories: Sequence[tuple[str, Seed | Scenario]], jobs: int) -> Iterator[_Played]:
+    """Yields each story once it is played, in processes side by side."""
+    idle: SimpleQueue[Worker] = SimpleQueue()
+    done: SimpleQueue[_Played | BaseException] = SimpleQueue()
+    jobs = min(jobs, len(stories))
+
+    def play(name: str, story: Seed | Scenario) -> None:
+        worker = idle.get()
+        try:
+            done.put(_Played(name, story, worker.play(story)))
+        except BaseException as error:  # noqa: BLE001 - raised by who waits for the story
+            done.put(error)
+        finally:
+            idle.put(worker)
+
+    workers = [Worker() for _ in range(jobs)]
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            for worker in workers:
+                idle.put(worker.__enter__())
+            for name, story in stories:
+                pool.submit(play, name, story)
+            for _ in stories:
+                played = done.get()
+                if isinstance(played, BaseException):
+                    raise played
+                yield played
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:
+                worker.__exit__(None, None, None)
+
+
+def _progress(stories: Sequence[tuple[str, Seed | Scenario]], jobs: int) -> Iterator[_Played]:
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns,
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as bar:
+        task = bar.add_task("stories", total=len(stories))
+        for played in _played(stories, jobs):
+            bar.advance(task)
+            yield played
+
+
+def _shrink(played: _Played, folder: Path) -> str:
+    """Writes the smallest scenario that breaks the same properties. Returns its file, or ""."""
+    story = played.result
+    broken = story.story.broken if isinstance(story, Told) else frozenset[str]()
+    if isinstance(story, Told) and not broken:
+        return ""
+    scenario = played.scenario
+    if isinstance(scenario, Seed):
+        scenario = drawn(scenario.seed, scenario.seconds)
+    with Worker() as worker:
+
+        def breaks(candidate: Scenario) -> bool:
+            result = worker.play(candidate)
+            if isinstance(result, Crash):
+                return not broken
+            return bool(broken & result.story.broken)
+
+        scenario = shrunk(scenario, breaks)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"seed-{scenario.seed}.yaml"
+    file.write_bytes(written(scenario))
+    return str(file)
+
+
+def _result(played: _Played, small: str) -> StoryResult:
+    match played.result:
+        case Crash(trace):
+            return StoryResult(played.name, "", 0, 0, 0, [], trace, small)
+        case Told(Story(digest, writes, bound, faults, violations)):
+            found: list[dict[str, str | float]] = [
+                {"at": each.at, "property": each.property, "text": each.text} for each in violations
+            ]
+            return StoryResult(played.name, digest, writes, bound, faults, found, "", small)
+
+
+def _show(results: list[StoryResult], broken: list[StoryResult], cpu: float, hours: float) -> None:
+    if len(results) == 1:
+        (only,) = results
+        click.echo(
+            f"{only.name}: {only.writes} writes, {only.bound} pods bound, digest {only.digest}"
+        )
+    for result in broken:
+        click.echo(f"{result.name}:")
+        for violation in result.violations[:MOST_SHOWN]:
+            click.echo(f"  {violation['at']:g} s, {violation['property']}: {violation['text']}")
+        more = len(result.violations) - MOST_SHOWN
+        if more > 0:
+            click.echo(f"  and {more} more")
+        if result.crash:
+            click.echo(f"  {result.crash.strip().splitlines()[-1]}")
+        if result.shrunk:
+            click.echo(f"  the smallest scenario: {result.shrunk}")
+    told = "every property holds" if not broken else f"{len(broken)} break a property"
+    faults = sum(result.faults for result in results)
+    speed = f"{hours / cpu:.2f} cluster-hours a CPU-second" if cpu else ""
+    click.echo(f"{len(results)} stories, {hours:.1f} hours, {faults} faults: {told} ({speed})")

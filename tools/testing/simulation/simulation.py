@@ -1,0 +1,186 @@
+"""Plays a scenario: schedulers, API server, controllers, kubelets and clients in one event loop, in
+virtual time and with one source of chance. The same scenario gives the same writes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+from random import Random
+from typing import Any
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from berth.actors.client.rest import ApiError
+from berth.config.feature_gates import with_defaults
+from berth.config.options import Options
+from berth.config.versions import emulated
+
+from ...kubernetes.api.store import StoreEvent
+from ...kubernetes.api.types.resources import Kind
+from ..cluster import Cluster
+from ..configuration import configuration_of
+from ..scheduler import run_scheduler
+from ..virtual_time import LoopClock, run_virtually
+from .faults import FaultsInForce, FaultyAccess
+from .properties import Properties, Violation
+from .scenario import Scenario, ScenarioStep
+
+Document = dict[str, Any]
+CALM_SECONDS = 90.0  # without faults, before the end; less than the five minutes of a flush
+ELECTION = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "10s"}
+
+
+class Story(msgspec.Struct, frozen=True):
+    """What came of a scenario. `digest` is a hash of all writes and their times; equal digests mean
+    equal stories.
+    """
+
+    digest: str
+    writes: int
+    bound: int
+    faults: int
+    violations: tuple[Violation, ...]
+
+    @property
+    def broken(self) -> frozenset[str]:
+        """The names of the properties that do not hold."""
+        return frozenset(violation.property for violation in self.violations)
+
+
+class _Digest:
+    def __init__(self, clock: LoopClock) -> None:
+        self._clock = clock
+        self._hash = hashlib.sha256()
+        self.writes = 0
+
+    def note(self, kind: Kind, event: StoreEvent) -> None:
+        self.writes += 1
+        self._hash.update(b"%f %s " % (self._clock.now(), event.type.encode()))
+        if event.renews:
+            self._hash.update("/".join(event.renews).encode())
+        else:
+            self._hash.update(event.after.raw)
+
+    @property
+    def text(self) -> str:
+        return self._hash.hexdigest()
+
+
+class _Simulation:
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._rng = Random(scenario.seed)
+        self._clock = LoopClock()
+        self.digest = _Digest(self._clock)
+        self.properties = Properties(self._clock.now)
+        self.faults = FaultsInForce(scenario.faults, self._clock.now, self._rng)
+        release = emulated(scenario.version)
+        self._options = Options(feature_gates=with_defaults({}, release), version=release)
+        elects = {"leaderElection": ELECTION} if scenario.schedulers > 1 else {}
+        config = {**elects, **scenario.config}
+        self._configuration = configuration_of(config, self._options.feature_gates)
+        self._scopes: dict[int, anyio.CancelScope] = {}
+
+    async def play(self) -> Story:
+        scenario = self._scenario
+        self.cluster = Cluster(
+            version=scenario.version,
+            scheduler=False,
+            seed=scenario.seed,
+            observers=(self.digest.note, self.properties.note),
+        )
+        async with self.cluster, anyio.create_task_group() as group:
+            for number in range(scenario.schedulers):
+                group.start_soon(self._keep_scheduler, number, group)
+            for step in sorted(scenario.steps, key=lambda step: step.at):
+                await self._clock.sleep(step.at - self._clock.now())
+                await self._do(step)
+            await self._clock.sleep(scenario.seconds - self._clock.now())
+            self.faults.calm = True
+            await self._clock.sleep(CALM_SECONDS)
+            self.properties.check_end(self.cluster.store, scenario.config, scenario.version)
+            group.cancel_scope.cancel()
+        bound = sum(bool(life.nodes) for life in self.cluster.history.lives.values())
+        found = tuple(self.properties.found)
+        return Story(self.digest.text, self.digest.writes, bound, self.faults.met, found)
+
+    async def _keep_scheduler(self, number: int, group: TaskGroup) -> None:
+        """Runs a scheduler, and starts it again whenever it was stopped or has lost its lease."""
+        starts = 0
+        while True:
+            host = f"host-{number}-{starts}"
+            starts += 1
+            wrote = partial(self._check_lease, host)
+            inner, faults = self.cluster.access, self.faults
+            access = FaultyAccess(
+                inner, faults, self._clock, group, wrote, self.properties.binds_elsewhere
+            )
+            with anyio.CancelScope() as scope:
+                self._scopes[number] = scope
+                try:
+                    await run_scheduler(
+                        self._configuration, access, self._clock, self._rng, self._options, host
+                    )
+                except Exception as error:
+                    if not _is_end(error):
+                        raise
+            await self._clock.sleep(1.0)
+
+    def _check_lease(self, host: str) -> None:
+        if self._scenario.schedulers > 1:
+            self.properties.writes(host)
+
+    async def _do(self, step: ScenarioStep) -> None:
+        """Does a step. What the API server refuses has come too late, and is left out."""
+        cluster = self.cluster
+        try:
+            match step.verb:
+                case "create":
+                    await cluster.add(step.body)
+                case "delete":
+                    await cluster.delete(step.kind, step.name)
+                case "patch":
+                    await cluster.patch(step.kind, step.name, step.body)
+                case "evict":
+                    await self._evict_one_of(step.name)
+                case "bind":
+                    await self._bind_elsewhere(step.name, step.node)
+                case "restart":
+                    if step.number in self._scopes:
+                        self._scopes[step.number].cancel()
+                case "compact":
+                    cluster.store.compact()
+        except ApiError:
+            pass
+
+    async def _evict_one_of(self, workload: str) -> None:
+        running = (pod for pod in self.cluster.pod(workload) if pod["spec"].get("nodeName"))
+        pod = next(running, None)
+        if pod is not None:
+            await self.cluster.evict(pod["metadata"]["name"])
+
+    async def _bind_elsewhere(self, name: str, node: str) -> None:
+        for pod in self.cluster.pod(name):
+            metadata = pod["metadata"]
+            if metadata["name"] == name and not pod["spec"].get("nodeName"):
+                self.properties.binds_elsewhere(node)
+                await self.cluster.access.bind("default", name, metadata["uid"], node)
+
+
+def _is_end(error: BaseException) -> bool:
+    """True if an error is how a scheduler ends when it has lost its lease."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_end, error.exceptions))
+    return type(error).__name__ == "LeaseLostError"
+
+
+def play(scenario: Scenario) -> Story:
+    """Plays a scenario in an event loop of its own. Raises ConfigError and what a part raises."""
+
+    async def story() -> Story:
+        return await _Simulation(scenario).play()
+
+    return run_virtually(story)

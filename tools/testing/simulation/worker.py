@@ -1,0 +1,111 @@
+"""A process that plays scenarios for `berth simulate`: it reads a scenario from each line of its
+input, and writes a story to each line of its output. It ends with its input, so that it does not
+outlive whoever started it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import traceback
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from berth.actors.telemetry.logs import configure_logs
+
+from .chance import drawn
+from .scenario import Scenario
+from .simulation import Story, play
+
+
+class Seed(msgspec.Struct, frozen=True):
+    """A scenario that is to be drawn from a seed."""
+
+    seed: int
+    seconds: float
+
+
+class Crash(msgspec.Struct, frozen=True, tag=True):
+    """A part of the simulated cluster failed; `trace` is the traceback."""
+
+    trace: str
+
+
+class Told(msgspec.Struct, frozen=True, tag=True):
+    """A story that was played, and the seconds of CPU that it took."""
+
+    story: Story
+    cpu: float
+
+
+class Worker:
+    """A process that plays scenarios, one after the other."""
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(  # noqa: S603 - this module
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def play(self, what: Seed | Scenario) -> Told | Crash:
+        """Plays a scenario. Raises ConnectionError if the process has ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        field = "seed" if isinstance(what, Seed) else "scenario"
+        self._process.stdin.write(msgspec.json.encode({field: what}) + b"\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise ConnectionError("a process of the simulation has ended")
+        return msgspec.json.decode(line, type=Told | Crash)
+
+
+class _Order(msgspec.Struct, frozen=True):
+    seed: Seed | None = None
+    scenario: Scenario | None = None
+
+
+def _answer(line: bytes) -> Told | Crash:
+    order = msgspec.json.decode(line, type=_Order)
+    before = os.times()
+    try:
+        if order.seed is not None:
+            scenario = drawn(order.seed.seed, order.seed.seconds)
+        else:
+            assert order.scenario is not None
+            scenario = order.scenario
+        story = play(scenario)
+    except Exception:  # noqa: BLE001 - the one who asked decides what a failure means
+        return Crash(traceback.format_exc())
+    after = os.times()
+    return Told(story, after.user + after.system - before.user - before.system)
+
+
+def main() -> None:
+    """Answers until the input ends."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    sys.stdout = sys.stderr = io.StringIO()  # the logs of simulated schedulers are nobody's
+    configure_logs(quiet=True)
+    for line in sys.stdin.buffer:
+        answers.write(msgspec.json.encode(_answer(line)) + b"\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
