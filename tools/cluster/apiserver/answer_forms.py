@@ -66,9 +66,7 @@ def in_accepted_form(
         return as_json({**head, "items": items})
     head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
     opened = msgspec.json.encode(head)[:-1] + b',"items":['
-    return Response(
-        opened + b",".join([served_raw(kind, stored) for stored in answer.items]) + b"]}"
-    )
+    return Response(opened + b",".join(_items(kind, answer)) + b"]}")
 
 
 def partial(stored: StoredObject, version: str) -> Document:
@@ -110,6 +108,19 @@ def in_yaml(request: HttpRequest, response: Response) -> Response:
             text = yaml.dump(msgspec.json.decode(response.body), Dumper=_DUMPER, allow_unicode=True)
             return msgspec.structs.replace(response, body=text.encode(), content_type=YAML)
     return response
+
+
+def _items(kind: Kind, page: ListPage) -> list[bytes]:
+    """Returns the JSON of the objects on a page. Custom objects tell their kind, as in Kubernetes;
+    objects of other kinds leave it to their list.
+    """
+    raw = [served_raw(kind, stored) for stored in page.items]
+    if kind.custom is not None:
+        return raw
+    head = {"apiVersion": kind.api_version, "kind": kind.kind}
+    told = msgspec.json.encode(head)[:-1] + b","
+    length = len(told)
+    return [b"{" + each[length:] if each.startswith(told) else each for each in raw]
 
 
 def with_warnings(response: Response, messages: list[str]) -> Response:

@@ -230,7 +230,8 @@ class Server:
         if not raw and request.method != "PATCH":
             return {} if request.method == "DELETE" else None
         try:
-            return read_body(raw, media_type, target.kind.kind)
+            expected = "" if request.method == "DELETE" else target.kind.kind
+            return read_body(raw, media_type, expected)
         except RefusedError:
             if request.method == "PATCH" and media_type != APPLY and target.name:
                 self._store.stored(target.kind, target.namespace, target.name)
@@ -313,7 +314,7 @@ class Server:
             target.subresource,
         )
         match request.method, subresource:
-            case "POST", "" if not name:
+            case "POST", "" if not name and bool(namespace) == kind.namespaced:
                 return api.create(kind, namespace, of_kind(kind, document, request.body)), 201
             case "POST", "binding":
                 api.bind(namespace, name, as_object(document, kind.kind, request.body))

@@ -19,7 +19,7 @@ from ...kubernetes.api.types.resources import Kind
 from .answer_forms import refusal
 from .http import Stream
 from .next_write import next_write
-from .watch_lines import WatchLines, form_of, line
+from .watch_lines import WatchLines, as_it_was, form_of, line
 
 BOOKMARK_SECONDS = 30.0
 LONGEST_SECONDS = 3600
@@ -115,6 +115,8 @@ class Watch:
         if not was and not now:
             return ()
         what = "MODIFIED" if was and now else "ADDED" if now else "DELETED"
+        if event.before is not None and what == "DELETED" != event.type:
+            return self._line(what, as_it_was(event.before, event.after.revision))
         if self._definitions:
             return self._line(what, event.after)
         return line(what, self._lines.encoded(self._form, event.after))

@@ -95,6 +95,13 @@ class WatchLines:
         return self.encode(form, StoredObject(empty, revision))
 
 
+def as_it_was(before: StoredObject, revision: int) -> StoredObject:
+    """Returns an object that leaves a selection: as it was in it, at the revision of the write."""
+    metadata = {**before.document["metadata"], "resourceVersion": str(revision)}
+    document = {**before.document, "metadata": metadata}
+    return StoredObject(document, revision, entries=before.entries)
+
+
 def line(kind: str, encoded: bytes) -> tuple[bytes, bytes, bytes]:
     """Returns the parts of the line of an event."""
     return b'{"type":"' + kind.encode() + b'","object":', encoded, b"}\n"

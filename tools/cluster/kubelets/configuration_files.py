@@ -20,7 +20,7 @@ from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
 from berth.config.fields import Problems, converted, read_document, shown
 from berth.config.types import Duration
 
-from ...kubernetes.api.requests.selectors import label_selector
+from ...kubernetes.api.requests.label_selectors import label_selector
 from ...kubernetes.kubelet.pressure.kubelet_settings import (
     FILE_CHECK_SECONDS,
     IMAGE_SECONDS,

@@ -52,6 +52,7 @@ def sends_initial_events(query: Mapping[str, str]) -> bool:
             )
         if match != NOT_OLDER:
             problems.append(unsupported(MATCH, match, (NOT_OLDER,)))
+    if match or query.get("resourceVersion", "") in ("", "0"):
         problems += _with_continue(query)
     _refuse(problems)
     if stated:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
@@ -168,7 +169,7 @@ def _cut(
     """
     if limit <= 0:
         return ListPage(list(chosen), shown)
-    items = list(islice(chosen, limit))
+    items = list(islice(chosen, min(limit, sys.maxsize)))
     if len(items) < limit or next(listed, None) is None:
         return ListPage(items, shown)
     token = _token(shown, names_of(items[-1].document), kind, namespace)
@@ -216,7 +217,7 @@ def _read_token(token: str) -> _Token:
         (at for at, c in enumerate(token) if not (c.isascii() and (c.isalnum() or c in "-_"))), None
     )
     if wrong is not None or len(token) % 4 == 1:
-        at = len(token) if wrong is None else wrong
+        at = len(token) // 4 * 4 if wrong is None else wrong
         raise _bad_token(f"illegal base64 data at input byte {at}")
     try:
         raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))

@@ -93,6 +93,8 @@ def _unreadable(raw: bytes, media_type: str, expected: str, problem: str) -> Ref
 
 
 def _unrecognized(why: str, raw: bytes, expected: str) -> RefusedError:
+    if not expected:
+        return RefusedError(400, "BadRequest", why)
     message = f"the object provided is unrecognized (must be of type {expected}): {why} "
     return RefusedError(400, "BadRequest", f"{message}({_summary(raw)})")
 

@@ -54,6 +54,8 @@ def target_of(path: str, catalog: Catalog) -> RequestTarget:
     if kind is None or len(segments) > 3 or (namespace and not kind.namespaced):
         raise RefusedError(404, "NotFound", "the server could not find the requested resource")
     name, subresource = (*segments[1:], "", "")[:2]
+    if name and kind.namespaced and not namespace:
+        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
     if subresource and subresource not in kind.subresources:
         raise RefusedError(404, "NotFound", "the server could not find the requested resource")
     return RequestTarget(kind, namespace, name, subresource)

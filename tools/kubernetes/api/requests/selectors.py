@@ -10,16 +10,17 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from berth.actors.scheduling.kube.labels import Requirement, Selector, SelectorError
+from berth.actors.scheduling.kube.labels import SelectorError
 
+from ..rules.fields import printed_value
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import Kind
+from .label_selectors import label_predicate
 
 Matches = Callable[[Document], bool]
-# The text between two commas; commas in parentheses do not count.
-_PART = re.compile(r"(?:[^,(]+|\([^)]*(?:\)|$))+")
-_LABEL = re.compile(r"(!?)\s*([\w./-]+)\s*(?:(=|==|!=)\s*([\w.-]*)|\s(in|notin)\s*\(([^)]*)\))?")
-_FIELD = re.compile(r"([\w.]+)(!=|==|=)(.*)")
+_TERM = re.compile(r"(?:[^,\\]|\\.?)+", re.DOTALL)  # up to a comma without a backslash
+_FIELD = re.compile(r"(.*?)(!=|==|=)", re.DOTALL)
+_SPECIAL = "\\,="
 _OF_ALL = ("metadata.name", "metadata.namespace")
 _ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _OF_KIND = {
@@ -51,7 +52,6 @@ _OF_KIND = {
         "type",
     ),
     "CertificateSigningRequest": ("spec.signerName",),
-    "ReplicaSet": ("status.replicas",),
     "ReplicationController": ("status.replicas",),
     "Job": ("status.successful",),
     "ResourceSlice": ("spec.driver", "spec.nodeName"),
@@ -94,25 +94,27 @@ def _label_predicate(text: str) -> Matches | None:
     if not text.strip():
         return None
     try:
-        selector = label_selector(text)
+        selects = label_predicate(text)
     except SelectorError as problem:
-        raise RefusedError(400, "BadRequest", f"unable to parse requirement: {problem}") from None
-    return lambda document: selector.matches(document["metadata"].get("labels") or {})
+        raise RefusedError(400, "BadRequest", str(problem)) from None
+    return lambda document: selects(document["metadata"].get("labels") or {})
 
 
 def _fields(kind: Kind, text: str) -> Matches | None:
     requirements = []
-    for part in filter(None, text.split(",")):
-        match = _FIELD.fullmatch(part)
+    for part in filter(None, sorted(_TERM.findall(text))):
+        match = _FIELD.match(part)
         if match is None:
-            raise RefusedError(
-                400,
-                "BadRequest",
-                f"invalid selector: {part!r}; can't understand it as key=value or key!=value",
-            )
-        label, operator, value = match.groups()
+            why = f"invalid selector: '{text}'; can't understand '{part}'"
+            raise RefusedError(400, "BadRequest", why)
+        label, operator = match.groups()
+        value = _unescaped(part[match.end() :])
         if label not in _OF_ALL and label not in _labels_of(kind):
-            raise RefusedError(400, "BadRequest", f"field label not supported: {label}")
+            why = f"field label not supported: {label}"
+            if kind.custom is None and kind.type_name not in _OF_KIND:
+                names = ", ".join(f'"{each}"' for each in _OF_ALL)
+                why = f"{printed_value(label)} is not a known field selector: only {names}"
+            raise RefusedError(400, "BadRequest", why)
         paths = [tuple(path.split(".")) for path in _PATHS.get(label, (label,))]
         requirements.append((paths, _ABSENT.get(label, ""), value, operator != "!="))
     if not requirements:
@@ -125,6 +127,29 @@ def _fields(kind: Kind, text: str) -> Matches | None:
         )
 
     return holds
+
+
+def _unescaped(value: str) -> str:
+    """Returns the value of a field without the backslashes before special characters.
+
+    Raises RefusedError with 400 for a special character without one.
+    """
+    why, escaped, found = "", False, list[str]()
+    for character in value:
+        if escaped and character not in _SPECIAL:
+            why = f"invalid escape sequence: \\{character}"
+            break
+        if character in "=," and not escaped:
+            why = f"unescaped character in value: {ord(character)}"
+            break
+        escaped = character == "\\" and not escaped
+        if not escaped:
+            found.append(character)
+    if escaped and not why:
+        why = "invalid escape sequence: \\"
+    if why:
+        raise RefusedError(400, "BadRequest", f"invalid field selector: {why}")
+    return "".join(found)
 
 
 def _labels_of(kind: Kind) -> Collection[str]:
@@ -143,26 +168,3 @@ def _field_value(document: Document, paths: Sequence[tuple[str, ...]], absent: s
     if isinstance(value, bool):
         return str(value).lower()
     return absent if value is None else str(value)
-
-
-def label_selector(text: str) -> Selector:
-    """Returns the selector of a text in the notation of kubectl's -l. Raises SelectorError."""
-    return Selector(
-        tuple(_requirement(part.strip()) for part in _PART.findall(text) if part.strip())
-    )
-
-
-def _requirement(text: str) -> Requirement:
-    match = _LABEL.fullmatch(text)
-    if match is None:
-        raise SelectorError(
-            "label selector: expected key, !key, key=value, key!=value or key in (a,b), got "
-            f"{text!r}"
-        )
-    absent, key, operator, value, in_set, values = match.groups()
-    if in_set:
-        parts = tuple(sorted({part.strip() for part in values.split(",")}))
-        return Requirement(key, "In" if in_set == "in" else "NotIn", parts)
-    if operator:
-        return Requirement(key, "NotIn" if operator == "!=" else "In", (value,))
-    return Requirement(key, "DoesNotExist" if absent else "Exists")

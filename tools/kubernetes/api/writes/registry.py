@@ -177,12 +177,8 @@ class Api:
             "selfLink",
         ):
             metadata.pop(field, None)
-        created = {
-            **document,
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
-            "metadata": metadata,
-        }
+        head = {"apiVersion": kind.api_version, "kind": kind.kind}
+        created = {**head, **document, **head, "metadata": metadata}
         if kind.counts_generations:
             metadata["generation"] = 1
         if kind.status and kind != NODES:
@@ -238,12 +234,8 @@ class Api:
             metadata.pop(field, None)
             if field in before["metadata"]:
                 metadata[field] = before["metadata"][field]
-        after = {
-            **document,
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
-            "metadata": metadata,
-        }
+        head = {"apiVersion": kind.api_version, "kind": kind.kind}
+        after = {**head, **document, **head, "metadata": metadata}
         if kind.status:
             after.pop("status", None)
         after = self._defaulted(kind, stored_form(kind, after))

@@ -155,7 +155,7 @@ async def test_a_pod_that_finishes_is_deleted_for_a_watch_without_finished_pods(
         seen = [await anext(events) for _ in range(3)]
     assert [(*told(event), event["object"]["status"]["phase"]) for event in seen] == [
         ("MODIFIED", "a", "Running"),
-        ("DELETED", "a", "Succeeded"),
+        ("DELETED", "a", "Running"),  # as it was while it was selected
         ("ADDED", "a", "Running"),
     ]
     await server.call(

@@ -101,7 +101,7 @@ async def test_an_event_written_to_one_api_is_read_from_the_other(client: Client
     for path, version in ((CORE, "v1"), (EVENTS, "events.k8s.io/v1")):
         listed = await client.call("GET", path, dict)
         assert (listed["apiVersion"], listed["kind"]) == (version, "EventList")
-        assert [(item["apiVersion"], item["metadata"]["name"]) for item in listed["items"]] == [
+        assert [(listed["apiVersion"], item["metadata"]["name"]) for item in listed["items"]] == [
             (version, "web.1"),
             (version, "web.2"),
         ]

@@ -161,7 +161,7 @@ INVALID = "invalid continue token: continue key is not valid: "
         ({"limit": "x"}, 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
         ({"timeoutSeconds": "x"}, 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
         ({"continue": "!!"}, 400, INVALID + "illegal base64 data at input byte 0"),
-        ({"continue": "abcde"}, 400, INVALID + "illegal base64 data at input byte 5"),
+        ({"continue": "abcde"}, 400, INVALID + "illegal base64 data at input byte 4"),
         (
             {"continue": token(v="x", rv=5, start="a")},
             400,
