@@ -26,6 +26,7 @@ from berth.actors.configuration.file import load_file
 from berth.actors.process.collector import tune_collector
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.exceptions import first_of
+from berth.actors.scheduling.kube.times import rfc3339
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
 from berth.config.load import from_mapping
@@ -68,6 +69,7 @@ from ..kubernetes.devices.inventory import InventoryError
 from ..kubernetes.kubelet.stages.stage import StageError
 from ..kubernetes.kubelet.usage_models import NO_SCENARIO
 from ..views.page.page_server import serve_page
+from .control_plane import create_control_plane
 from .creation import create, needs_class, standard_class
 from .page_source import EmbeddedSource
 from .placements import Summary
@@ -339,6 +341,8 @@ async def _run(settings: DemoSettings) -> Summary:
                 click.echo(f"stages {what}: {', '.join(names)}", err=True)
         await create(access, settings.nodes, settings.manifests, settings.findings)
         print_lines(*settings.findings.untold())
+        if settings.keep:
+            await create_control_plane(access, settings.version, rfc3339(clock.wall()))
         await watching.start(group)
         if settings.live:
             group.start_soon(watching.show)

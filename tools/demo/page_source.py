@@ -25,6 +25,7 @@ from ..answers.feed.story import Story, as_pending, story_of
 from ..answers.feed.watched_rows import put_rows
 from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..kubernetes.api.types.resources import BY_KIND
+from .control_plane import SCHEDULED, is_of_control_plane
 
 Document = dict[str, Any]
 NODES, PODS = BY_KIND["v1", "Node"].path(), BY_KIND["v1", "Pod"].path()
@@ -60,7 +61,7 @@ class EmbeddedSource:
 
     async def follow(self, put: Callable[[Change], None]) -> None:
         nodes = self._access.follow(NODES, dict).changes()
-        pods = self._access.follow(PODS, dict).changes()
+        pods = self._access.follow(PODS, dict, SCHEDULED).changes()
         async with anyio.create_task_group() as group:
             await group.start(put_rows, nodes, _name, row_of_node, NodeGone, put)
             await put_rows(pods, _key, pod_rows(self._gates), PodGone, put)
@@ -87,14 +88,18 @@ async def objects_of(access: EmbeddedAccess) -> list[Document]:
 
 
 async def listed(access: Calls, version: str, kind: str, path: str) -> list[Document]:
-    """Returns the objects of a kind, none if it is not served."""
+    """Returns the objects of a kind, none if it is not served; no pods of the control plane."""
     try:
         answer = await access.call("GET", path, dict)
     except ApiError as refused:
         if refused.code == 404:
             return []
         raise
-    return [{**item, "apiVersion": version, "kind": kind} for item in answer["items"]]
+    return [
+        {**item, "apiVersion": version, "kind": kind}
+        for item in answer["items"]
+        if kind != "Pod" or not is_of_control_plane(item)
+    ]
 
 
 def _name(document: Document) -> str:

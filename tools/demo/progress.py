@@ -16,6 +16,7 @@ from berth.actors.wiring.glance import Glance
 
 from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..kubernetes.api.types.resources import BY_KIND, Kind
+from .control_plane import is_of_control_plane
 from .expectations import STORAGE, Expectations, IsDue, Wait
 from .placements import Document, Placements, Summary
 from .tables import live_view
@@ -87,7 +88,7 @@ class Watching:
         if kind != "Node":
             self._moved = now
         self._expectations.put(kind, document)
-        if kind not in STORAGE:
+        if kind not in STORAGE and not (kind == "Pod" and is_of_control_plane(document)):
             self._placements.put(kind, document, now)
 
     def _remove(self, kind: str, document: Document, now: float) -> None:

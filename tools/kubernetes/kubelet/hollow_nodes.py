@@ -136,7 +136,11 @@ def missing_status(node: Document, address: str, time: str) -> Document:
         named = {"type": "Hostname", "address": node["metadata"]["name"]}
         missing["addresses"] = [{"type": "InternalIP", "address": address}, named]
     if not (status.get("nodeInfo") or {}).get("kubeletVersion"):
+        uid = str(node["metadata"].get("uid", ""))
         system = {
+            "machineID": uid.replace("-", ""),
+            "systemUUID": uid,
+            "bootID": uid,
             "operatingSystem": "linux",
             "architecture": "amd64",
             "osImage": "hollow",
