@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import click
 
+from .container_ports import container_scripts
 from .suites import SUITES, Suite
 
 STAND_IN = Path(__file__).with_name("stand_in")
@@ -77,8 +78,12 @@ def _cluster(place: Path, kubeconfig: Path | None) -> Iterator[Path]:
     config.parent.mkdir()
     bare.write_text(BARE)
     demo = [str(Path(sys.executable).with_name("berth")), "demo", "--keep", "--nodes", "3"]
+    demo += ["--tls", "--stages", str(STAND_IN / "slow_start.yaml")]
     command = [*demo, "-f", str(bare), "--kubeconfig-out", str(config)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    with (
+        container_scripts(place) as scripts,
+        _started([*command, "--scripts", str(scripts)]) as process,
+    ):
         try:
             deadline = time.monotonic() + START_SECONDS
             while not config.exists() or not config.stat().st_size:
@@ -88,6 +93,12 @@ def _cluster(place: Path, kubeconfig: Path | None) -> Iterator[Path]:
             yield config
         finally:
             process.terminate()
+
+
+def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Starts a cluster that finds the functions of scripts."""
+    environment = {**os.environ, "PYTHONPATH": str(STAND_IN)}
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
 
 
 def _run(python: Path, checkout: Path, suite: Suite, config: Path, chosen: str) -> dict[str, str]:
