@@ -5,9 +5,10 @@ Mirrors cel-go's checker/cost.go with the sizes that the parts of a device can h
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from berth.actors.scheduling.cel import Selector
+from berth.actors.scheduling.cel.compiled import Compiled
 from berth.actors.scheduling.cel.declarations import Overload
 from berth.actors.scheduling.cel.tree import (
     ACCUMULATOR,
@@ -56,16 +57,20 @@ class _Variable(NamedTuple):
     entries: Entries | None
 
 
-def worst_cost(selector: Selector) -> int:
-    """Returns the highest cost of an evaluation; the largest uint64 if it cannot be estimated."""
+def worst_cost(selector: Compiled, sizes: Callable[[Path], Range | None] = device_size) -> int:
+    """Returns the highest cost of an evaluation; the largest uint64 if it cannot be estimated.
+
+    `sizes` returns the size of a part of a variable; None for one that it does not know.
+    """
     if selector.root is None:
         return MAX_UINT64
-    cost: Range = walk(_Coster().cost(selector.root))
+    cost: Range = walk(_Coster(sizes).cost(selector.root))
     return cost.high
 
 
 class _Coster:
-    def __init__(self) -> None:
+    def __init__(self, sizes: Callable[[Path], Range | None]) -> None:
+        self._part_size = sizes
         self._paths: dict[int, Path] = {}
         self._sizes: dict[int, Range] = {}
         self._entries: dict[int, Entries] = {}
@@ -110,7 +115,7 @@ class _Coster:
         size = self._sizes.get(id(node)) or _literal_size(node)
         if size is not None:
             return size
-        size = device_size(self._path(node))
+        size = self._part_size(self._path(node))
         if size is not None:
             self._sizes[id(node)] = size
             return size

@@ -22,7 +22,6 @@ def options_of(method: str) -> str:
 def invalid_options(options: str, problems: list[str]) -> RefusedError:
     """Returns the refusal of options of this type. There is at least one problem."""
     details: dict[str, Any] = details_of_kind(GROUP, options, "", problems)
-    del details["name"]
     return RefusedError(422, "Invalid", message_of_kind(GROUP, options, "", problems), details)
 
 

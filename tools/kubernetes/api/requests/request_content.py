@@ -8,6 +8,7 @@ import msgspec
 
 from berth.actors.scheduling.kube.yaml_documents import documents
 
+from ..rules.validation import details_of_kind, message_of_kind
 from ..types.api_documents import Document, RefusedError
 from ..types.protobuf import CONTENT_TYPE as PROTOBUF
 from ..types.protobuf import MAGIC, decoded
@@ -121,12 +122,43 @@ def as_object(document: Any, expected: str = "", raw: bytes = b"") -> Document:
     raise _unrecognized(f"{UNTOLD_KIND}: {problem if raw else END}", raw, expected)
 
 
+def _other_version(kind: Kind, version: str) -> RefusedError:
+    message = (
+        f"the API version in the data ({version}) does not match "
+        f"the expected API version ({kind.api_version})"
+    )
+    return RefusedError(400, "BadRequest", message)
+
+
+def _check_custom(kind: Kind, read: Document, raw: bytes) -> None:
+    """Raises RefusedError if a custom object does not name its kind and version: 400, or 422 for
+    another kind.
+    """
+    named, version = read.get("kind"), read.get("apiVersion") or ""
+    if not named or not isinstance(named, str):
+        text = raw.decode(errors="replace")
+        why = f"Object 'Kind' is missing in '{text}' ({_summary(raw)})"
+        message = f"the object provided is unrecognized (must be of type {kind.kind}): {why}"
+        raise RefusedError(400, "BadRequest", message)
+    if version != kind.api_version:
+        raise _other_version(kind, str(version))
+    if named != kind.kind:
+        name = str((read.get("metadata") or {}).get("name") or "")
+        problem = f'kind: Invalid value: "{named}": must be {kind.kind}'
+        message = message_of_kind(kind.group, named, name, [problem])
+        details = details_of_kind(kind.group, named, name, [problem])
+        raise RefusedError(422, "Invalid", message, details)
+
+
 def of_kind(kind: Kind, document: Any, raw: bytes = b"") -> Document:
     """Returns the document. Raises RefusedError with 400 if it is not an object of this kind.
 
     `raw` is the body that holds it.
     """
     read = as_object(document, kind.kind, raw)
+    if kind.custom is not None:
+        _check_custom(kind, read, raw)
+        return read
     named, version = read.get("kind") or kind.kind, read.get("apiVersion") or kind.api_version
     if named == kind.kind and version == kind.api_version:
         return read
@@ -138,13 +170,8 @@ def of_kind(kind: Kind, document: Any, raw: bytes = b"") -> Document:
     if version.count("/") > 1:
         why = f"unexpected GroupVersion string: {version}"
         raise _unrecognized(why, raw, kind.kind)
-    is_known = (version, named) in BY_KIND or version in FORMER_VERSIONS
-    if named == kind.kind and (is_known or kind.custom is not None):
-        message = (
-            f"the API version in the data ({version}) does not match "
-            f"the expected API version ({kind.api_version})"
-        )
-        raise RefusedError(400, "BadRequest", message)
+    if named == kind.kind and ((version, named) in BY_KIND or version in FORMER_VERSIONS):
+        raise _other_version(kind, version)
     short = version.rpartition("/")[2]
     if (version, named) in BY_KIND:
         group = (kind.group or "core").partition(".")[0]

@@ -62,6 +62,7 @@ _REASONS = {
     "Too long": "FieldValueTooLong",
     "Too many": "FieldValueTooMany",
     "Forbidden": "FieldValueForbidden",
+    "Internal error": "InternalError",
 }
 # The rules across the fields of a type, wherever it occurs in an object.
 ACROSS: dict[str, Rule] = {
@@ -146,11 +147,14 @@ def _as_validated(kind: str, document: Document, before: Document | None) -> Doc
     return document
 
 
-def metadata_problems(metadata: Document, path: str = "metadata") -> list[str]:
+def metadata_problems(metadata: Document) -> list[str]:
     """Returns the problems of the metadata of a custom object, whose finalizers are free."""
-    problems = _metadata("Lease", metadata)
-    if path == "metadata":
-        return problems
+    return _metadata("Lease", metadata)
+
+
+def embedded_metadata_problems(metadata: Document, path: str) -> list[str]:
+    """Returns the problems of metadata in a custom object, whose name may be any part of a path."""
+    problems = _metadata("ClusterRole", metadata)
     return [path + problem.removeprefix("metadata") for problem in problems]
 
 
@@ -374,7 +378,7 @@ def details_of_kind(group: str, kind: str, name: str, problems: list[str]) -> di
         reason = "FieldValueTypeInvalid" if is_type else _REASONS[message.partition(":")[0]]
         causes.append({"reason": reason, "message": message, "field": field})
     return {
-        "name": name,
+        **({"name": name} if name else {}),
         **({"group": group} if group else {}),
         "kind": kind,
         "causes": causes,

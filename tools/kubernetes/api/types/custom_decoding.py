@@ -59,7 +59,7 @@ def with_defaults(value: Any, schema: Structural | None) -> Any:
     for name, below in schema.fields.items():
         if name not in filled and below.default is not NOTHING and below.default is not None:
             filled[name] = with_defaults(below.default, below)
-    same = len(filled) == len(value) and all(filled[n] is e for n, e in value.items())
+    same = len(filled) == len(value) and all(filled.get(n, filled) is e for n, e in value.items())
     return value if same else filled
 
 
@@ -114,7 +114,7 @@ class _Pruning:
                 kept[name] = each
             else:
                 self.unknown.append(place)
-        same = len(kept) == len(value) and all(kept[n] is e for n, e in value.items())
+        same = len(kept) == len(value) and all(kept.get(n, kept) is e for n, e in value.items())
         return value if same else kept
 
 
@@ -167,7 +167,8 @@ class Metadata:
         self.unknown += [f"{path}.{field}" for field in _fields_of(findings)]
         if findings.mistyped:
             why = findings.mistyped.partition(": ")[2]
-            self._report(f"{path}: Invalid value: {_printed(value)}: {why}")
+            is_root = path == "metadata"
+            self._report(why if is_root else f"{path}: Invalid value: {_printed(value)}: {why}")
             return value
         if findings.nulls or findings.unknown:
             return pruned(TYPES["ObjectMeta"], value)

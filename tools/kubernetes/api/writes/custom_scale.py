@@ -12,20 +12,22 @@ from ..types.resources import Kind
 
 
 def replicas_and_selector(kind: Kind, document: Document) -> tuple[int, int, str]:
-    """Returns the wanted replicas, the present ones, and the selector.
-
-    Raises RefusedError with 500 for an object that has no wanted replicas.
-    """
+    """Returns the wanted replicas, the present ones, and the selector."""
     scale = kind.custom.scale if kind.custom is not None else None
     assert scale is not None
-    path = scale["specReplicasPath"]
-    wanted = value_at(document, path)
-    if wanted is None:
-        message = f'the spec replicas field "{path}" does not exist'
-        raise RefusedError(500, "InternalError", f"Internal error occurred: {message}")
+    wanted = value_at(document, scale["specReplicasPath"])
     present = value_at(document, scale["statusReplicasPath"])
     selector = value_at(document, scale.get("labelSelectorPath") or "") or ""
-    return int(wanted), int(present or 0), str(selector)
+    return int(wanted or 0), int(present or 0), str(selector)
+
+
+def check_replicas(kind: Kind, document: Document) -> None:
+    """Raises RefusedError with 500 for a custom object that has no wanted replicas."""
+    scale = kind.custom.scale if kind.custom is not None else None
+    if scale is not None and value_at(document, scale["specReplicasPath"]) is None:
+        message = f'the spec replicas field "{scale["specReplicasPath"]}" does not exist'
+        why = f"Internal error occurred: {message}"
+        raise RefusedError(500, "InternalError", why, {"causes": [{"message": message}]})
 
 
 def with_custom_replicas(kind: Kind, document: Document, replicas: int) -> Document:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from ..rules import validation
+from ..store import DEFINITIONS
 from ..types.api_documents import Document
 from ..types.resources import Kind
 
 
 def problems_of(kind: Kind, document: Document, before: Document | None) -> list[str]:
     """Returns the problems of a new or updated object."""
+    if kind is DEFINITIONS:
+        from ..rules.custom.definition_rules import definition_problems
+
+        own = validation.problems(kind.type_name, document, before)
+        return own + definition_problems(document, before)
     if kind.custom is None:
         return validation.problems(kind.type_name, document, before)
     from ..rules.custom.resource_rules import resource_problems  # most stores have no custom kinds

@@ -26,7 +26,7 @@ def expected_version(kind: Kind, metadata: Document, before: Document) -> str:
     version = metadata.get("resourceVersion") or "0"
     if version != "0":
         return str(version)
-    if kind.kind in CONDITIONAL:
+    if kind.custom is not None or kind.kind in CONDITIONAL:
         problem = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
         raise RefusedError(
             422, "Invalid", f'{kind.resource} "{before["metadata"]["name"]}" is invalid: {problem}'

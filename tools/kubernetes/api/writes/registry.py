@@ -36,6 +36,7 @@ from .admission_order import AdmissionAttributes, admitted
 from .caller import Caller
 from .certificate_requests import REQUESTS, check_signer, decided, decision_problems
 from .custom_objects import decoded_custom
+from .custom_scale import check_replicas
 from .definition_ends import check_not_ending, end_definition, end_if_unused, settle_names
 from .deletion import check_deletion, deleted_now, finalizers_for, grace_seconds
 from .evictions import PODS, mark_disrupted, read_eviction, take_permission
@@ -308,11 +309,13 @@ class Api:
         The result carries the latest resourceVersion unless the patch names another.
         """
         if subresource == "scale":
+            workload = served_form(kind, self.store.get(kind, namespace, name))
+            scale = scale_of(kind, workload)
             return self.rescale(
                 kind,
                 namespace,
                 name,
-                patched_document(kind, self.scale_of(kind, namespace, name), patch, how),
+                patched_document(kind, scale, patch, how),
             )
         stored = self.store.stored(kind, namespace, name)
         before = stored.whole if mentions_entries(patch) else stored.document
@@ -425,7 +428,10 @@ class Api:
 
     def scale_of(self, kind: Kind, namespace: str, name: str) -> Document:
         """Returns the Scale of a workload."""
-        return scale_of(kind, served_form(kind, self.store.get(kind, namespace, name)))
+        workload = served_form(kind, self.store.get(kind, namespace, name))
+        if kind.custom is not None:
+            check_replicas(kind, workload)
+        return scale_of(kind, workload)
 
     def rescale(self, kind: Kind, namespace: str, name: str, scale: Document) -> StoredObject:
         """Sets a workload's replicas from its Scale."""

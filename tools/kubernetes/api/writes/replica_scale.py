@@ -11,14 +11,13 @@ _KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_of(kind: Kind, workload: Document) -> Document:
-    """Returns the Scale of a workload. Raises RefusedError with 500 if a custom object has no
-    replicas where its definition says.
-    """
+    """Returns the Scale of a workload."""
     if kind.custom is not None:
         from .custom_scale import replicas_and_selector
 
         wanted, present, text = replicas_and_selector(kind, workload)
-        return _scale(workload, wanted, present, text)
+        scale = _scale(workload, wanted, present, text)
+        return scale if text else {**scale, "status": {"replicas": present}}
     selector = workload["spec"].get("selector") or {}
     if kind.group == "":
         selector = {"matchLabels": selector}
@@ -45,7 +44,7 @@ def with_replicas(kind: Kind, workload: Document, scale: Document) -> Document:
     """
     request = converted(scale, Scale)
     replicas = (request.spec or Replicas()).replicas
-    if replicas < 0:
+    if replicas < 0 and kind.custom is None:
         name = workload["metadata"]["name"]
         problem = f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"
         raise RefusedError(422, "Invalid", f'Scale "{name}" is invalid: {problem}')

@@ -1,5 +1,7 @@
 """The rules of custom objects: what a CustomResourceDefinition refuses.
 
+    definition_rules.py what a definition may say, with structural_rules.py, open_api_rules.py and
+                        rule_costs.py
     schema_rules.py     what a schema refuses, in the words of Kubernetes' validator
     value_formats.py    the formats of strings
     list_types.py       keys of lists that are maps, items of lists that are sets

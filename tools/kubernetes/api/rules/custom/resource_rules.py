@@ -10,16 +10,27 @@ from ...types.custom_type import CustomType
 from ...types.resources import Kind
 from ...types.structural import Structural
 from ..fields import invalid, required
-from ..validation import metadata_problems
+from ..validation import embedded_metadata_problems, metadata_problems
+from ..value_forms import dns_1035_label
 from .cel_rules import rule_problems
 from .list_types import list_problems
-from .schema_rules import NEW, schema_problems
+from .schema_rules import NEW, problems_under, schema_problems
 
 _MOST_REPLICAS = (1 << 31) - 1
 _NOT_ASKED = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
 )
+_GO_TYPES = {
+    type(None): "<nil>",
+    bool: "bool",
+    str: "string",
+    int: "int64",
+    float: "float64",
+    list: "[]interface {}",
+    dict: "map[string]interface {}",
+}
+_MIXED = "may have mixed case, but should otherwise match: "
 _BLOCKING = ("Unsupported value", "Required value", "Too long", "Too many")
 
 
@@ -47,9 +58,8 @@ def status_problems(kind: Kind, document: Document, before: Document) -> list[st
     if "status" in document:
         below = (schema.schema.get("properties") or {}).get("status")
         if below is not None:
-            problems += schema_problems(
-                below, document["status"], "status", before.get("status", NEW)
-            )
+            found = schema_problems(below, document["status"], "", before.get("status", NEW))
+            problems += problems_under("status", found)
         if not [*list_problems(before, schema)]:
             problems += list_problems(document, schema)
     problems += _status_replicas(custom, document)
@@ -63,7 +73,7 @@ def _asked(
     if not schema.has_rules:
         return []
     if any(map(_is_blocking, problems)):
-        return [f'<nil>: Invalid value: "null": {_NOT_ASKED}']
+        return [f"<nil>: Invalid value: null: {_NOT_ASKED}"]
     return rule_problems(schema, document, before)
 
 
@@ -87,10 +97,13 @@ def _embedded(value: Any, schema: Structural | None, path: str) -> Iterator[str]
                 yield required(f"{path}.{field}")
             elif not value[field]:
                 yield invalid(f"{path}.{field}", value[field], "must not be empty")
+        kind = value.get("kind")
+        if isinstance(kind, str) and kind and (wrong := dns_1035_label(kind.lower())):
+            yield invalid(f"{path}.kind", kind, _MIXED + ",".join(wrong))
         metadata = value.get("metadata")
         if type(metadata) is dict:
             named = {**metadata, "name": metadata.get("name") or "fakename"}
-            yield from metadata_problems(named, f"{path}.metadata")
+            yield from embedded_metadata_problems(named, f"{path}.metadata")
     for name, each in value.items():
         place = f"{path}.{name}" if path else name
         yield from _embedded(each, schema.field(name), place)
@@ -116,9 +129,25 @@ def _status_replicas(custom: CustomType, document: Document) -> Iterator[str]:
         yield from _replicas(custom.scale["statusReplicasPath"], document)
 
 
+def _in_go(value: Any) -> str:
+    """Returns a value and its type in Go's words."""
+    kind = _GO_TYPES[type(value)]
+    shown = "<nil>" if value is None else str(value).lower() if value in (True, False) else value
+    return f"{shown} is of the type {kind}"
+
+
 def _replicas(path: str, document: Document) -> Iterator[str]:
-    replicas = value_at(document, path)
+    replicas: Any = document
+    for step in path.removeprefix(".").split("."):
+        if type(replicas) is not dict:
+            why = f"accessor error: {_in_go(replicas)}, expected map[string]interface{{}}"
+            yield invalid(path, 0, f"{path} {why}")
+            return
+        if step not in replicas:
+            return
+        replicas = replicas[step]
     if type(replicas) is not int:
+        yield invalid(path, 0, f"{path} accessor error: {_in_go(replicas)}, expected int64")
         return
     if replicas < 0:
         yield invalid(path, replicas, "should be a non-negative integer")

@@ -21,6 +21,15 @@ from . import value_formats
 from .list_types import key_of
 
 _MOST = {"int32": 1 << 31, "int64": 1 << 63}
+# RE2's names of errors in patterns, and Go's where they differ.
+_IN_GO = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+}
 NEW = object()  # in place of an earlier value, where there is none to compare with
 
 
@@ -28,6 +37,14 @@ def schema_problems(schema: Document, value: Any, path: str = "", before: Any = 
     """Returns the problems of a value; `before` is what it was before an update."""
     found = [*_problems(schema, value, path, before)]
     return [] if found and before is not NEW and value == before else found
+
+
+def problems_under(path: str, problems: list[str]) -> list[str]:
+    """Returns the problems of a part of an object, whose messages name places in that part."""
+    return [
+        path + problem.removeprefix("<nil>") if problem.startswith("<nil>") else f"{path}.{problem}"
+        for problem in problems
+    ]
 
 
 def _problems(schema: Document, value: Any, path: str, before: Any) -> Iterator[str]:
@@ -102,18 +119,28 @@ def _in_body(path: str) -> str:
 
 
 def _text(schema: Document, value: str, path: str) -> Iterator[str]:
-    size = len(value)
-    most, least = schema.get("maxLength"), schema.get("minLength")
+    size, most, least = len(value), schema.get("maxLength"), schema.get("minLength")
+    pattern = schema.get("pattern")
     if most is not None and size > most:
         yield f"{path}: Too long: may not be more than {most} bytes"
-    if least is not None and size < least:
+    elif least is not None and size < least:
         yield _problem(path, value, f"should be at least {least} chars long")
-    pattern = schema.get("pattern")
-    if pattern and not _compiled(pattern).search(value):
+    elif pattern and not _compiled(pattern).search(value):
         yield _problem(path, value, f"should match '{pattern}'")
     form = schema.get("format")
     if form and schema.get("type") in ("string", None) and not value_formats.has(form, value):
         yield _problem(path, value, f"must be of type {form}: {printed_value(value)}")
+
+
+def pattern_problem(pattern: str) -> str:
+    """Returns why a text is no regular expression; "" if it is one."""
+    try:
+        _compiled(pattern)
+    except re2.error as problem:
+        detail = problem.args[0] if problem.args else b""
+        code, _, part = detail.decode(errors="replace").partition(": ")
+        return f"error parsing regexp: {_IN_GO.get(code, code)}: `{part}`"
+    return ""
 
 
 @lru_cache(maxsize=4096)
@@ -126,26 +153,26 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def _number(schema: Document, value: float, path: str) -> Iterator[str]:
     form, wanted = schema.get("format"), schema.get("type")
-    if wanted == "integer" and form in _MOST and not -_MOST[form] <= value < _MOST[form]:
-        why = f"Checked value must be of type {wanted} with format {form} in {path}"
+    most = _MOST.get(form or "", _MOST["int64"])
+    if wanted == "integer" and not (float(value).is_integer() and -most <= value < most):
+        told = f"with format {form}" if form in _MOST else "(default format)"
+        why = f"Checked value must be of type {wanted} {told} in {path}"
         yield f'<nil>: Invalid value: "": {why}'
     factor = schema.get("multipleOf")
     if factor and value % factor:
         yield _problem(path, value, f"should be a multiple of {_shown(factor)}")
-    most, least = schema.get("maximum"), schema.get("minimum")
-    if most is not None:
-        is_open = schema.get("exclusiveMaximum")
-        if value > most or (is_open and value == most):
-            yield _problem(
-                path,
-                value,
-                f"should be less than {'' if is_open else 'or equal to '}{_shown(most)}",
-            )
-    if least is not None:
-        is_open = schema.get("exclusiveMinimum")
-        if value < least or (is_open and value == least):
+    # Kubernetes compares an int with a bound that is cut to one.
+    bound = int if type(value) is int else float
+    if schema.get("maximum") is not None:
+        limit, is_open = bound(schema["maximum"]), schema.get("exclusiveMaximum")
+        if value > limit or (is_open and value == limit):
             words = "" if is_open else "or equal to "
-            yield _problem(path, value, f"should be greater than {words}{_shown(least)}")
+            yield _problem(path, value, f"should be less than {words}{_shown(limit)}")
+    if schema.get("minimum") is not None:
+        limit, is_open = bound(schema["minimum"]), schema.get("exclusiveMinimum")
+        if value < limit or (is_open and value == limit):
+            words = "" if is_open else "or equal to "
+            yield _problem(path, value, f"should be greater than {words}{_shown(limit)}")
 
 
 def _shown(number: float) -> str:
