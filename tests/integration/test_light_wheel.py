@@ -52,8 +52,9 @@ def test_it_is_described_as_the_whole(wheel: Path) -> None:
         whole["version"],
         whole["requires-python"],
     )
-    extra = light["optional-dependencies"]["tls"]
-    assert {*light["dependencies"], *extra} <= {*whole["dependencies"]}
+    extras = light["optional-dependencies"]
+    assert {*extras["tls"], *extras["webhooks"]} <= {*whole["dependencies"]}
+    assert {*light["dependencies"]} <= {*whole["dependencies"]}
     names = zipfile.ZipFile(wheel).namelist()
     assert "berth/LICENSE" in names
     assert not [name for name in names if name.endswith(".pyc")]
@@ -99,16 +100,16 @@ async def test_it_serves_with_nothing_but_what_it_requires(
 
 
 def test_what_it_leaves_out_is_imported_by_nothing_in_it(installed: Environment) -> None:
-    """Every module can be imported, but those that need the extra `tls`."""
+    """Every module can be imported, but those that need an extra."""
     code = (
         "import berth, importlib, pkgutil\n"
-        "failed = {}\n"
         "for module in pkgutil.walk_packages(berth.__path__, 'berth.'):\n"
-        "    if module.name.endswith('.__main__'): continue\n"
         "    try: importlib.import_module(module.name)\n"
-        "    except ImportError as problem: failed[module.name] = problem.name\n"
-        "print(*sorted({str(name) for name in failed.values()}), *sorted(failed))\n"
+        "    except ImportError as problem: print(problem.name, module.name)\n"
     )
-    missing, *modules = installed.run("-c", code).split() or [""]
-    assert missing == "cryptography", modules
-    assert "berth.tools.cluster.apiserver.authority" in modules
+    missing = dict(line.split()[::-1] for line in installed.run("-c", code).splitlines())
+    apiserver = "berth.tools.cluster.apiserver"
+    assert {*missing.values()} == {"aiohttp", "cryptography"}, missing
+    assert missing[f"{apiserver}.webhook_client"] == "aiohttp"
+    assert missing[f"{apiserver}.authority"] == "cryptography"
+    assert "berth.tools.cluster.apiserver.program" not in missing

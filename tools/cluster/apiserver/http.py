@@ -19,7 +19,7 @@ import anyio
 import msgspec
 
 from ...kubernetes.api.requests.request import CertificateSubject, HttpRequest
-from .content_encoding import compressed, is_to_compress
+from .content_encoding import LARGE, compressed, is_to_compress
 from .http_reader import BadRequestError, RequestReader
 from .upgraded_connection import UpgradedConnection
 
@@ -281,21 +281,26 @@ class Connection(asyncio.Protocol):
 
     def _pass_gate(self, answer: Response, request: HttpRequest) -> None:
         """Sends an answer, at once or when all that it tells of is on the disk."""
-        head = _head(answer, len(answer.body), keep=request.keep)
-        data = head if request.method == "HEAD" else head + answer.body
         if self._gate is not None and self._gate.pending:
             self._held = True
-            self._gate.when_on_disk(lambda works: self._release(data, works, keep=request.keep))
+            self._gate.when_on_disk(lambda works: self._release(answer, request, works))
         else:
-            self._send_answer(data, keep=request.keep)
+            self._send_answer(answer, request)
 
-    def _send_answer(self, data: bytes, *, keep: bool) -> None:
+    def _send_answer(self, answer: Response, request: HttpRequest) -> None:
         assert self._transport is not None
-        self._transport.write(data)
-        if not keep:
+        head = _head(answer, len(answer.body), keep=request.keep)
+        if request.method == "HEAD":
+            self._transport.write(head)
+        elif len(answer.body) < LARGE:
+            self._transport.write(head + answer.body)
+        else:
+            self._transport.write(head)
+            self._transport.write(answer.body)  # without a copy
+        if not request.keep:
             self._transport.close()
 
-    def _release(self, data: bytes, works: bool, *, keep: bool) -> None:
+    def _release(self, answer: Response, request: HttpRequest, works: bool) -> None:
         """Sends the answer that waited at the gate. If the disk failed, the client is left without
         one, as by a crash.
         """
@@ -305,7 +310,7 @@ class Connection(asyncio.Protocol):
         if not works:
             self.abort()
             return
-        self._send_answer(data, keep=keep)
+        self._send_answer(answer, request)
         self._answer_waiting()
 
     def _refuse(self, problem: BadRequestError) -> None:

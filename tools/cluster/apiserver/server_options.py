@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,9 @@ def server_options(command: Command) -> Command:
         forward_ports: str,
         **options: Any,
     ) -> Any:
+        if admission_webhooks and find_spec("aiohttp") is None:
+            why = "webhooks need the package aiohttp; try: pip install aiohttp"
+            raise click.ClickException(why)
         enable, disable = _names(enable_admission_plugins), _names(disable_admission_plugins)
         account = _account(service_account)
         server = ServerOptions(
