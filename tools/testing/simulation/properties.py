@@ -27,6 +27,8 @@ Document = dict[str, Any]
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
 CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 LEASES = BY_KIND["coordination.k8s.io/v1", "Lease"]
+# For so long a scheduler may not have seen what the one before it bound: its watch may be late.
+TAKEOVER_SECONDS = 60.0
 FINISHED = ("Succeeded", "Failed")
 # Kinds that a decision depends on, beside the pod.
 AROUND = tuple(
@@ -63,6 +65,8 @@ class Properties:
         self._bindings: Counter[str] = Counter()
         self._devices: dict[tuple[str, str, str], str] = {}
         self._foreign: set[str] = set()  # nodes that somebody else bound a pod to
+        self._writer = ""  # the host of the scheduler that writes
+        self._bound_by: dict[str, tuple[str, float]] = {}  # by node: who bound to it last, and when
         self.lease: Document | None = None
         self.found: list[Violation] = []
 
@@ -87,8 +91,11 @@ class Properties:
         """
         self._foreign.add(node)
 
-    def writes(self, host: str) -> None:
-        """A scheduler on a host writes."""
+    def writes(self, host: str, *, elected: bool) -> None:
+        """A scheduler on a host writes, which must hold the lease if it is `elected`."""
+        self._writer = host
+        if not elected:
+            return
         spec = (self.lease or {}).get("spec") or {}
         holder = str(spec.get("holderIdentity") or "")
         if not holder.startswith(f"{host}_"):
@@ -116,6 +123,7 @@ class Properties:
             self._hold(uid, node, document)
             if event.before is not None:  # a scheduler bound it; it was not created so
                 self._check_room(name, node)
+                self._bound_by[node] = self._writer, self._now()
 
     def _hold(self, uid: str, node: str, document: Document) -> None:
         requests = {**pod_requests(self._reader.convert(document)), "pods": 1}
@@ -129,7 +137,9 @@ class Properties:
 
     def _check_room(self, name: str, node: str) -> None:
         document = self._nodes.get(node)
-        if document is None or node in self._foreign:
+        other, at = self._bound_by.get(node, (self._writer, 0.0))
+        was_taken_over = other != self._writer and self._now() - at < TAKEOVER_SECONDS
+        if document is None or node in self._foreign or was_taken_over:
             return
         room = (document.get("status") or {}).get("allocatable") or {}
         for resource, used in self._used[node].items():

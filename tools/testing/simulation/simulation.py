@@ -113,7 +113,7 @@ class _Simulation:
         while True:
             host = f"host-{number}-{starts}"
             starts += 1
-            wrote = partial(self._check_lease, host)
+            wrote = partial(self._note_writer, host)
             inner, faults = self.cluster.access, self.faults
             access = FaultyAccess(
                 inner, faults, self._clock, group, wrote, self.properties.binds_elsewhere
@@ -129,9 +129,8 @@ class _Simulation:
                         raise
             await self._clock.sleep(1.0)
 
-    def _check_lease(self, host: str) -> None:
-        if self._scenario.schedulers > 1:
-            self.properties.writes(host)
+    def _note_writer(self, host: str) -> None:
+        self.properties.writes(host, elected=self._scenario.schedulers > 1)
 
     async def _do(self, step: ScenarioStep) -> None:
         """Does a step. What the API server refuses has come too late, and is left out."""
