@@ -16,6 +16,9 @@ from .containers import INIT_SECONDS, READY_SECONDS
 from .hollow_nodes import KUBELET, STOPPED
 from .images import FAILURES, SIZE
 from .pod_steps import STOP_SECONDS
+from .scripts.commands import ScriptError, read_table, read_text_outcome
+from .scripts.ports import read_ports
+from .scripts.script_rules import ATTACH, EXEC, PORTS
 from .stages.lives import uid_of
 
 BAD_ANNOTATION = "InvalidAnnotation"
@@ -36,6 +39,19 @@ def _is_size(text: str) -> bool:
         return False
 
 
+def _reads(read: Callable[[str], object]) -> Callable[[str], object]:
+    """Returns a test for what a function can read."""
+
+    def admits(text: str) -> bool:
+        try:
+            read(text)
+        except ScriptError:
+            return False
+        return True
+
+    return admits
+
+
 _TIME = _Form("a number of seconds without a unit, such as 5", _SECONDS.fullmatch)
 _OF_PODS = {
     **dict.fromkeys(
@@ -51,6 +67,9 @@ _OF_PODS = {
     ),
     SIZE: _Form("a size, such as 800Mi", _is_size),
     FAILURES: _Form("a number, or always", lambda text: text == "always" or text.isdecimal()),
+    f"berth.dev/{EXEC}": _Form("commands and what they print, in YAML", _reads(read_table)),
+    f"berth.dev/{ATTACH}": _Form("what is printed, in YAML", _reads(read_text_outcome)),
+    PORTS: _Form("pairs of ports without a host, such as 80=18080", _reads(read_ports)),
 }
 _OF_NODES = {KUBELET: _Form(f"{STOPPED}, or no such annotation", STOPPED.__eq__)}
 

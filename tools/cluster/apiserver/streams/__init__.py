@@ -3,6 +3,7 @@
     pod_streams.py      answers the requests for them: the room's one entrance
     pod_logs.py         a container's log, and what is added to it
     remote_commands.py  exec and attach: a command's streams, whatever the protocol
+    container_ends.py   the end of a container whose own script has ended
     port_forwards.py    port-forward: bytes between a client and a port of this machine
     command_streams.py  what the protocols give a command; until_first.py ends them together
     script_files.py     reads what containers say and do from a file

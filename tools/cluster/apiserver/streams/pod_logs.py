@@ -51,12 +51,17 @@ class ContainerLog(msgspec.Struct, frozen=True):
             await send(data)
         if not self.options.follow or self.options.previous:
             return
+        read, now_run, polled = self.pod, run, True
         while not writer.is_full:
             now_pod = self._current()
-            now_run = _current_run(now_pod, self.container)
-            if now_pod is None or now_run is None or now_run.started != run.started:
+            if now_pod is None:
                 return
-            lines, polled = self._lines(now_pod, now_run)
+            if now_pod is not read or polled:  # most writes are of other pods
+                current = _current_run(now_pod, self.container)
+                if current is None or current.started != run.started:
+                    return
+                read, now_run = now_pod, current
+                lines, polled = self._lines(now_pod, now_run)
             added = new_lines(lines, written, self._now())
             written += len(added)
             if data := writer.bytes_of(added):
@@ -92,9 +97,7 @@ class ContainerLog(msgspec.Struct, frozen=True):
         return self.store.outside.wall().timestamp()
 
 
-def _current_run(pod: Document | None, container: str) -> ContainerRun | None:
-    if pod is None:
-        return None
+def _current_run(pod: Document, container: str) -> ContainerRun | None:
     try:
         return run_of_log(pod, container_of(pod, container)["name"], previous=False)
     except RefusedError:

@@ -21,6 +21,7 @@ from ....kubernetes.kubelet.scripts.script_rules import Scripts
 from ..http import Response, Streamed, Upgrade
 from ..upgraded_connection import UpgradedConnection
 from . import spdy_streams, web_channels
+from .container_ends import end_container
 from .pod_logs import ContainerLog
 from .port_forwards import ForwardedPod, ports_in
 from .remote_commands import RemoteCommand
@@ -54,7 +55,6 @@ class PodStreams:
             check_right(self._store, user, msgspec.structs.replace(act, verb="create"))
         pod = self._store.get(target.kind, target.namespace, target.name)
         if target.subresource == "portforward":
-            check_host(pod)
             return self._port_forward(request, pod)
         return self._command(request, pod, target.subresource)
 
@@ -124,7 +124,8 @@ class PodStreams:
             problem = f"annotation berth.dev/attach: {wrong}"
             return RemoteCommand(pod, container, (), tty, None, problem)
         if does is not None:
-            return RemoteCommand(pod, container, (), tty, does)
+            ended = partial(end_container, self._store, pod, container)
+            return RemoteCommand(pod, container, (), tty, does, ended=ended)
         options = LogOptions(follow=True, tail=0)
         log = ContainerLog(self._store, self._scripts, pod, container, options)
         return RemoteCommand(pod, container, (), tty, log)
@@ -136,11 +137,13 @@ class PodStreams:
             protocol = chosen_protocol(request, served)
             headers = web_channels.accepting_headers(request, protocol)
             if protocol == spdy_streams.TUNNEL_PROTOCOL:
+                check_host(pod)
                 return Upgrade(headers, forwarded.run_tunnel)
             ports = ports_in(request.parameters)
             run = partial(forwarded.run_channels, protocol=protocol, ports=ports)
             return Upgrade(headers, run)
         if spdy_streams.is_spdy(request.headers):
+            check_host(pod)
             served_on_spdy = (spdy_streams.PORT_PROTOCOL, "")
             headers = spdy_streams.accepting_headers(request, served_on_spdy)
             return Upgrade(headers, forwarded.run_spdy)

@@ -3,21 +3,23 @@
 On SPDY a client opens two streams for each of its connections, one for data and one for an error.
 In the legacy WebSocket protocol each port of the request has two channels, each of which begins
 with the port's number. A port that cannot be connected to is told on its channel for errors, as a
-kubelet does. So the upgrade itself succeeds: clients that repeat a refused one without a pause have
-nothing to repeat.
+kubelet does, and in the legacy protocol so is a pod without a node. So the upgrade itself succeeds:
+clients that repeat a refused one without a pause have nothing to repeat.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
+from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
 
 from ....kubernetes.api.types.api_documents import Document, RefusedError
 from ....kubernetes.kubelet.scripts.commands import ScriptError
+from ....kubernetes.kubelet.scripts.container_states import check_host
 from ....kubernetes.kubelet.scripts.ports import HOST, MOST_PORT, port_of
 from ....kubernetes.kubelet.scripts.script_rules import Scripts
 from ..upgraded_connection import UpgradedConnection
@@ -71,6 +73,7 @@ class ForwardedPod(msgspec.Struct, frozen=True):
     ) -> str:
         """Copies bytes both ways until the port's connection ends. Returns why it failed, or ""."""
         try:
+            check_host(self.pod)
             local = self.scripts.port(self.pod, port)
             if local is None:
                 why = "no script says which port of this machine it stands for: the pod is hollow"
@@ -79,7 +82,7 @@ class ForwardedPod(msgspec.Struct, frozen=True):
                 return self._failure(port, f"port {local} does not exist")
             async with asyncio.timeout(CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection(HOST, local)
-        except (ScriptError, OSError, TimeoutError) as problem:
+        except (RefusedError, ScriptError, OSError, TimeoutError) as problem:
             return self._failure(port, f"failed to connect: {problem or 'timeout'}")
         sending = asyncio.create_task(_copy_in(incoming, writer))
         try:
@@ -115,7 +118,7 @@ class _SpdyForwards:
     def __init__(self, pod: ForwardedPod, pipe: Pipe) -> None:
         self._pod = pod
         self._session = SpdyStreams(pipe, self._opened)
-        self._waiting: dict[str, SpdyStream] = {}
+        self._waiting: dict[str, tuple[SpdyStream, asyncio.Task[None]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -140,21 +143,21 @@ class _SpdyForwards:
         # Without a name for its connection, a stream of data is the one after its stream of errors.
         number = stream.number - 2 if sort == "data" else stream.number
         name = stream.headers.get("requestid") or str(number)
-        partner = self._waiting.pop(name, None)
-        if partner is None:
+        if name not in self._waiting:
             if len(self._waiting) >= _WAITS_FOR_PAIR:
                 return False
-            self._waiting[name] = stream
-            self._start(self._give_up(name, stream))
+            self._waiting[name] = stream, self._start(self._give_up(name, stream))
             return True
+        partner, giving_up = self._waiting[name]
         if partner.headers.get("streamtype") == sort:
-            self._waiting[name] = partner
             return False
+        del self._waiting[name]
+        giving_up.cancel()
         data, error = (stream, partner) if sort == "data" else (partner, stream)
         self._start(self._forward(data, error))
         return True
 
-    def _start(self, work: Awaitable[None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         async def run() -> None:
             with suppress(ConnectionResetError):
                 await work
@@ -162,13 +165,14 @@ class _SpdyForwards:
         task = asyncio.create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # one that is cancelled before it begins
+        return task
 
     async def _give_up(self, name: str, stream: SpdyStream) -> None:
         """Resets a stream whose partner does not come."""
         await asyncio.sleep(OPEN_SECONDS)
-        if self._waiting.get(name) is stream:
-            del self._waiting[name]
-            await stream.reset()
+        del self._waiting[name]
+        await stream.reset()
 
     async def _forward(self, data: SpdyStream, error: SpdyStream) -> None:
         failure = await self._pod.forward(int(data.headers["port"]), data.incoming, data.send)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -26,7 +26,8 @@ class RemoteCommand(msgspec.Struct, frozen=True):
     """A command that a client runs in a container, or the container itself that it is attached to.
 
     `does` is an outcome, a function, or for a client that is attached without a script the log
-    that it sees. `problem` is the reason why the command cannot be run.
+    that it sees. `problem` is the reason why the command cannot be run. `ended` is told the exit
+    code of what has ended by itself.
     """
 
     pod: Document
@@ -35,6 +36,7 @@ class RemoteCommand(msgspec.Struct, frozen=True):
     tty: bool
     does: Outcome | Runner | ContainerLog | None
     problem: str = ""
+    ended: Callable[[int], None] | None = None
 
     async def run(self, streams: CommandStreams, *, with_status: bool) -> None:
         """Runs the command until it ends or the client leaves, and tells the client how it ended:
@@ -65,6 +67,8 @@ class RemoteCommand(msgspec.Struct, frozen=True):
                 raise
             except Exception as problem:  # noqa: BLE001  # a function is the user's, and may raise any
                 return _failed(f"{type(problem).__name__}: {problem}")
+        if self.ended is not None:
+            self.ended(code)
         return _exited(code) if code else _SUCCESS
 
 

@@ -302,8 +302,11 @@ async def test_a_container_that_does_not_run_has_no_streams() -> None:
         code, text = await server.read("exec", f"{ALL}ls", name="q")
         assert code == 400
         assert "pod q does not have a host assigned" in text
-        code, text = await server.read("portforward", "ports=80", name="q")
-        assert code == 400
+        spdy = {**SPDY, "X-Stream-Protocol-Version": "portforward.k8s.io"}
+        path = server.path("portforward", name="q")
+        async with server.session.get(path, headers=spdy) as answer:
+            assert answer.status == 400
+            assert "pod q does not have a host assigned" in await answer.text()
 
 
 @asynccontextmanager
@@ -363,6 +366,51 @@ async def test_a_refused_port_closes_the_websocket_for_good(
         said = await said_on(socket)
     assert said[0] == b"\x50\x00"
     assert said[1].startswith(b"\x50\x00error forwarding port 80 to pod p")
+
+
+async def test_a_pod_without_a_node_is_told_for_good() -> None:
+    async with serving(pod("p")) as server, server.socket("portforward", "ports=80") as socket:
+        said = await said_on(socket)
+    assert said[1].endswith(b"failed to connect: pod p does not have a host assigned")
+
+
+@pytest.mark.parametrize(("policy", "state"), [("Never", "terminated"), ("Always", "running")])
+async def test_a_container_ends_with_its_attached_script(policy: str, state: str) -> None:
+    attached = talking(attach="{stdout: bye, exitCode: 3}")
+    attached["spec"]["restartPolicy"] = policy
+    async with serving(attached) as server:
+        async with server.socket("attach", "stdout=1", V5) as socket:
+            said = await said_on(socket)
+        assert (said[1], status_in(said)["status"]) == (b"bye", "Failure")
+        status = server.store.get(POD, "default", "p")["status"]
+    (container,) = status["containerStatuses"]
+    assert [*container["state"]] == [state]
+    assert status["phase"] == ("Failed" if policy == "Never" else "Running")
+    if policy == "Never":
+        assert container["state"]["terminated"]["exitCode"] == 3
+
+
+async def test_a_server_that_stops_ends_what_runs() -> None:
+    ended = asyncio.Event()
+
+    async def run(process: Process) -> int:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.set()
+        return 0
+
+    async with aiohttp.ClientSession() as session:
+        async with serving(running_pod(), scripts=Scripts([ScriptRule(exec=run)])) as server:
+            path = server.path("exec", f"{ALL}wait")
+            socket = await session.ws_connect(path, protocols=[V5])
+            assert await next_on(socket) == b"\x01"
+            began = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - began < 2
+        async with asyncio.timeout(10):
+            await ended.wait()
+            assert (await socket.receive()).type is not aiohttp.WSMsgType.BINARY
+        await socket.close()
 
 
 async def test_a_client_that_reads_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
