@@ -62,6 +62,7 @@ from ..cluster.kubelets.kubelets import run_kubelets
 from ..cluster.kubelets.metrics_server import KubeletMetrics
 from ..cluster.kubelets.scenario_files import ScenarioError, read_scenario
 from ..cluster.kubelets.stage_files import Stages, read_stages
+from ..kubernetes.api.requests.field_managers import CONTROLLERS, KUBELET
 from ..kubernetes.api.store import Store
 from ..kubernetes.api.time_and_chance import TimeAndChance
 from ..kubernetes.api.types.releases import release_of
@@ -347,9 +348,10 @@ async def _run(settings: DemoSettings) -> Summary:
         if settings.live:
             group.start_soon(watching.show)
         is_due = await group.start(
-            run_kubelets, access, clock, rng, settings.stages, settings.kubelets
+            run_kubelets, access.named(KUBELET), clock, rng, settings.stages, settings.kubelets
         )
-        await group.start(partial(run_controllers, access, clock, rng, scenario=scenario))
+        controllers = access.named(CONTROLLERS)
+        await group.start(partial(run_controllers, controllers, clock, rng, scenario=scenario))
         group.start_soon(decide_requests, store, tls.issue if tls else None)
         if settings.devices is not None:
             await group.start(run_driver, access, clock, rng, settings.devices)

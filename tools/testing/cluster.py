@@ -29,6 +29,7 @@ from ..cluster.controllers.controller_manager import run_controllers
 from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..cluster.kubelets.kubelets import run_kubelets
 from ..demo.creation import FIRST, needs_class, standard_class
+from ..kubernetes.api.requests.field_managers import CONTROLLERS, KUBELET, SERVER
 from ..kubernetes.api.store import Store, StoreEvent
 from ..kubernetes.api.time_and_chance import TimeAndChance
 from ..kubernetes.api.types.releases import release_of
@@ -110,7 +111,7 @@ class Cluster:
         chance = TimeAndChance(self._clock.wall, Random(self._seed))
         self.store = Store(chance, journal=self._note)
         self.store.release = release_of(self._options.version)
-        self._api = Api(self.store)
+        self._api = Api(self.store, manager=SERVER)
         self._api.seed()
         self.access = EmbeddedAccess(self.store)
         async with AsyncExitStack() as stack:
@@ -131,9 +132,9 @@ class Cluster:
         scheduler, controllers, kubelets = self._parts
         access, clock, rng = self.access, self._clock, Random(self._seed)
         if kubelets:
-            self._is_due = await group.start(run_kubelets, access, clock, rng)
+            self._is_due = await group.start(run_kubelets, access.named(KUBELET), clock, rng)
         if controllers:
-            await group.start(run_controllers, access, clock, rng)
+            await group.start(run_controllers, access.named(CONTROLLERS), clock, rng)
         if scheduler:
             await group.start(run_scheduler, self._configuration, access, clock, rng, self._options)
 

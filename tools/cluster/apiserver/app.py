@@ -21,7 +21,7 @@ from ...kubernetes.api.access.users import ADMINISTRATOR, Requester
 from ...kubernetes.api.policies.webhook_decisions import CallsNeededError, WebhookAnswers
 from ...kubernetes.api.requests.accepted_forms import accepted_form, check_stream
 from ...kubernetes.api.requests.component_statuses import component_answer
-from ...kubernetes.api.requests.field_managers import is_forced, manager_of_request
+from ...kubernetes.api.requests.field_managers import SERVER, is_forced, manager_of_request
 from ...kubernetes.api.requests.flow_limits import FlowLimits
 from ...kubernetes.api.requests.list_options import is_on, too_large
 from ...kubernetes.api.requests.list_pages import ListPage, list_page, page_of, revision_in
@@ -417,7 +417,7 @@ async def serve(
     no annotation about it. Raises OSError.
     """
     store = Store(this_machine()) if store is None else store
-    Api(store).seed()
+    Api(store, manager=SERVER).seed()
     client = _webhook_client(store) if webhooks else None
     server = Server(store, (host, *allowed_hosts), kubelets, limits, scripts, client)
     async with listen(server.answer, port, host, tls, gate) as url:

@@ -52,14 +52,20 @@ class EmbeddedAccess:
 
     server = "memory"
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, agent: str = "berth") -> None:
+        """`agent` is the name under which the fields that it writes are tracked."""
         self._store = store
+        self._headers = {"user-agent": agent}
         self._server = Server(store)
         self._readers: dict[type, Reader[object]] = {}
         self.tenure = Tenure()
         self.calls: Calls = self
         self.plugins: Calls = self
         self.events: Calls = self
+
+    def named(self, agent: str) -> EmbeddedAccess:
+        """Returns the access of another program."""
+        return EmbeddedAccess(self._store, agent)
 
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
         await work(self)
@@ -78,9 +84,10 @@ class EmbeddedAccess:
         """Answers a request. Raises ApiError if it is refused."""
         path, _, query = path.partition("?")
         data = b"" if body is None else _ENCODER.encode(body)
+        read = dict(parse_qsl(query)) if query else {}
         try:
             document = self._server.carry_out(
-                HttpRequest(method, path, dict(parse_qsl(query)) if query else {}, {}, data),
+                HttpRequest(method, path, read, self._headers, data),
                 content_type,
             )
         except RefusedError as refused:

@@ -8,6 +8,7 @@ from ..types.api_documents import Document, RefusedError
 from .list_options import is_on
 from .media_types import APPLY
 
+SERVER, CONTROLLERS, KUBELET = "kube-apiserver", "kube-controller-manager", "kubelet"
 LONGEST = 128
 _REASONS = {
     "Forbidden": "FieldValueForbidden",

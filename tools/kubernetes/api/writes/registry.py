@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ..ownership.applies import applied
+from ..requests.field_managers import CONTROLLERS
 from ..requests.media_types import STRATEGIC
 from ..requests.request_bodies import DeleteOptions, NamedObject
 from ..requests.selectors import Matches
@@ -111,9 +112,10 @@ class Api:
 
     def _furnish(self, namespace: str) -> None:
         """Creates what a namespace lacks of the objects that every namespace has."""
+        manager = None if self._fields.manager is None else CONTROLLERS
         for kind, document in missing_objects(self.store, namespace):
             with suppress(RefusedError):  # a quota may refuse it
-                Api(self.store, manager=self._fields.manager).create(kind, namespace, document)
+                Api(self.store, manager=manager).create(kind, namespace, document)
 
     def admit(
         self,

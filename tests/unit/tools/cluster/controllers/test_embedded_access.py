@@ -223,3 +223,15 @@ async def test_a_kind_that_the_version_lacks_has_no_objects(store: Store) -> Non
     rules = "/apis/resource.k8s.io/v1/devicetaintrules"
     async with aclosing(EmbeddedAccess(store).follow(rules, dict).changes()) as changes:
         assert await anext(changes) == ObjectsListed([], [])
+
+
+async def test_the_fields_that_a_program_writes_are_tracked_under_its_name() -> None:
+    store = fresh_store()
+    Api(store).seed()
+    access = EmbeddedAccess(store)
+    await access.named("kube-controller-manager").call("POST", PODS, dict, pod("a"))
+    body = {"status": {"phase": "Running"}}
+    await access.named("kubelet").patch(f"{PODS}/a/status", body, dict)
+    entries = store.stored(BY_KIND["v1", "Pod"], "default", "a").whole["metadata"]["managedFields"]
+    managers = [(entry["manager"], entry.get("subresource", "")) for entry in entries]
+    assert managers == [("kube-controller-manager", ""), ("kubelet", "status")]
