@@ -27,12 +27,12 @@ MOST_FOUND = 20
 REQUESTS_OF_A_NAMESPACE = 2_000
 # As kube-apiserver answers them, for no fault of its own.
 TIMED_OUT = 504
-RIGHTLY = b"Non-matching dry-run options"
+RIGHTLY = (b"Non-matching dry-run options", b"resourceVersion: Invalid value")
 
 
 def problem_of(status: int, media_type: str, body: bytes) -> str:
     """Returns what is wrong with an answer; "" if nothing is."""
-    if status >= 500 and status != TIMED_OUT and RIGHTLY not in body:
+    if status >= 500 and status != TIMED_OUT and not any(words in body for words in RIGHTLY):
         return f"{status}: {body.decode(errors='replace')}"
     if status >= 400 and media_type == "application/json":
         told = msgspec.json.decode(body) if body else {}

@@ -30,7 +30,7 @@ MOST_WARNING_CHARACTERS = 256  # of each warning, if all together exceed the lim
 META = "meta.k8s.io"
 Answer = StoredObject | Document | ListPage
 # The reasons of a Status whose details Kubernetes leaves out.
-_WITHOUT_DETAILS = ("BadRequest", "NotAcceptable", "Unauthorized", "UnsupportedMediaType")
+_WITHOUT_DETAILS = ("", "BadRequest", "NotAcceptable", "Unauthorized", "UnsupportedMediaType")
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -180,8 +180,9 @@ def refusal(refused: RefusedError) -> Document:
         "metadata": {"continue": refused.continue_} if refused.continue_ else {},
         "status": "Failure",
         "message": str(refused),
-        "reason": refused.reason,
     }
+    if refused.reason:
+        status["reason"] = refused.reason
     if refused.details is not None or refused.reason not in _WITHOUT_DETAILS:
         status["details"] = refused.details or {}  # kubectl reads it without a check
     return {**status, "code": refused.code}

@@ -23,6 +23,7 @@ from ...kubernetes.api.requests.accepted_forms import accepted_form, check_strea
 from ...kubernetes.api.requests.component_statuses import component_answer
 from ...kubernetes.api.requests.field_managers import SERVER, is_forced, manager_of_request
 from ...kubernetes.api.requests.flow_limits import FlowLimits
+from ...kubernetes.api.requests.legacy_watches import without_watch_prefix
 from ...kubernetes.api.requests.list_options import is_on, too_large
 from ...kubernetes.api.requests.list_pages import ListPage, list_page, page_of, revision_in
 from ...kubernetes.api.requests.media_types import APPLY
@@ -108,6 +109,8 @@ class Server:
     ) -> Response | Follow:
         try:
             self._guard.check(request.headers)
+            if "/watch/" in request.path:
+                request = without_watch_prefix(request)
             answer = self._answer(request, answers or self._no_answers)
             return in_yaml(request, answer) if isinstance(answer, Response) else answer
         except CallsNeededError as needed:

@@ -21,6 +21,7 @@ from ..types.resources import Kind
 from .list_options import EXACT, MATCH, check_list, too_large
 from .selectors import Matches
 
+MOST_DIGITS = 20
 LATEST = -1  # the revision in the token of a list that continues at the latest one
 _FORM = "meta.k8s.io/v1"
 _NUMBER = "invalid syntax"
@@ -116,12 +117,23 @@ def number_in(query: Mapping[str, str], option: str) -> int:
 
 
 def revision_in(query: Mapping[str, str]) -> int:
-    """Returns the resourceVersion of a request; 0 without it. Raises RefusedError with 400."""
+    """Returns the resourceVersion of a read or a watch; 0 without it.
+
+    Raises RefusedError with 500, as in Kubernetes.
+    """
+    revision, problem = _read_revision(query)
+    if problem:
+        raise RefusedError(500, "", problem)
+    return revision
+
+
+def _read_revision(query: Mapping[str, str]) -> tuple[int, str]:
+    """Returns the resourceVersion, and what is wrong with it."""
     text = query.get("resourceVersion") or "0"
-    if text.isascii() and text.isdecimal():
-        return int(text)
-    message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}"'
-    raise RefusedError(400, "BadRequest", f"invalid resource version: {message}: {_NUMBER}")
+    if text.isascii() and text.isdecimal() and len(text) < MOST_DIGITS:
+        return int(text), ""
+    problem = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}"'
+    return 0, f"{problem}: {_NUMBER}"
 
 
 def _exact_revision(store: Store, query: Mapping[str, str], limit: int) -> int:
@@ -129,7 +141,9 @@ def _exact_revision(store: Store, query: Mapping[str, str], limit: int) -> int:
 
     Raises RefusedError with 400 or 504.
     """
-    revision = revision_in(query)
+    revision, problem = _read_revision(query)
+    if problem:
+        raise RefusedError(400, "BadRequest", f"invalid resource version: {problem}")
     if revision > store.revision:
         raise too_large(revision, store.revision)
     match = query.get(MATCH, "")

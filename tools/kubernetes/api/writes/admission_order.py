@@ -236,7 +236,7 @@ def _ask_mutating_webhooks(write: AdmissionAttributes) -> Document | None:
     if write.caller is None or write.subresource:
         return None
     metadata, operation = write.after["metadata"], UPDATE if write.before else CREATE
-    place = metadata.get("namespace", ""), metadata["name"]
+    place = metadata.get("namespace", ""), metadata.get("name", "")  # not validated yet
     changed, warnings = write.caller.mutated(
         write.store, operation, write.kind, place, write.after, write.before
     )

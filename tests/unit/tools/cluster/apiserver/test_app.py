@@ -243,13 +243,43 @@ async def test_a_watch_ends_after_its_timeout_and_refuses_expired_versions(serve
         ) as events:
             assert told(await anext(events)) == ("ADDED", "m0")
     for query in (
-        "resourceVersion=x",
         "timeoutSeconds=nan",
         "fieldSelector=data.k=v",
         "labelSelector=a in (",
     ):
         status, refusal = await server.call("GET", f"{MAPS}?watch=true&{query}")
         assert (status, refusal["reason"]) == (400, "BadRequest")
+
+
+@pytest.mark.parametrize("path", [f"{MAPS}/a", f"{MAPS}?watch=true"])
+async def test_a_version_that_is_no_number_is_an_error_as_in_kubernetes(
+    server: Server, path: str
+) -> None:
+    await server.create("a")
+    sign = "&" if "?" in path else "?"
+    status, told = await server.call("GET", f"{path}{sign}resourceVersion=x")
+    assert (status, "reason" in told, "details" in told) == (500, False, False)
+    assert told["message"].startswith('resourceVersion: Invalid value: "x": strconv.ParseUint')
+
+
+@pytest.mark.parametrize(
+    ("path", "seen"),
+    [
+        ("/api/v1/watch/namespaces/default/configmaps", ["a", "b"]),
+        ("/api/v1/watch/namespaces/default/configmaps/b", ["b"]),
+        ("/api/v1/watch/configmaps", ["a", "b"]),
+        ("/apis/apps/v1/watch/namespaces/default/deployments", []),
+        ("/api/v1/watch/namespaces/default", ["default"]),
+    ],
+)
+async def test_the_deprecated_paths_of_watches(server: Server, path: str, seen: list[str]) -> None:
+    await server.create("a", "b")
+    query = "?timeoutSeconds=1&fieldSelector=metadata.name!=kube-root-ca.crt"
+    async with server.session.get(f"{server.url}{path}{query}") as answer:
+        assert answer.status == 200
+        told = [msgspec.json.decode(line) for line in (await answer.read()).splitlines()]
+    shown = [each["object"]["metadata"]["name"] for each in told]
+    assert [name for name in shown if name != "extension-apiserver-authentication"] == seen
 
 
 async def test_what_kubectl_prints_is_a_table(server: Server) -> None:
@@ -487,6 +517,7 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
         (f"PATCH {PODS}/p", b"", JSON_PATCH, "400 error decoding patch: unexpected end"),
         (f"GET {PODS}/{'p' * 2000}", None, "", "404 could not find the requested resource"),
         (f"POST {PODS}", b"\xff", "", "400 looking for beginning of value (ff)"),
+        (f"POST {MAPS}", {"metadata": {}}, "", "422 name or generateName is required"),
         (f"POST {PODS}", [1], "", "400 cannot unmarshal array into Go value"),
         (
             f"POST {PODS}",
