@@ -13,7 +13,10 @@ HELLO = Path(os.environ["BERTH_CHECKOUT"]) / "tests" / "fixtures" / "hello.yaml"
 
 @pytest.fixture
 def cluster(k8s_manager: Any) -> Any:
-    manager = k8s_manager("external")("external", None, os.environ["BERTH_KUBECONFIG"])
+    class External(k8s_manager("external")):  # type: ignore[misc]
+        _kubeconfig = os.environ["BERTH_KUBECONFIG"]
+
+    manager = External("external")
     manager.create()
     return manager
 
