@@ -21,7 +21,10 @@ from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.tables import table
 from ...kubernetes.api.types.api_documents import Document, RefusedError, StoredObject
-from ...kubernetes.api.types.conversion import served_raw
+from ...kubernetes.api.types.conversion import served_form, served_raw
+from ...kubernetes.api.types.protobuf import CONTENT_TYPE as PROTOBUF
+from ...kubernetes.api.types.protobuf import numbers_of
+from ...kubernetes.api.types.protobuf_writer import encoded_list, encoded_object
 from ...kubernetes.api.types.resources import Kind
 from .http import Response
 
@@ -49,6 +52,8 @@ def in_accepted_form(
     form = accepted_form(request.headers.get("accept", ""))
     if isinstance(answer, dict):
         return as_json(answer, code)
+    if form.media_type == PROTOBUF:
+        return Response(_in_protobuf(store, kind, answer), code, PROTOBUF)
     if form.as_kind == TABLE:
         return as_json(_table(store, request, kind, answer, form.version), code)
     version = f"{META}/{form.version}"
@@ -68,6 +73,18 @@ def in_accepted_form(
     head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
     opened = msgspec.json.encode(head)[:-1] + b',"items":['
     return Response(_list_body(opened, kind, answer))
+
+
+def _in_protobuf(store: Store, kind: Kind, answer: StoredObject | ListPage) -> bytes:
+    """Raises RefusedError with 406 for a kind that has no such form, as custom ones."""
+    shape = store.catalog.types.get(kind.type_name)
+    if shape is None or kind.custom is not None or not numbers_of(shape):
+        accepted = f"only the following media types are accepted: {JSON}, {YAML}"
+        raise RefusedError(406, "NotAcceptable", accepted)
+    if isinstance(answer, StoredObject):
+        return encoded_object(shape, served_form(kind, answer.whole))
+    items = [served_form(kind, stored.whole) for stored in answer.items]
+    return encoded_list(shape, kind.api_version, kind.list_kind, answer.metadata(), items)
 
 
 def partial(stored: StoredObject, version: str) -> Document:

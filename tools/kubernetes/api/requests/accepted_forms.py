@@ -11,9 +11,10 @@ from functools import lru_cache
 import msgspec
 
 from ..types.api_documents import RefusedError
+from ..types.protobuf import CONTENT_TYPE as PROTOBUF
 from .media_types import JSON, YAML
 
-OFFERED = (JSON, YAML)
+OFFERED = (JSON, YAML, PROTOBUF)
 TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"
 GROUP_LIST = "APIGroupDiscoveryList"
 _META = "meta.k8s.io"
@@ -52,6 +53,10 @@ def accepted_form(accept: str, *, of_groups: bool = False) -> AcceptedForm:
         form = _form(JSON if media_type == "*/*" else media_type, parameters)
         if form is not None and (not form.as_kind or of_groups == (form.as_kind == GROUP_LIST)):
             return form
+    if any(
+        media_type == PROTOBUF and "as" not in parameters for media_type, parameters, _ in ranges
+    ):
+        return AcceptedForm(PROTOBUF)  # of JSON there is a copy, and this is made anew each time
     raise RefusedError(406, "NotAcceptable", _only(OFFERED))
 
 
@@ -81,7 +86,7 @@ def _range(part: str) -> tuple[str, dict[str, str], float]:
 
 def _form(media_type: str, parameters: dict[str, str]) -> AcceptedForm | None:
     """Returns the form of a media range; None if the server does not have it."""
-    if media_type not in OFFERED:
+    if media_type not in (JSON, YAML):
         return None
     kind, version = parameters.get("as", ""), parameters.get("v", "")
     if not kind:

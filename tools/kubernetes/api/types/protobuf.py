@@ -73,7 +73,7 @@ def _document(body: bytes) -> Document:
         record.octets.decode() for record in _flat(type_meta.octets, _BYTES, _BYTES)
     )
     document: Document = {"apiVersion": api_version, "kind": kind}
-    _fill(document, _numbers(_shape_of(api_version, kind)), raw.octets)
+    _fill(document, numbers_of(_shape_of(api_version, kind)), raw.octets)
     return document
 
 
@@ -89,7 +89,7 @@ def _shape_of(api_version: str, kind: str) -> Shape:
 
 
 @cache
-def _numbers(shape: Shape) -> Numbers:
+def numbers_of(shape: Shape) -> Numbers:
     numbers: Numbers = {}
     for name, field in (shape.fields or {}).items():
         if field.numbers:
@@ -125,7 +125,7 @@ def _put(document: Document, name: str, field: Field, record: _Record) -> None:
         key, value = _flat(entry, _BYTES, _WIRES.get(shape.values.name, _BYTES))
         document.setdefault(name, {})[key.octets.decode()] = _value(shape.values, value)
     elif shape.fields is not None:
-        _fill(document.setdefault(name, {}), _numbers(shape), _expected(record, _BYTES).octets)
+        _fill(document.setdefault(name, {}), numbers_of(shape), _expected(record, _BYTES).octets)
     else:
         value = _value(shape, record)
         if value is None or (not value and shape.name in _ZEROS and not field.keeps_zero):
@@ -158,7 +158,7 @@ def _value(shape: Shape, record: _Record) -> Any:
         ]
     if shape.fields is not None:
         document: Document = {}
-        _fill(document, _numbers(shape), octets)
+        _fill(document, numbers_of(shape), octets)
         return document
     match shape.name:
         case "string":
