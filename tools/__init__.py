@@ -30,7 +30,7 @@ Inside kubernetes/.
     devices/       claims and slices of dynamic resource allocation
     disruption/    disruption budgets
     autoscaling/   the horizontal pod autoscaler
-    kubelet/       containers, images, pressure/, resizing/, stages/
+    kubelet/       containers, images, pressure/, resizing/, stages/, scripts/
     objects/       the structs of objects, what is read from them and written to them
 
 Where to find what.
@@ -43,6 +43,7 @@ Where to find what.
     an eviction is ranked              kubernetes/kubelet/pressure/eviction_ranking.py
     a kubelet kills for memory         kubernetes/kubelet/pressure/oom.py
     a request over HTTP is answered    cluster/apiserver/app.py
+    a log is read, a command runs      cluster/apiserver/streams/pod_streams.py
     a change wakes a controller        cluster/controllers/controller_table.py
     the controllers run                cluster/controllers/controller_manager.py
     explain decides about a pod        answers/explain/decider.py

@@ -13,9 +13,11 @@ import aiohttp
 import pytest
 
 from berth.tools.cluster.apiserver.streams import port_forwards
+from berth.tools.kubernetes.api.types.resources import BY_KIND
+from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.kubelet.scripts.ports import AllowedPorts
 from berth.tools.kubernetes.kubelet.scripts.script_rules import Process, ScriptRule, Scripts
-from tests.kit.documents import Document, pod
+from tests.kit.documents import Document, pod, thing
 from tests.kit.hollow_streams import POD, StreamServer, running_pod, serving
 
 V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
@@ -307,6 +309,34 @@ async def test_a_container_that_does_not_run_has_no_streams() -> None:
         async with server.session.get(path, headers=spdy) as answer:
             assert answer.status == 400
             assert "pod q does not have a host assigned" in await answer.text()
+
+
+@pytest.mark.parametrize(
+    ("verbs", "codes"), [(["get"], [403, 200, 403]), (["get", "create"], [101, 200, 101])]
+)
+async def test_a_stream_asks_for_more_than_the_right_to_read(
+    verbs: list[str], codes: list[int]
+) -> None:
+    resources = ["pods/exec", "pods/log", "pods/portforward"]
+    rule = {"apiGroups": [""], "resources": resources, "verbs": verbs}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}
+    bob = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}
+    async with serving(running_pod()) as server:
+        api, rights = Api(server.store), "rbac.authorization.k8s.io/v1"
+        api.create(BY_KIND[rights, "Role"], "default", thing("Role", "r", rules=[rule]))
+        binding = thing("RoleBinding", "b", roleRef=role, subjects=[bob])
+        api.create(BY_KIND[rights, "RoleBinding"], "default", binding)
+        answered = []
+        for stream, headers in (
+            (f"exec?{ALL}ls", UPGRADE),
+            ("log", {}),
+            ("portforward?ports=80", UPGRADE),
+        ):
+            as_bob = {**headers, "Impersonate-User": "bob"}
+            path, _, query = stream.partition("?")
+            async with server.session.get(server.path(path, query), headers=as_bob) as answer:
+                answered.append(answer.status)
+    assert answered == codes
 
 
 @asynccontextmanager
