@@ -16,7 +16,11 @@ import msgspec
 
 from ...kubernetes.api.access.users import ADMINISTRATOR, MASTERS
 from ...kubernetes.api.store import Store
-from ...kubernetes.api.types.admission_plugins import DEFAULT_PLUGINS, enabled_plugins
+from ...kubernetes.api.types.admission_plugins import (
+    DEFAULT_PLUGINS,
+    NODE_RESTRICTION,
+    enabled_plugins,
+)
 from ...kubernetes.kubelet.scripts.commands import ScriptError
 from ...kubernetes.kubelet.scripts.ports import AllowedPorts
 from ...kubernetes.kubelet.scripts.script_rules import Scripts
@@ -75,6 +79,8 @@ class ServerOptions(msgspec.Struct, frozen=True):
         if not (self.tls or self.secure or self.account_folder):
             return None
         store.secure = self.secure
+        if self.secure and NODE_RESTRICTION not in self.disable:
+            store.plugins |= {NODE_RESTRICTION}  # as kubeadm does
         store.signing_key = _signing_key(self.certificates) if self.secure else b""
         tls = _tls(self.certificates, names)
         store.root_certificate = tls.certificate

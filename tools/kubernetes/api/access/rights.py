@@ -1,9 +1,8 @@
 """Rights: the rules that roles and their bindings give to a user (RBAC).
 
 Mirrors Kubernetes' RBAC authorizer. The members of system:masters may do everything. The rules of
-an aggregated role are gathered here, so they are up to date even without a controller. Nodes have
-the rights of the role system:node, as Kubernetes' node authorizer gives them, for all objects and
-not for those of their own pods alone.
+an aggregated role are gathered here, so they are up to date even without a controller. Nodes
+have rights of their own beside these.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from ..rules.fields import printed_value, selects
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND, Kind
+from .node_rights import NodeAct, node_of, node_refusal
 from .users import ANONYMOUS, MASTERS, Requester, account_name
 
-NODES, _NODE = "system:nodes", "system:node:"
 MOST_REMEMBERED = 4096  # users and namespaces
 _GROUP = "rbac.authorization.k8s.io"
 ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS = (
@@ -66,6 +65,10 @@ def may_all(store: Store, user: Requester) -> bool:
 def authorize(store: Store, user: Requester, act: Act) -> Verdict:
     if may_all(store, user):
         return Verdict(allowed=True)
+    node = node_of(user)
+    of_node = Verdict(allowed=False) if node is None else _as_node(store, node, act)
+    if of_node.allowed:
+        return of_node
     problems = []
     for grant in grants(store, user, act.namespace):
         if any(_allows(rule, act) for rule in grant.rules):
@@ -73,7 +76,20 @@ def authorize(store: Store, user: Requester, act: Act) -> Verdict:
         if grant.problem:
             problems.append(grant.problem)
     listed = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-    return Verdict(allowed=False, reason=f"RBAC: {listed}" if problems else "")
+    reasons = [of_node.reason, f"RBAC: {listed}" if problems else ""]
+    return Verdict(allowed=False, reason="\n".join(filter(None, reasons)))
+
+
+def _as_node(store: Store, node: str, act: Act) -> Verdict:
+    if not node:
+        return Verdict(allowed=False, reason='unknown node for user "system:node:"')
+    if act.path is None:
+        doing = NodeAct(act.verb, act.subresource, act.namespace, act.name)
+        why = node_refusal(store, node, act.group, act.resource, doing)
+        if why is not None:
+            return Verdict(allowed=not why, reason=why)
+    role = store.find(CLUSTER_ROLES, "", "system:node") or {}
+    return Verdict(allowed=any(_allows(rule, act) for rule in role.get("rules") or ()))
 
 
 def check_right(store: Store, user: Requester, act: Act) -> None:
@@ -129,10 +145,6 @@ def _forget_at_write(store: Store, kind: Kind) -> None:
 
 
 def _grants(store: Store, user: Requester, namespace: str) -> Iterator[Grant]:
-    if NODES in user.groups and user.name.startswith(_NODE):
-        role = store.find(CLUSTER_ROLES, "", "system:node")
-        if role is not None:
-            yield Grant("the node authorizer", rules_of(store, role))
     for kind, place in ((CLUSTER_ROLE_BINDINGS, ""), (ROLE_BINDINGS, namespace)):
         if kind.namespaced and not place:
             continue

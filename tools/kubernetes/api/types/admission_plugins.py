@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+NODE_RESTRICTION = "NodeRestriction"
 NAMESPACE_LIFECYCLE = "NamespaceLifecycle"
 STORAGE_PROTECTION = "StorageObjectInUseProtection"
 VALIDATING_POLICY = "ValidatingAdmissionPolicy"
@@ -22,7 +23,7 @@ IN_ORDER = (
     "LimitPodHardAntiAffinityTopology",
     "LimitRanger",
     "ServiceAccount",
-    "NodeRestriction",
+    NODE_RESTRICTION,
     "TaintNodesByCondition",
     "AlwaysPullImages",
     "ImagePolicyWebhook",
@@ -64,7 +65,7 @@ ON_REQUEST = frozenset(
         "NamespaceAutoProvision",
         "NamespaceExists",
         "LimitPodHardAntiAffinityTopology",
-        "NodeRestriction",
+        NODE_RESTRICTION,
         "AlwaysPullImages",
         "ImagePolicyWebhook",
         "PodNodeSelector",
@@ -83,7 +84,6 @@ DEFAULT_PLUGINS = frozenset(IN_ORDER) - ON_REQUEST - NEEDS_CONTROLLER
 ABSENT = frozenset(
     (
         "NamespaceAutoProvision",
-        "NodeRestriction",
         "ImagePolicyWebhook",
         "PodTolerationRestriction",
         "EventRateLimit",

@@ -20,6 +20,7 @@ from ..rules.validation import ephemeral_problems, resize_problems
 from ..store import Store
 from ..types.admission_plugins import (
     MUTATING_WEBHOOK,
+    NODE_RESTRICTION,
     RESOURCE_QUOTA,
     STORAGE_PROTECTION,
     VALIDATING_POLICY,
@@ -63,6 +64,7 @@ from .further_admission import (
     with_tolerated_resources,
 )
 from .limit_ranges import check_limits, with_default_limits
+from .node_restriction import RESTRICTED
 from .object_rules import problems_of
 from .pod_accounts import with_account
 from .pod_security_admission import (
@@ -214,6 +216,15 @@ def _check_security_labels(write: AdmissionAttributes) -> None:
         write.warnings += check_namespace_labels(write.store, write.after, write.before)
 
 
+def _restrict_nodes(write: AdmissionAttributes) -> None:
+    if write.caller is not None:
+        place = write.after["metadata"].get("namespace", ""), write.after["metadata"]["name"]
+        operation = CREATE if write.before is None else UPDATE
+        write.caller.check_node(
+            write.store, operation, write.kind, place, write.after, write.before, write.subresource
+        )
+
+
 def _check_owners(write: AdmissionAttributes) -> None:
     if write.caller is not None:
         check_owners(write.store, write.caller.user, write.kind, write.after, write.before)
@@ -264,6 +275,7 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
     # Plugins that change the object, in Kubernetes' order. NamespaceLifecycle has been asked.
     ("LimitRanger", CREATE, [PODS], lambda write: with_default_limits(write.store, write.after)),
     ("ServiceAccount", CREATE, [PODS], lambda write: with_account(write.store, write.after)),
+    (NODE_RESTRICTION, "", RESTRICTED, _restrict_nodes),
     ("TaintNodesByCondition", CREATE, [NODES], lambda write: with_not_ready_taint(write.after)),
     ("AlwaysPullImages", "", [PODS], lambda write: with_images_pulled(write.after)),
     (

@@ -16,11 +16,13 @@ from ..requests.media_types import JSON_PATCH
 from ..store import Store
 from ..types.admission_plugins import (
     MUTATING_WEBHOOK,
+    NODE_RESTRICTION,
     VALIDATING_POLICY,
     VALIDATING_WEBHOOK,
 )
 from ..types.api_documents import Document
 from ..types.resources import BY_KIND, Kind
+from .node_restriction import check_node_restriction
 from .patch import patched_document
 
 NAMESPACES = BY_KIND["v1", "Namespace"]
@@ -103,6 +105,22 @@ class Caller(msgspec.Struct, frozen=True):
             self.dry_run,
             store.catalog,
         )
+
+    def check_node(
+        self,
+        store: Store,
+        operation: str,
+        kind: Kind,
+        place: tuple[str, str],
+        after: Document | None,
+        before: Document | None,
+        subresource: str,
+    ) -> None:
+        """Raises RefusedError with 403 if the user is a node that may not write this."""
+        if NODE_RESTRICTION in store.plugins:
+            check_node_restriction(
+                store, self.user, operation, kind, place, after, before, subresource
+            )
 
     def check_create(self, store: Store, kind: Kind, namespace: str, name: str) -> None:
         """Raises RefusedError with 403 if the user may not create the object that a patch would

@@ -129,9 +129,9 @@ class Api:
     ) -> None:
         """Raises RefusedError if admission refuses a write. Stores nothing."""
         if self._caller is not None:
-            self.warnings += self._caller.warnings(
-                self.store, operation, kind, (namespace, name), after, before, subresource
-            )
+            write = self.store, operation, kind, (namespace, name), after, before, subresource
+            self._caller.check_node(*write)
+            self.warnings += self._caller.warnings(*write)
 
     def create(
         self, kind: Kind, namespace: str, document: Document, entries: FieldEntries | None = None
