@@ -1,5 +1,5 @@
-"""The API server's objects in random histories: the events of watches, and the contents of the
-journal.
+"""The API server's objects in random histories: the events of watches, lists of earlier revisions,
+and the contents of the journal.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from berth.tools.cluster.apiserver.journal import Journal
+from berth.tools.kubernetes.api.requests.list_pages import list_page
 from berth.tools.kubernetes.api.requests.media_types import MERGE
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
 from berth.tools.kubernetes.api.store import Store
@@ -174,6 +175,36 @@ class StoreHistory(RuleBasedStateMachine):
                     else:
                         seen[key] = event.after.document
             assert seen == now
+
+    @invariant()
+    def a_list_shows_a_revision_as_it_was(self) -> None:
+        for revision, then in self.past.items():
+            for kind in (MAPS, PODS):
+                for space in ("", "default"):
+                    expected = [
+                        document
+                        for (of, within, _), document in sorted(then.items())
+                        if of == kind.kind and space in ("", within)
+                    ]
+                    seen = self.store.list_at(kind, revision, space)
+                    assert [stored.document for stored in seen] == expected
+
+    @rule(data=st.data(), kind=KINDS, limit=st.integers(1, 3))
+    def list_in_pages(self, data: st.DataObject, kind: Any, limit: int) -> None:
+        """The first page was read at an earlier revision; since then objects have changed."""
+        revision = data.draw(st.sampled_from(sorted(self.past)))
+        query = {"resourceVersion": str(revision), "limit": str(limit)}
+        seen: list[Any] = []
+        while True:
+            page = list_page(self.store, kind, "", query, None)
+            assert page.revision == revision
+            seen += [stored.document for stored in page.items]
+            if not page.token:
+                break
+            assert len(page.items) == limit
+            query = {"continue": page.token, "limit": str(limit)}
+        then = sorted(self.past[revision].items())
+        assert seen == [document for (of, _, _), document in then if of == kind.kind]
 
     @invariant()
     def what_is_forgotten_or_yet_to_come_is_expired(self) -> None:
