@@ -6,7 +6,7 @@ the dependents that block it; one that is orphaning goes once no dependent refer
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 
 from berth.actors.scheduling.kube.meta import HasMetadata, OwnerReference
@@ -14,6 +14,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata, OwnerReference
 from .api.types.resources import KINDS
 from .api.writes.deletion import FOREGROUND, ORPHAN
 from .object_index import ObjectChange, ObjectIndex
+from .objects.custom_objects import CustomObjects
 from .objects.documents import documents_of
 from .objects.properties import deleting
 from .objects.structs import TYPES
@@ -38,8 +39,13 @@ def collect(
     obj: HasMetadata,
     standing: Callable[[OwnerReference], Standing],
     dependents: Sequence[HasMetadata],
+    look: Callable[[OwnerReference], Look] | None = None,
 ) -> list[Write]:
-    """Returns the due writes for one object, as a deleted owner or as a dependent."""
+    """Returns the due writes for one object, as a deleted owner or as a dependent.
+
+    `look` returns the request to ask for an owner that is unseen; without it, it has a built-in
+    kind.
+    """
     if waits_for_dependents(obj):
         blocked = any(_blocks(each, obj) for each in dependents)
         return [] if blocked else [_without(obj, FOREGROUND)]
@@ -52,9 +58,8 @@ def collect(
     standings = [(owner, standing(owner)) for owner in owners]
     of = {each for _, each in standings}
     if Standing.SOLID in of or Standing.UNSEEN in of:
-        writes = [
-            _look_for_owner(obj, owner) for owner, each in standings if each is Standing.UNSEEN
-        ]
+        ask = look or (lambda owner: _look_for_owner({}, obj, owner))
+        writes = [ask(owner) for owner, each in standings if each is Standing.UNSEEN]
         lost = {owner.uid for owner, each in standings if each in (Standing.WAITING, Standing.GONE)}
         return [*writes, _without_owners(obj, lost)] if lost and Standing.SOLID in of else [*writes]
     if not owners:
@@ -93,7 +98,10 @@ def reconcile(cluster: ObjectIndex, obj: HasMetadata) -> list[Write]:
     def standing(owner: OwnerReference) -> Standing:
         return standing_of(cluster, obj, owner)
 
-    return collect(obj, standing, cluster.dependents(obj.metadata.uid))
+    def look(owner: OwnerReference) -> Look:
+        return _look_for_owner(cluster.customs, obj, owner)
+
+    return collect(obj, standing, cluster.dependents(obj.metadata.uid), look)
 
 
 def standing_of(cluster: ObjectIndex, obj: HasMetadata, reference: OwnerReference) -> Standing:
@@ -105,8 +113,8 @@ def standing_of(cluster: ObjectIndex, obj: HasMetadata, reference: OwnerReferenc
     owner = find_owner(cluster, obj, reference)
     if owner is not None:
         return Standing.WAITING if waits_for_dependents(owner) else Standing.SOLID
-    place = _place(obj, reference)
-    if place is None or not cluster.is_listed(TYPES[reference.kind]):
+    place = _place(cluster.customs, obj, reference)
+    if place is None or not cluster.is_listed(cluster.type_of(place[0])):
         return Standing.SOLID
     return Standing.GONE if cluster.is_absent(*place, reference.uid) else Standing.UNSEEN
 
@@ -115,11 +123,11 @@ def find_owner(
     cluster: ObjectIndex, obj: HasMetadata, reference: OwnerReference
 ) -> HasMetadata | None:
     """Returns the owner if an object has the kind, name and uid of the reference."""
-    place = _place(obj, reference)
+    place = _place(cluster.customs, obj, reference)
     if place is None:
         return None
     kind, namespace, name = place
-    owner = cluster.find(TYPES[kind], namespace, name)
+    owner = cluster.find(cluster.type_of(kind), namespace, name)
     return owner if owner is not None and owner.metadata.uid == reference.uid else None
 
 
@@ -132,22 +140,29 @@ def _orphan_dependents(obj: HasMetadata) -> bool:
     return deleting(obj) and ORPHAN in obj.metadata.finalizers
 
 
-def _place(obj: HasMetadata, reference: OwnerReference) -> tuple[str, str, str] | None:
+def _place(
+    customs: Mapping[str, CustomObjects], obj: HasMetadata, reference: OwnerReference
+) -> tuple[str, str, str] | None:
     """Returns the kind, namespace and name of an owner.
 
     Returns None for a kind that is not followed, and for an owner with a namespace of an object
     without one.
     """
     group = reference.api_version.rpartition("/")[0]
-    kind = _KINDS.get((group, reference.kind))
+    kind, name = _KINDS.get((group, reference.kind)), reference.kind
+    if kind is None:
+        name = f"{reference.kind}.{group}"
+        kind = customs[name].kind if name in customs else None
     namespace = obj.metadata.namespace
     if kind is None or (kind.namespaced and not namespace):
         return None
-    return kind.kind, namespace if kind.namespaced else "", reference.name
+    return name, namespace if kind.namespaced else "", reference.name
 
 
-def _look_for_owner(obj: HasMetadata, reference: OwnerReference) -> Look:
-    place = _place(obj, reference)
+def _look_for_owner(
+    customs: Mapping[str, CustomObjects], obj: HasMetadata, reference: OwnerReference
+) -> Look:
+    place = _place(customs, obj, reference)
     assert place is not None
     return Look(*place, reference.uid)
 

@@ -29,9 +29,10 @@ from berth.actors.scheduling.kube.storage import (
 from .api.types.api_documents import StoredObject
 from .devices.device_claims import claim_keys, pool_of, pools_of, template_keys
 from .disruption.budget_index import budget_labels, pod_labels
+from .objects.custom_objects import CustomObjects
 from .objects.properties import controller_of, is_finished
 from .objects.services import EndpointSlice, Service, service_labels, service_of
-from .objects.structs import Pod, PodDisruptionBudget, T, read
+from .objects.structs import TYPES, Pod, PodDisruptionBudget, T, read
 from .storage.pod_volumes import claimed_key, pod_claims
 
 REMEMBERED = 100_000
@@ -101,6 +102,11 @@ class ObjectIndex:
         # Why the server last refused to create or scale something for an object: by kind, namespace
         # and name.
         self.refusals: dict[tuple[str, str, str], str] = {}
+        self.customs: dict[str, CustomObjects] = {}  # custom kinds that are or were followed
+
+    def type_of(self, kind: str) -> type[HasMetadata]:
+        """Returns the type of the objects of a kind. Raises KeyError for an unknown one."""
+        return TYPES.get(kind) or self.customs[kind].type
 
     def renew(self, leases: Mapping[tuple[str, str], StoredObject]) -> None:
         """Stores renewed leases, given by namespace and name. A lease is read only on demand."""

@@ -43,6 +43,7 @@ from ...kubernetes.work_items import Item
 from .alarm import Alarm
 from .cluster_access import ClusterAccess
 from .controller_table import ControllerTable
+from .custom_kinds import CustomKinds
 from .event_writer import Recorder
 from .object_watches import Watches
 from .workload_controllers import POD_OWNERS
@@ -103,6 +104,8 @@ async def run_controllers(
             for kind in some.followed:
                 listing.start_soon(group.start, watches.follow, _KINDS[kind], TYPES[kind])
         running.begin()
+        if some.controllers is None:
+            group.start_soon(CustomKinds(cluster, access, watches, group).follow)
         task_status.started()
 
 
@@ -223,13 +226,15 @@ class _Runner:
         """
         if not self._some.rest:
             return 0.0
-        owner = self._cluster.find(TYPES[item.kind], item.namespace, item.name)
+        owner = self._cluster.find(self._cluster.type_of(item.kind), item.namespace, item.name)
         dependents = 0 if owner is None else self._cluster.count_dependents(owner.metadata.uid)
         return max(self._some.rest, dependents * REST_PER_DEPENDENT)
 
     def _decide(self, item: Item) -> list[Write]:
         """Decides on an item. An item that cannot be read is left alone until it changes."""
-        if not self._cluster.is_readable(TYPES[item.kind], item.namespace, item.name):
+        if not self._cluster.is_readable(
+            self._cluster.type_of(item.kind), item.namespace, item.name
+        ):
             return []
         try:
             return self._controllers.reconcile(self._cluster, item, self._time())
@@ -359,7 +364,7 @@ class _Runner:
         """
         place = (item.kind, item.namespace, item.name)
         self._cluster.refusals.pop(place, "")
-        owner = self._cluster.find(TYPES[item.kind], item.namespace, item.name)
+        owner = self._cluster.find(self._cluster.type_of(item.kind), item.namespace, item.name)
         if owner is None or refused is None or TERMINATING in why:
             return
         now = self._clock.wall()
@@ -372,7 +377,7 @@ class _Runner:
 
     def _record_events(self, item: Item, notices: Iterable[Notice], name: str) -> None:
         """Records events about the item, after an object of this name was written for it."""
-        owner = self._cluster.find(TYPES[item.kind], item.namespace, item.name)
+        owner = self._cluster.find(self._cluster.type_of(item.kind), item.namespace, item.name)
         if owner is None:
             return
         now, reporter = self._clock.wall(), reporter_of(owner)
@@ -394,9 +399,8 @@ class _Runner:
                     self._record_events(item, notices, answer["metadata"]["name"])
                 self._store(kind, answer)
             case Patch(kind, namespace, name, body, subresource, notices):
-                path = f"{collection(kind, namespace)}/{name}" + (
-                    f"/{subresource}" if subresource else ""
-                )
+                path = self._path(kind, namespace, name)
+                path += f"/{subresource}" if subresource else ""
                 answer = await self._access.patch(path, body, dict, "merge")
                 if notices:
                     self._record_events(item, notices, name)
@@ -417,9 +421,7 @@ class _Runner:
         """
         place = (look.kind, look.namespace, look.name)
         try:
-            answer = await self._access.call(
-                "GET", f"{collection(look.kind, look.namespace)}/{look.name}", dict
-            )
+            answer = await self._access.call("GET", self._path(*place), dict)
         except ApiError as refusal:
             if refusal.code != 404:
                 raise
@@ -437,21 +439,30 @@ class _Runner:
         }
         if write.grace is not None:
             options["gracePeriodSeconds"] = write.grace
-        path = f"{collection(write.kind, write.namespace)}/{write.name}"
+        path = self._path(write.kind, write.namespace, write.name)
         answer = await self._access.call("DELETE", path, dict, options)
-        metadata = answer["metadata"] if answer.get("kind") == write.kind else {}
+        is_object = answer.get("kind") == write.kind.partition(".")[0]
+        metadata = answer["metadata"] if is_object else {}
         waits = write.grace != 0 or metadata.get("finalizers")
         if waits and metadata.get("deletionTimestamp"):
             self._store(write.kind, answer)
             return
-        kind = TYPES[write.kind]
+        kind = self._cluster.type_of(write.kind)
         self.changed([self._cluster.discard(kind, write.namespace, write.name, write.uid)])
+
+    def _path(self, kind: str, namespace: str, name: str) -> str:
+        """Returns the path of an object of a kind, which may be a custom one."""
+        custom = self._cluster.customs.get(kind)
+        if custom is not None:
+            return custom.kind.path(namespace, name)
+        return f"{collection(kind, namespace)}/{name}"
 
     def _store(self, kind: str, answer: Document) -> None:
         """Stores the server's answer; an object that cannot be read is left to the watch."""
-        if kind in self._some.followed:
+        if kind in self._some.followed or kind in self._cluster.customs:
+            type_ = self._cluster.type_of(kind)
             with suppress(msgspec.ValidationError):
-                self.changed([self._cluster.put(read(answer, TYPES[kind]))])
+                self.changed([self._cluster.put(read(answer, type_))])
 
 
 def _batches(writes: list[Write]) -> Iterator[list[Write]]:

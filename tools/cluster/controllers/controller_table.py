@@ -4,7 +4,6 @@ on an item.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 
@@ -52,10 +51,12 @@ class ControllerTable:
             Controller("garbage", Pod, dict.fromkeys(TYPES.values(), _garbage), _collect),
         )
         self._controllers = {row.name: row for row in rows if names is None or row.name in names}
-        self._watching: dict[type[HasMetadata], list[tuple[Controller, Watch]]] = defaultdict(list)
+        self._watching: dict[type[HasMetadata], list[tuple[Controller, Watch]]] = {}
+        garbage = self._controllers.get("garbage")
+        self._watching_customs = [] if garbage is None else [(garbage, _garbage)]
         for row in self._controllers.values():
             for kind, watch in row.watches.items():
-                self._watching[kind].append((row, watch))
+                self._watching.setdefault(kind, []).append((row, watch))
 
     def touched(self, cluster: ObjectIndex, change: ObjectChange) -> Iterator[Item]:
         """Handles a change of an object. Yields the items that it may affect, some perhaps
@@ -67,7 +68,7 @@ class ControllerTable:
         if before and after and before.metadata.uid != after.metadata.uid:
             yield from self.touched(cluster, ObjectChange(before, None))
             before = None  # another object of the same name
-        for row, watch in self._watching[type(obj)]:
+        for row, watch in self._watching.get(type(obj), self._watching_customs):
             for place in watch(cluster, before, after):
                 if isinstance(place, tuple):
                     yield Item(row.name, row.kind.__name__, *place)
@@ -97,7 +98,7 @@ def _waits_for_job(cluster: ObjectIndex, pod: Pod) -> bool:
 
 
 def _collect(cluster: ObjectIndex, item: Item, _now: datetime) -> list[Write]:
-    obj = cluster.find(TYPES[item.kind], item.namespace, item.name)
+    obj = cluster.find(cluster.type_of(item.kind), item.namespace, item.name)
     if obj is None:
         return []
     frees = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
+import anyio
 from anyio.abc import TaskStatus
 
 from berth.actors.client.watch import (
@@ -47,7 +48,13 @@ class Watches:
         self._renewed = renewed
         self._heartbeat_of = heartbeat_of
 
-    async def follow(self, kind: Kind, type_: type[T], *, task_status: TaskStatus[None]) -> None:
+    async def follow(
+        self,
+        kind: Kind,
+        type_: type[T],
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
         """Follows one kind until cancelled; started after the first list, or without one if the API
         server does not serve the kind: then there are no objects, until it does.
         """
