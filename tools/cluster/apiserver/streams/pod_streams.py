@@ -132,6 +132,7 @@ class PodStreams:
 
     def _port_forward(self, request: HttpRequest, pod: Document) -> Upgrade:
         forwarded = ForwardedPod(pod, self._scripts)
+        ports = ports_in(request.parameters)
         if is_websocket(request.headers):
             served = (spdy_streams.TUNNEL_PROTOCOL, *web_channels.PORT_PROTOCOLS)
             protocol = chosen_protocol(request, served)
@@ -139,11 +140,12 @@ class PodStreams:
             if protocol == spdy_streams.TUNNEL_PROTOCOL:
                 check_host(pod)
                 return Upgrade(headers, forwarded.run_tunnel)
-            ports = ports_in(request.parameters)
+            if not ports:
+                raise RefusedError(400, "BadRequest", 'query parameter "ports" is required')
             run = partial(forwarded.run_channels, protocol=protocol, ports=ports)
             return Upgrade(headers, run)
+        check_host(pod)
         if spdy_streams.is_spdy(request.headers):
-            check_host(pod)
             served_on_spdy = (spdy_streams.PORT_PROTOCOL, "")
             headers = spdy_streams.accepting_headers(request, served_on_spdy)
             return Upgrade(headers, forwarded.run_spdy)

@@ -37,13 +37,20 @@ _WAITS_FOR_PAIR = 256  # streams without their partner
 def ports_in(parameters: str) -> list[int]:
     """Returns the ports that a WebSocket request asks for. Raises RefusedError with 400."""
     texts = parse_qs(parameters, keep_blank_values=True).get("ports", [])
-    try:
-        ports = [port_of(part) for text in texts for part in text.split(",")]
-    except ScriptError as problem:
-        raise RefusedError(400, "BadRequest", f"ports: {problem}") from None
-    if not 0 < len(ports) <= MOST_PORTS:
-        raise RefusedError(400, "BadRequest", f"ports: expected 1 to {MOST_PORTS} ports")
+    ports = [_port(part) for text in texts for part in text.split(",")]
+    if len(ports) > MOST_PORTS:
+        raise RefusedError(400, "BadRequest", f"ports: expected at most {MOST_PORTS}")
     return ports
+
+
+def _port(text: str) -> int:
+    try:
+        return port_of(text)
+    except ScriptError:
+        is_number = text.isascii() and text.isdecimal()
+        why = "value out of range" if is_number else "invalid syntax"
+        message = f'cannot convert to []int32: strconv.ParseUint: parsing "{text[:80]}": {why}'
+        raise RefusedError(400, "BadRequest", message) from None
 
 
 class ForwardedPod(msgspec.Struct, frozen=True):

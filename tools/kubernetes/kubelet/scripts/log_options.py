@@ -42,7 +42,7 @@ def log_options(query: Mapping[str, str], pod: str, now: float) -> LogOptions:
         problems.append(invalid("limitBytes", limit, "must be greater than 0"))
     if seconds is not None and time:
         both = "at most one of `sinceTime` or `sinceSeconds` may be specified"
-        problems.append(forbidden("", both))
+        problems.append(forbidden("[]", both))
     elif seconds is not None and seconds < 1:
         problems.append(invalid("sinceSeconds", seconds, "must be greater than 0"))
     if query.get("stream", "All") != "All":
@@ -87,5 +87,7 @@ def _time(text: str) -> float:
     try:
         return seconds_of(text)
     except ValueError:
-        message = f'parsing time "{text[:80]}" as "2006-01-02T15:04:05Z07:00": cannot parse'
+        shown = text[:80]
+        expected = f'"2006-01-02T15:04:05Z07:00": cannot parse "{shown}" as "2006"'
+        message = f'parsing time "{shown}" as {expected}'
         raise RefusedError(400, "BadRequest", message) from None

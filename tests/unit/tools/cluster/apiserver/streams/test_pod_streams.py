@@ -265,8 +265,8 @@ SPDY = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
         ("exec?command=ls", UPGRADE, 400, "you must specify at least 1 of stdin, stdout, stderr"),
         ("exec?stdout=1", UPGRADE, 400, "you must specify at least 1 command"),
         ("exec?command=ls&stdout=1&container=x", UPGRADE, 400, "container x is not valid"),
-        ("portforward", UPGRADE, 400, "ports: expected 1 to 64 ports"),
-        ("portforward?ports=80,x", UPGRADE, 400, "ports: expected a port from 1 to 65535"),
+        ("portforward", UPGRADE, 400, 'query parameter "ports" is required'),
+        ("portforward?ports=80,x", UPGRADE, 400, 'strconv.ParseUint: parsing "x": invalid syntax'),
         (
             "exec?command=ls&stdout=1",
             {**UPGRADE, "Sec-WebSocket-Protocol": "v9"},
@@ -295,7 +295,7 @@ async def test_what_cannot_be_upgraded_is_refused(
         stream, _, query = target.partition("?")
         async with server.session.get(server.path(stream, query), headers=headers) as answer:
             assert answer.status == code
-            assert message in await answer.text()
+            assert message in (await answer.text()).replace('\\"', '"')
 
 
 async def test_a_container_that_does_not_run_has_no_streams() -> None:

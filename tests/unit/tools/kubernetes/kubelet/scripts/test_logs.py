@@ -118,7 +118,7 @@ def test_what_only_resembles_a_time_is_text(line: str) -> None:
         (
             {"sinceSeconds": "1", "sinceTime": "2026-01-01T00:00:00Z"},
             422,
-            "at most one of `sinceTime` or `sinceSeconds` may be specified",
+            "[]: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified",
         ),
         ({"stream": "Stdout"}, 422, "stream: Forbidden: may not be specified"),
         ({"tailLines": "x"}, 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
