@@ -47,10 +47,8 @@ def first_objects(store: Store) -> Iterator[tuple[Kind, str, Document]]:
         yield from roles_of_components()
 
 
-def outdated_certificates(store: Store) -> Iterator[Document]:
-    """Yields the stored ConfigMaps with the certificate of an earlier authority, each with that of
-    the present one.
-    """
+def renew_certificates(store: Store) -> None:
+    """Brings the stored ConfigMaps with the certificate of an earlier authority up to date."""
     certificate = store.root_certificate
     if not certificate:
         return
@@ -63,7 +61,7 @@ def outdated_certificates(store: Store) -> Iterator[Document]:
         data = document.get("data") or {}
         new = data | held.get(document["metadata"]["name"], {})
         if new != data:
-            yield {**document, "data": new}
+            store.update(CONFIG_MAPS, {**document, "data": new})
 
 
 def _authentication(certificate: str) -> Document:

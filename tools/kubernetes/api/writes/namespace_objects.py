@@ -40,6 +40,12 @@ def missing_objects(store: Store, namespace: str) -> Iterator[tuple[Kind, Docume
         yield CONFIG_MAPS, {"metadata": metadata, "data": {"ca.crt": store.root_certificate}}
 
 
+def restore_certificate(store: Store, kind: Kind, document: Document) -> None:
+    """Takes back what a write has changed in the data of the ConfigMap with the certificate."""
+    if kind is CONFIG_MAPS and document["metadata"]["name"] == ROOT_CERTIFICATE:
+        store.update(kind, {**document, "data": {"ca.crt": store.root_certificate}})
+
+
 def is_of_every_namespace(kind: Kind, name: str) -> bool:
     """True for the kind and the name of one of these objects."""
     return EVERYWHERE.get(kind) == name

@@ -35,16 +35,22 @@ from .admission import (
 )
 from .admission_order import AdmissionAttributes, admitted
 from .caller import Caller
-from .certificate_requests import REQUESTS, check_signer, decided, decision_problems
+from .certificate_requests import (
+    REQUESTS,
+    check_signer,
+    decided,
+    decision_problems,
+    with_sent_notes,
+)
 from .custom_objects import decoded_custom
 from .custom_scale import check_replicas
 from .definition_ends import check_not_ending, end_definition, end_if_unused, settle_names
 from .deletion import check_deletion, deleted_now, finalizers_for, grace_seconds
 from .evictions import PODS, mark_disrupted, read_eviction, take_permission
 from .field_tracking import FieldTracker, mentions_entries, without_entries
-from .first_objects import first_objects, outdated_certificates
+from .first_objects import first_objects, renew_certificates
 from .namespace_ends import end_if_empty, terminating
-from .namespace_objects import CONFIG_MAPS, is_of_every_namespace, missing_objects
+from .namespace_objects import is_of_every_namespace, missing_objects, restore_certificate
 from .new_objects import prepared_object
 from .object_rules import problems_of_status
 from .patch import patched_document
@@ -105,8 +111,7 @@ class Api:
         for kind, namespace, document in first_objects(self.store):
             if self.store.find(kind, namespace, document["metadata"]["name"]) is None:
                 self.create(kind, namespace, document)
-        for outdated in outdated_certificates(self.store):
-            self.store.update(CONFIG_MAPS, outdated)
+        renew_certificates(self.store)
         for stored in list(self.store.list(NAMESPACES)):
             self._furnish(stored.document["metadata"]["name"])
 
@@ -250,6 +255,7 @@ class Api:
         )
         metadata = after["metadata"]
         written = self._replace(kind, after, entries)
+        restore_certificate(self.store, kind, written.document)
         if "deletionTimestamp" not in metadata:
             return written
         if kind == NAMESPACES:
@@ -268,6 +274,8 @@ class Api:
     ) -> StoredObject:
         before = stored.document
         metadata = {**before["metadata"], "resourceVersion": version}
+        if kind is REQUESTS:
+            metadata = with_sent_notes(metadata, document.get("metadata") or {})
         status = stored_form(kind, document).get("status") or {}
         after = {**before, "metadata": metadata, "status": status}
         if kind.custom is not None and "status" not in document:

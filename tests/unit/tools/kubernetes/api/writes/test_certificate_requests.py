@@ -62,6 +62,15 @@ def test_an_update_keeps_what_is_asked() -> None:
     assert after["metadata"]["labels"] == {"a": "b"}
 
 
+def test_an_approval_may_carry_notes() -> None:
+    one = api()
+    one.create(REQUESTS, "", request())
+    notes = {"name": "r", "annotations": {"why": "known"}}
+    document = {"metadata": notes, "status": {}}
+    after = one.update(REQUESTS, "", "r", document, "approval").document
+    assert after["metadata"]["annotations"] == {"why": "known"}
+
+
 def test_an_approval_gets_its_times_and_stays() -> None:
     one = api()
     one.create(REQUESTS, "", request())

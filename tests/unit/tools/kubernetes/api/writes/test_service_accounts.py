@@ -49,6 +49,15 @@ def test_a_deleted_one_comes_back(api: Api, kind: Any, name: str) -> None:
     assert api.store.get(kind, "default", name)["metadata"]["uid"] != gone["metadata"]["uid"]
 
 
+def test_the_certificate_stays_what_it_is(api: Api) -> None:
+    stored = api.store.get(MAPS, "default", "kube-root-ca.crt")
+    api.update(MAPS, "default", "kube-root-ca.crt", {**stored, "data": {"ca.crt": "x"}}, "")
+
+    restored = api.store.get(MAPS, "default", "kube-root-ca.crt")
+    assert restored["data"] == {"ca.crt": ""}
+    assert restored["metadata"]["resourceVersion"] != stored["metadata"]["resourceVersion"]
+
+
 def test_a_namespace_with_nothing_else_ends_at_once(api: Api) -> None:
     api.create(NAMESPACES, "", {"metadata": {"name": "new"}})
     api.delete(NAMESPACES, "", "new", DeleteOptions())
