@@ -45,7 +45,9 @@ def pytest_addoption(parser: Any) -> None:
     parser.addoption("--keep-cluster", action="store_true", dest="keep_cluster")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: Any) -> None:
+    if hasattr(config.option, "k8s_kubeconfig"):  # of pytest-kubernetes
+        config.option.k8s_kubeconfig = KUBECONFIG
     plugin = sys.modules.get("cloudcoil._testing.plugin")
     if plugin is not None:
         plugin.KindCluster = plugin.K3DCluster = Cluster  # type: ignore[attr-defined]
