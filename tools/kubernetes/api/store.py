@@ -55,7 +55,8 @@ class Shelf:
         self.order: list[Key] | None = None  # the sorted keys; None after one was added or removed
         self.history: deque[StoreEvent] = deque(maxlen=history)
         self.compacted = compacted  # the last revision that was dropped from the history
-        self.waiting: list[Callable[[], None]] = []  # to be called once, at the next write
+        # To be called once, at the next write; a dictionary, as most of them give up before it.
+        self.waiting: dict[Callable[[], None], None] = {}
 
     def sorted_keys(self) -> list[Key]:
         if self.order is None:
@@ -81,7 +82,7 @@ class Shelf:
     def wake(self) -> None:
         """Wakes the tasks that wait for the next write."""
         if self.waiting:
-            waiting, self.waiting = self.waiting, []
+            waiting, self.waiting = self.waiting, {}
             for wake in waiting:
                 wake()
 
@@ -363,7 +364,11 @@ class Store:
 
     def at_next_write(self, kind: Kind, wake: Callable[[], None]) -> None:
         """Calls `wake` once, at the next write of a kind."""
-        self._shelf(kind).waiting.append(wake)
+        self._shelf(kind).waiting[wake] = None
+
+    def call_off(self, kind: Kind, wake: Callable[[], None]) -> None:
+        """Takes back what `at_next_write` was asked for."""
+        self._shelf(kind).waiting.pop(wake, None)
 
     def _shelf(self, kind: Kind) -> Shelf:
         kind = kind.stored_as or kind
