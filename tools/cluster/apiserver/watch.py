@@ -75,9 +75,16 @@ class Watch:
             self._revision = latest
             if lines:
                 await stream.write(lines)
+            elif self._has_ended():
+                return
             elif not await self._wait_for_write() and self._bookmarks:
                 self._revision = self._store.revision
                 await self._send_bookmark(stream, {})
+
+    def _has_ended(self) -> bool:
+        """True for a custom kind that is served no more, or in another way, as in Kubernetes."""
+        kind, catalog = self._kind, self._store.catalog
+        return kind.custom is not None and catalog.at(*kind.place) is not kind
 
     async def _send_objects(self, stream: Stream) -> None:
         """Sends the objects as they are now, in pieces, for they may be many."""

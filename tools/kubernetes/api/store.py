@@ -28,6 +28,7 @@ from .types.resources import BY_KIND, Kind
 
 Key = tuple[str, str]
 HISTORY = 100_000
+MOST_ENDED = 16  # kinds whose history is kept after their definitions are gone
 RECENT = 1000  # events whose documents are kept as they are; of older ones the JSON is enough
 DEFINITIONS = BY_KIND["apiextensions.k8s.io/v1", "CustomResourceDefinition"]
 
@@ -119,6 +120,7 @@ class Store:
         self._history = history
         self._journal = journal
         self._shelves: dict[Kind, Shelf] = {}
+        self._ended: deque[Kind] = deque()  # kinds whose definitions are gone
         self._compacted = 0  # for kinds that have no shelf yet
 
     @property
@@ -418,8 +420,10 @@ class Store:
         if hub is None or shelf is None:
             return
         self.ledgers = dict.fromkeys(self.ledgers)
-        if gone:
-            del self._shelves[hub]
+        if gone:  # its watches have yet to read the end of its history
+            self._ended.append(hub)
+            if len(self._ended) > MOST_ENDED:
+                self._shelves.pop(self._ended.popleft(), None)
         for key, stored in shelf.objects.items():
             document = read(stored.document)
             if document is not stored.document:

@@ -126,6 +126,11 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
         own = _OWN_SUBRESOURCES.get(self.kind, ()) if self.custom is None else ()
         return (*(("status",) if self.status else ()), *(("scale",) if self.scale else ()), *own)
 
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Group, version and plural."""
+        return self.group, self.version, self.plural
+
     def path(self, namespace: str = "", name: str = "") -> str:
         """Returns the path of an object; without a name, that of all objects."""
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"

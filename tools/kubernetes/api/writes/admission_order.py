@@ -65,7 +65,7 @@ from .further_admission import (
 )
 from .limit_ranges import check_limits, with_default_limits
 from .node_restriction import RESTRICTED
-from .object_rules import problems_of
+from .object_rules import problems_of, warnings_of
 from .pod_accounts import with_account
 from .pod_security_admission import (
     TEMPLATED,
@@ -195,6 +195,7 @@ def _validate(write: AdmissionAttributes) -> None:
         refuse_invalid(kind, after, ephemeral_problems(after, before))
     else:
         refuse_invalid(kind, after, problems_of(kind, after, before))
+    write.warnings += warnings_of(kind, after, before)
 
 
 def _check_new_limits(write: AdmissionAttributes) -> None:

@@ -22,6 +22,19 @@ def problems_of(kind: Kind, document: Document, before: Document | None) -> list
     return resource_problems(kind, document, before)
 
 
+def warnings_of(kind: Kind, document: Document, before: Document | None) -> list[str]:
+    """Returns what a client is told of a definition or a custom object that is written."""
+    if kind is DEFINITIONS:
+        from ..rules.custom.definition_warnings import format_warnings
+
+        return format_warnings(document, before)
+    if kind.custom is None:
+        return []
+    from ..rules.custom.definition_warnings import finalizer_warnings
+
+    return finalizer_warnings(document, before)
+
+
 def problems_of_status(kind: Kind, document: Document, before: Document) -> list[str]:
     """Returns the problems of an update of an object's status. Both documents are whole objects."""
     if kind.custom is None:

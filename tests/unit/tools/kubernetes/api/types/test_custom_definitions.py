@@ -187,3 +187,26 @@ def test_a_namespace_ends_with_its_custom_objects(store: Store) -> None:
     api.delete(namespaces, "", "lab", DeleteOptions())
     api.end_contents("lab")
     assert (store.find(namespaces, "", "lab"), [*store.list(kind)]) == (None, [])
+
+
+def test_formats_and_finalizers_are_warned_of(store: Store) -> None:
+    api = Api(store)
+    text = {"type": "string", "format": "unheard-of"}
+    api.create(DEFINITIONS, "", definition(version_of(schema_of({"properties": {"a": text}}))))
+    assert api.warnings == ['unrecognized format "unheard-of"']
+    api = Api(store)
+    api.create(kind_of(store), "default", shirt(metadata={"finalizers": ["mine", "a.io/b"]}))
+    (warning,) = api.warnings
+    assert warning == (
+        'metadata.finalizers: "mine": prefer a domain-qualified finalizer name to avoid '
+        "accidental conflicts with other finalizer writers"
+    )
+
+
+def test_a_watch_reads_to_the_end_of_a_kind(store: Store) -> None:
+    define(store, definition())
+    kind, api = kind_of(store), Api(store)
+    revision = api.create(kind, "default", shirt()).revision
+    api.delete(DEFINITIONS, "", NAME, DeleteOptions())
+    assert [event.type for event in store.since(kind, revision)] == ["DELETED"]
+    assert store.catalog.at(*kind.place) is None
