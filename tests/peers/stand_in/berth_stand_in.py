@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from shutil import which
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +17,7 @@ class Cluster:
     """The cluster, as pytest-kind and the plugin of cloudcoil know theirs."""
 
     kubeconfig_path = Path(KUBECONFIG)
+    kubectl_path = Path(which("kubectl") or "kubectl")
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass

@@ -59,7 +59,7 @@ def in_accepted_form(
     version = f"{META}/{form.version}"
     if isinstance(answer, StoredObject):
         if not form.as_kind:
-            return Response(served_raw(kind, answer), code)
+            return Response(served_raw(kind, answer) + b"\n", code)
         if form.as_kind == PARTIAL_LIST:
             raise _mismatch(kind, form, "not a list", "")
         return as_json(partial(answer, version), code)
@@ -148,7 +148,7 @@ def _list_body(opened: bytes, kind: Kind, page: ListPage) -> bytes:
         else:
             body.write(raw)
         between = b","
-    body.write(b"]}")
+    body.write(b"]}\n")
     return body.getvalue()
 
 
@@ -180,7 +180,8 @@ def warning_headers(messages: list[str]) -> tuple[str, ...]:
 
 
 def as_json(document: Document, code: int = 200) -> Response:
-    return Response(msgspec.json.encode(document), code)
+    """Returns a document as Go writes it, with the end of a line."""
+    return Response(msgspec.json.encode(document) + b"\n", code)
 
 
 def refused_response(refused: RefusedError) -> Response:
@@ -201,5 +202,6 @@ def refusal(refused: RefusedError) -> Document:
     if refused.reason:
         status["reason"] = refused.reason
     if refused.details is not None or refused.reason not in _WITHOUT_DETAILS:
-        status["details"] = refused.details or {}  # kubectl reads it without a check
+        details = refused.details or {}  # kubectl reads it without a check
+        status["details"] = {k: v for k, v in details.items() if v or k != "group"}
     return {**status, "code": refused.code}

@@ -138,6 +138,13 @@ def test_answers_and_refusals_come_in_yaml_if_asked_for(server: Server) -> None:
     assert yaml.safe_load(page(server, MAPS, YAML).body)["kind"] == "ConfigMapList"
 
 
+def test_answers_end_as_those_of_go(server: Server) -> None:
+    for path in (MAPS, f"{MAPS}/kube-root-ca.crt", f"{MAPS}/none", "/version"):
+        assert page(server, path).body.endswith(b"}\n"), path
+    refused = read(page(server, f"{MAPS}/none"))
+    assert refused["details"] == {"name": "none", "kind": "configmaps"}
+
+
 def test_metadata_alone_can_be_asked_for(server: Server) -> None:
     accept = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
     part = read(page(server, f"{MAPS}/kube-root-ca.crt", accept))
