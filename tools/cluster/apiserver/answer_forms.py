@@ -89,7 +89,7 @@ def _in_protobuf(store: Store, kind: Kind, answer: StoredObject | ListPage) -> b
 
 def partial(stored: StoredObject, version: str) -> Document:
     """Returns an object's PartialObjectMetadata in a version of meta.k8s.io."""
-    return {"kind": PARTIAL, "apiVersion": version, "metadata": stored.whole["metadata"]}
+    return {"kind": PARTIAL, "apiVersion": version, "metadata": stored.encodable["metadata"]}
 
 
 def _table(
@@ -98,7 +98,7 @@ def _table(
     page = ListPage([answer], answer.revision) if isinstance(answer, StoredObject) else answer
     shown = table(
         kind,
-        [stored.whole for stored in page.items],
+        [stored.encodable for stored in page.items],
         revision=str(page.revision),
         now=store.outside.wall(),
         include=request.query.get("includeObject", "Metadata"),

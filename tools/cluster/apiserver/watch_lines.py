@@ -75,7 +75,7 @@ class WatchLines:
             return msgspec.json.encode(partial(stored, form.api_version))
         rows = table(
             form.kind,
-            [stored.whole],
+            [stored.encodable],
             revision=str(stored.revision),
             now=self._store.outside.wall(),
             include=form.include,

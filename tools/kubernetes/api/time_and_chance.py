@@ -26,10 +26,15 @@ class TimeAndChance:
     def __init__(self, wall: Callable[[], datetime], chance: Chance) -> None:
         self.wall = wall
         self._chance = chance
+        self._second, self._shown = -1.0, ""
 
     def now(self) -> str:
         """Returns the time as objects carry it, to the second."""
-        return rfc3339(self.wall())
+        now = self.wall()
+        second = now.timestamp() // 1
+        if second != self._second:
+            self._second, self._shown = second, rfc3339(now)
+        return self._shown
 
     def new_uid(self) -> str:
         return str(uuid.UUID(int=self._chance.getrandbits(128), version=4))

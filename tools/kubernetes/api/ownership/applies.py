@@ -18,6 +18,7 @@ from ..types.field_entries import FieldEntries, compacted_entries
 from .comparison import differences, named_fields
 from .field_sets import (
     FieldSet,
+    FieldSetError,
     common,
     contains,
     path_text,
@@ -72,7 +73,13 @@ def applied(
         managers = _first_managers(write, had)
     manager = manager_of(write.manager, APPLY, "", write.subresource)
     stored = None if live is None else live.document
-    result, managers = _Apply(write, stored, had, document, manager).carried_out(managers, force)
+    try:
+        attempt = _Apply(write, stored, had, document, manager)
+        result, managers = attempt.carried_out(managers, force)
+    except FieldSetError as unfit:
+        named = _name_text(write, had)
+        message = f"failed to create typed live object ({named}): {unfit}"
+        raise RefusedError(500, "", message) from None
     metadata = dict(result.get("metadata") or {})
     if write.manager == KUBECTL and (metadata.get("annotations") or {}).get(LAST_APPLIED):
         annotations = {**metadata["annotations"], LAST_APPLIED: _last_applied(document)}

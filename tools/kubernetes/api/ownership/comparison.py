@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from .field_sets import SELF, FieldSet, item_step, leaf, value_step
+from .field_sets import SELF, FieldSet, FieldSetError, item_step, leaf, value_step
 from .merge_types import DEDUCED, MergeType
 
 _ABSENT: Any = object()
 _LEAF = leaf()
 _SCALARS = frozenset((str, bool, int, float))
+_NESTED = frozenset((dict, list))
+_MOST = 4096
+_flat: dict[tuple[MergeType, tuple[str, ...]], FieldSet] = {}  # by the keys of flat objects
 
 
 def differences(
@@ -34,7 +37,11 @@ def named_fields(of: MergeType, document: dict[str, Any]) -> FieldSet:
 def step_to(of: MergeType, item: Any) -> str:
     """Returns the step to an item of a list that is not atomic. Raises FieldSetError."""
     if of.keys:
+        if type(item) is not dict:
+            raise FieldSetError("associative list with keys may not have non-map elements")
         return item_step(of.keys, item, of.key_defaults)
+    if item is None or type(item) in (dict, list):
+        raise FieldSetError("associative list without keys may have scalars alone")
     return value_step(item)
 
 
@@ -136,6 +143,9 @@ def _whole(of: MergeType, value: Any) -> FieldSet:
     if kind in _SCALARS or value is None:
         return _LEAF
     if kind is dict and of.is_map and not of.is_atomic:
+        flat = (of, (*value,)) if _NESTED.isdisjoint(map(type, value.values())) else None
+        if flat is not None and (known := _flat.get(flat)) is not None:
+            return known
         fields, always = of.parts
         other = of.values or DEDUCED
         below = {
@@ -145,12 +155,17 @@ def _whole(of: MergeType, value: Any) -> FieldSet:
         for key, empty in always.items():
             if key not in value:
                 below[f"f:{key}"] = _whole(fields[key], empty)
+        if flat is not None:
+            if len(_flat) >= _MOST:
+                _flat.clear()
+            _flat[flat] = {SELF: _LEAF, **below} if below else below
+            return _flat[flat]
     elif kind is list and of.keys is not None:
         item = of.item or DEDUCED
-        below = {
-            step: _LEAF if len(items) > 1 else _whole(item, items[0])
-            for step, items in _by_step(of, value).items()
-        }
+        steps = [step_to(of, each) for each in value]
+        below = {step: _whole(item, each) for step, each in zip(steps, value, strict=True)}
+        if len(below) < len(steps):  # items that occur twice are owned as a whole
+            below |= dict.fromkeys([step for step in below if steps.count(step) > 1], _LEAF)
     else:
         return _LEAF
     if below:

@@ -116,6 +116,17 @@ class StoredObject:
         return {**document, "metadata": metadata}
 
     @property
+    def encodable(self) -> Document:
+        """The document with its entries as JSON, which is quick to make, and good for encoding
+        alone.
+        """
+        document, entries = self.document, self.entries
+        if entries is None:
+            return document
+        metadata = {**document["metadata"], ENTRIES: msgspec.Raw(entries.raw)}
+        return {**document, "metadata": metadata}
+
+    @property
     def raw(self) -> bytes:
         """The JSON. What is kept of it has a mark in place of the entries, which are far longer
         than their share of the object, and which many objects share.

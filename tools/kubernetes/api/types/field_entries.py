@@ -17,7 +17,7 @@ Entry = dict[str, Any]
 _MOST = 4096  # templates
 _ENCODER = msgspec.json.Encoder()
 # Steps to items that name something of one object alone: its IPs, and what owns it.
-_OWN_NAME = re.compile(rb'"k:\\{\\\\"(?:ip|uid)\\\\":\\\\"[^"\\\\]*\\\\"\\}"')
+_OWN_NAME = re.compile(rb'"k:\{\\"(?:ip|uid)\\":\\"[^"\\]*\\"\}"')
 _templates: dict[bytes, EntryTemplate] = {}
 
 

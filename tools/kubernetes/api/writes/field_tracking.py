@@ -5,8 +5,10 @@ Writes without a manager, which are not a client's, leave the entries as they ar
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
+from ..ownership.field_sets import FieldSetError
 from ..ownership.updates import FieldWrite, changed_entries, entries_of_client, first_entries
 from ..store import Store
 from ..types.api_documents import ENTRIES, Document, StoredObject
@@ -34,9 +36,11 @@ class FieldTracker:
         if isinstance(sent, FieldEntries) or self.manager is None:
             return sent if isinstance(sent, FieldEntries) else None
         had = entries_of_client(sent) if sent else None
-        if had is not None:
-            return changed_entries(self.write(kind), None, created, had)
-        return first_entries(self.write(kind), created)
+        with suppress(FieldSetError):  # as in Kubernetes, which then tracks nothing
+            if had is not None:
+                return changed_entries(self.write(kind), None, created, had)
+            return first_entries(self.write(kind), created)
+        return None
 
     def of_update(
         self, kind: Kind, before: StoredObject, after: Document, sent: Any, subresource: str
@@ -57,7 +61,9 @@ class FieldTracker:
             had = entries_of_client(sent) or had
         if had is None:
             return None
-        return changed_entries(self.write(kind, subresource), before.document, after, had)
+        with suppress(FieldSetError):
+            return changed_entries(self.write(kind, subresource), before.document, after, had)
+        return None
 
 
 def without_entries(document: Document) -> tuple[Document, Any]:

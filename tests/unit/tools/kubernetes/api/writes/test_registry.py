@@ -786,3 +786,40 @@ def test_empty_resources_of_a_pod_leave_the_quality_to_its_containers(
     spec = {"containers": containers} | ({} if own is None else {"resources": own})
     document = {"metadata": {"name": "q"}, "spec": spec}
     assert api.create(PODS, NS, document).document["status"]["qosClass"] == expected
+
+
+# -- managedFields
+
+
+def managers(api: Api) -> list[tuple[str, str]]:
+    stored = api.store.stored(PODS, NS, "p")
+    entries = [] if stored.entries is None else stored.entries.listed()
+    return [(entry["manager"], entry.get("subresource", "")) for entry in entries]
+
+
+def test_the_managers_of_an_object_are_kept_cleared_and_begin_with_an_apply(api: Api) -> None:
+    tracked = Api(api.store, manager="m")
+    create(tracked)
+    bind(tracked)
+    tracked.patch(PODS, NS, "p", {"status": {"phase": "Running"}}, MERGE, "status")
+    assert managers(api) == [("m", ""), ("m", "status")]
+    api.patch(PODS, NS, "p", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
+    assert managers(api) == [("m", ""), ("m", "status")], "a write without a manager"
+    tracked.patch(PODS, NS, "p", {"metadata": {"managedFields": [{}]}}, MERGE, "")
+    assert managers(api) == []
+    tracked.patch(PODS, NS, "p", {"metadata": {"labels": {"a": "c"}}}, MERGE, "")
+    assert managers(api) == [], "an object that nobody tracks"
+    applied = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"x": "y"}}}
+    tracked.apply(PODS, NS, "p", applied, "")
+    assert managers(api) == [("m", ""), ("before-first-apply", "")]
+
+
+def test_an_object_whose_items_have_no_key_is_refused_and_not_tracked(api: Api) -> None:
+    tracked = Api(api.store, manager="m")
+    document = documents.pod("p")
+    document["spec"]["imagePullSecrets"] = [{}]
+    stored = tracked.create(PODS, NS, document)
+    assert stored.entries is None
+    applied = {**document, "apiVersion": "v1", "kind": "Pod"}
+    with pytest.raises(RefusedError, match="omits all key fields"):
+        tracked.apply(PODS, NS, "q", {**applied, "metadata": {"name": "q"}}, "")
