@@ -15,6 +15,7 @@ from ...kubernetes.api.types.admission_plugins import STORAGE_PROTECTION
 from ...kubernetes.api.types.api_documents import RefusedError
 from ...kubernetes.api.types.releases import CURRENT_RELEASE, RELEASES, Release
 from .app import serve
+from .compaction import compacted
 from .journal_replay import JournalError
 from .kept_objects import Kept
 from .kubeconfig import kubeconfig
@@ -74,6 +75,14 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
     metavar="N",
     help="Answer more requests of one user and program with 429; for a moment, of twice as many.",
 )
+@click.option(
+    "--compaction-interval",
+    "compaction_seconds",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="Drop the events that are older than this, so that watches from before them end with 410, "
+    "as in Kubernetes after 300; without it, the latest 100,000 of each kind are kept.",
+)
 @server_options
 def apiserver(
     port: int,
@@ -83,6 +92,7 @@ def apiserver(
     version: str,
     allowed_hosts: tuple[str, ...],
     per_second: float | None,
+    compaction_seconds: float | None,
     server: ServerOptions,
 ) -> None:
     """Serve a Kubernetes API for experiments.
@@ -101,7 +111,15 @@ def apiserver(
     try:
         anyio.run(
             partial(
-                _run, port, kept, kubeconfig_out, RELEASES[version], allowed_hosts, limits, server
+                _run,
+                port,
+                kept,
+                kubeconfig_out,
+                RELEASES[version],
+                allowed_hosts,
+                limits,
+                compaction_seconds,
+                server,
             ),
             backend_options={"use_uvloop": True},
         )
@@ -121,9 +139,10 @@ async def _run(
     release: Release,
     allowed_hosts: tuple[str, ...],
     limits: FlowLimits | None,
+    compaction_seconds: float | None,
     server: ServerOptions,
 ) -> None:
-    async with kept.opened(release) as (store, gate):
+    async with kept.opened(release) as (store, gate), compacted(store, compaction_seconds):
         # No controller runs here that would ever end the protection of claims and volumes.
         store.plugins = server.plugins(without=STORAGE_PROTECTION)
         tls = server.prepare(store, allowed_hosts)

@@ -172,6 +172,13 @@ class Store:
             shelf.history.clear()
             shelf.compacted = self.revision
 
+    def compact_to(self, revision: int) -> None:
+        """Drops the events up to a revision. Kinds that have none stay as they are."""
+        for shelf in self._shelves.values():
+            history = shelf.history
+            while history and history[0].after.revision <= revision:
+                shelf.compacted = history.popleft().after.revision
+
     def everything(self) -> Iterator[tuple[Kind, StoredObject]]:
         return (
             (kind, stored)

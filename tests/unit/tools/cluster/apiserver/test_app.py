@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from berth.tools.cluster.apiserver.app import serve
+from berth.tools.cluster.apiserver.compaction import compacted
 from berth.tools.kubernetes.api.requests.flow_limits import FlowLimits
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.tables import table
@@ -280,6 +281,31 @@ async def test_the_deprecated_paths_of_watches(server: Server, path: str, seen: 
         told = [msgspec.json.decode(line) for line in (await answer.read()).splitlines()]
     shown = [each["object"]["metadata"]["name"] for each in told]
     assert [name for name in shown if name != "extension-apiserver-authentication"] == seen
+
+
+async def test_the_history_is_compacted_by_time() -> None:
+    """The events of the latest interval stay, and a watch goes on."""
+    store = fresh_store()
+    async with (
+        serve(store=store) as url,
+        compacted(store, 0.1),
+        aiohttp.ClientSession() as session,
+    ):
+        server = Server(url, session, store)
+        (first,) = await server.create("a")
+        await server.create("b")
+        version = first["metadata"]["resourceVersion"]
+        query = f"sendInitialEvents=false&{NOT_OLDER}"
+        async with asyncio.timeout(30), server.watch(query) as events:
+            while True:
+                await asyncio.sleep(0.05)
+                async with server.watch(f"timeoutSeconds=1&resourceVersion={version}") as old:
+                    seen = await anext(old)
+                if seen["type"] == "ERROR":
+                    break
+            assert seen["object"]["message"].startswith("too old resource version: ")
+            await server.create("c")
+            assert told(await anext(events)) == ("ADDED", "c")
 
 
 async def test_what_kubectl_prints_is_a_table(server: Server) -> None:

@@ -34,6 +34,16 @@ def test_a_full_history_forgets_its_oldest_events() -> None:
     assert list(store.since(SECRETS, 1)) == [], "each kind has a separate history"
 
 
+def test_events_up_to_a_revision_are_compacted() -> None:
+    store = fresh_store()
+    revisions = [store.create(MAPS, config_map(name)).revision for name in "abc"]
+    store.compact_to(revisions[1])
+    assert [event.after.revision for event in store.since(MAPS, revisions[1])] == revisions[2:]
+    with pytest.raises(RefusedError, match="too old resource version"):
+        store.since(MAPS, revisions[0])
+    assert list(store.since(SECRETS, 1)) == [], "a kind without events has lost nothing"
+
+
 def test_the_documents_of_old_events_are_made_from_their_json(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
