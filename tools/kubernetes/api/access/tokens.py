@@ -20,10 +20,10 @@ from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND
 from .checks import check_types, refuse_problems
-from .users import ADMINISTRATOR, AUTHENTICATED, NODE_NAME, Requester, account_groups, account_name
+from .users import ADMINISTRATOR, AUTHENTICATED, Requester, account_groups, account_name
 from .users import account_of as split
 
-ISSUER = "berth"
+ISSUER = "https://kubernetes.default.svc.cluster.local"
 TOKEN_SECONDS = 3600
 SHORTEST_SECONDS, LONGEST_SECONDS = 600, 1 << 32
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
@@ -31,15 +31,31 @@ ACCOUNTS = BY_KIND["v1", "ServiceAccount"]
 _EXTRA = "authentication.kubernetes.io"
 
 
-class _Claims(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The contents of a token."""
-
-    iss: str
-    sub: str
+class _Named(msgspec.Struct, frozen=True):
+    name: str
     uid: str
+
+
+class _BoundTo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a token stands for: an account, and maybe a pod with its node."""
+
+    namespace: str
+    serviceaccount: _Named
+    node: _Named | None = None
+    pod: _Named | None = None
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    """The contents of a token, as Kubernetes writes them."""
+
     aud: list[str]
     exp: int
-    extra: dict[str, list[str]] = {}
+    iat: int
+    iss: str
+    jti: str
+    kubernetes: _BoundTo = msgspec.field(name="kubernetes.io")
+    nbf: int
+    sub: str
 
 
 def issued_token(store: Store, account: Document, request: Document) -> Document:
@@ -56,11 +72,20 @@ def issued_token(store: Store, account: Document, request: Document) -> Document
         problems = []
     metadata = account["metadata"]
     refuse_problems("TokenRequest", metadata["name"], problems)
-    end = store.outside.wall() + timedelta(seconds=seconds)
+    now = store.outside.wall()
+    end = now + timedelta(seconds=seconds)
     audiences = spec.get("audiences") or [ISSUER]
     user = account_name(metadata["namespace"], metadata["name"])
-    extra = _bound_claims(store, account, spec.get("boundObjectRef") or {})
-    claims = _Claims(ISSUER, user, metadata["uid"], audiences, int(end.timestamp()), extra)
+    claims = _Claims(
+        aud=audiences,
+        exp=int(end.timestamp()),
+        iat=int(now.timestamp()),
+        iss=ISSUER,
+        jti=store.outside.new_uid(),
+        kubernetes=_bound_to(store, account, spec.get("boundObjectRef") or {}),
+        nbf=int(now.timestamp()),
+        sub=user,
+    )
     header = {"alg": "HS256" if store.signing_key else "none", "typ": "JWT"}
     signed = f"{_encoded_part(header)}.{_encoded_part(claims)}"
     token = f"{signed}.{_signature(store.signing_key, signed)}"
@@ -86,11 +111,25 @@ def bearer_user(store: Store, token: str) -> Requester:
         return ADMINISTRATOR
     namespace, name = split(claims.sub) or ("", "")
     account = store.find(ACCOUNTS, namespace, name)
-    gone = account is None or account["metadata"]["uid"] != claims.uid
+    bound = claims.kubernetes
+    gone = account is None or account["metadata"]["uid"] != bound.serviceaccount.uid
+    if bound.pod is not None:
+        pod = store.find(PODS, namespace, bound.pod.name)
+        gone = gone or pod is None or pod["metadata"]["uid"] != bound.pod.uid
     if gone or claims.exp < store.outside.wall().timestamp():
         raise RefusedError(401, "Unauthorized", "Unauthorized")
     groups = (*account_groups(namespace), AUTHENTICATED)
-    return Requester(claims.sub, claims.uid, groups, claims.extra)
+    return Requester(claims.sub, bound.serviceaccount.uid, groups, _extra(claims))
+
+
+def _extra(claims: _Claims) -> dict[str, list[str]]:
+    """Returns what a token says about its user beside the name."""
+    extra = {f"{_EXTRA}/credential-id": [f"JTI={claims.jti}"]}
+    for what, named in (("node", claims.kubernetes.node), ("pod", claims.kubernetes.pod)):
+        if named is not None:
+            extra[f"{_EXTRA}/{what}-name"] = [named.name]
+            extra[f"{_EXTRA}/{what}-uid"] = [named.uid]
+    return extra
 
 
 def _is_token(text: str) -> bool:
@@ -107,30 +146,24 @@ def _decoded(part: str) -> Any:
         return None
 
 
-def _bound_claims(store: Store, account: Document, reference: Document) -> dict[str, list[str]]:
-    """Returns the claims about the pod to which a token is bound, and about its node.
-
-    Raises RefusedError with 404 if there is no such pod.
-    """
+def _bound_to(store: Store, account: Document, reference: Document) -> _BoundTo:
+    """Returns what a token stands for. Raises RefusedError with 404 if there is no such pod."""
     kind, namespace = reference.get("kind"), account["metadata"]["namespace"]
-    name = account["metadata"]["name"]
+    bound = _BoundTo(namespace, _named(account))
     if kind is None or kind in ("Secret", "Node"):
-        return {}
+        return bound
     if kind != "Pod":
         problem = unsupported("spec.boundObjectRef.kind", kind, ("Pod", "Secret", "Node"))
-        refuse_problems("TokenRequest", name, [problem])
+        refuse_problems("TokenRequest", bound.serviceaccount.name, [problem])
     pod = store.get(PODS, namespace, reference.get("name") or "")
-    extra = {
-        f"{_EXTRA}/pod-name": [pod["metadata"]["name"]],
-        f"{_EXTRA}/pod-uid": [pod["metadata"]["uid"]],
-    }
-    node_name = pod["spec"].get("nodeName")
-    if node_name:
-        extra[NODE_NAME] = [node_name]
-        node = store.find(NODES, "", node_name)
-        if node is not None:
-            extra[f"{_EXTRA}/node-uid"] = [node["metadata"]["uid"]]
-    return extra
+    node = store.find(NODES, "", pod["spec"].get("nodeName") or "")
+    return _BoundTo(
+        namespace, bound.serviceaccount, None if node is None else _named(node), _named(pod)
+    )
+
+
+def _named(document: Document) -> _Named:
+    return _Named(document["metadata"]["name"], document["metadata"]["uid"])
 
 
 def _signature(key: bytes, text: str) -> str:

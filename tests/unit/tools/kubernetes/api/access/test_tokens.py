@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from berth.tools.kubernetes.api.access.reviews import review
@@ -55,13 +57,38 @@ def robot(store: Store, **extra: list[str]) -> Requester:
     return Requester("system:serviceaccount:default:robot", uid, groups, extra)
 
 
+def contents(token: str) -> Any:
+    part = token.split(".")[1]
+    return msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+
+
+def test_a_token_has_the_contents_that_programs_read(store: Store) -> None:
+    read = contents(issued(store, NOW, audiences=["api"])["status"]["token"])
+    uid = store.get(ACCOUNTS, "default", "robot")["metadata"]["uid"]
+    began = int(NOW.timestamp())
+    assert read == {
+        "aud": ["api"],
+        "exp": began + 3600,
+        "iat": began,
+        "iss": "https://kubernetes.default.svc.cluster.local",
+        "jti": read["jti"],
+        "kubernetes.io": {
+            "namespace": "default",
+            "serviceaccount": {"name": "robot", "uid": uid},
+        },
+        "nbf": began,
+        "sub": "system:serviceaccount:default:robot",
+    }
+
+
 def test_a_token_stands_for_its_account_and_others_for_the_administrator(store: Store) -> None:
     ours = issued(store)["status"]["token"]
-    assert bearer_user(store, ours) == robot(store)
+    credential = {f"{PART}/credential-id": [f"JTI={contents(ours)['jti']}"]}
+    assert bearer_user(store, ours) == robot(store, **credential)
     assert bearer_user(store, f"{ours}x") == ADMINISTRATOR
     spec = {"token": ours, "audiences": ["api"]}
     answer = review(store, ADMINISTRATOR, "TokenReview", "", {"spec": spec})["status"]
-    user = robot(store).info()
+    user = robot(store, **credential).info()
     assert answer == {"authenticated": True, "user": user, "audiences": ["api"]}
 
 
@@ -102,13 +129,17 @@ def test_a_token_that_is_bound_to_a_pod_says_where_the_pod_is(store: Store) -> N
     spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
     pod = api.create(PODS, "default", {"metadata": {"name": "p"}, "spec": spec}).document
     reference = {"kind": "Pod", "apiVersion": "v1", "name": "p"}
-    user = bearer_user(store, issued(store, boundObjectRef=reference)["status"]["token"])
-    assert user.extra == {
+    token = issued(store, boundObjectRef=reference)["status"]["token"]
+    assert bearer_user(store, token).extra == {
+        f"{PART}/credential-id": [f"JTI={contents(token)['jti']}"],
         f"{PART}/pod-name": ["p"],
         f"{PART}/pod-uid": [pod["metadata"]["uid"]],
         f"{PART}/node-name": ["n1"],
         f"{PART}/node-uid": [node["metadata"]["uid"]],
     }
+    store.delete(PODS, "default", "p")
+    with pytest.raises(RefusedError, match="Unauthorized"):
+        bearer_user(store, token)
     with pytest.raises(RefusedError, match='pods "q" not found'):
         issued(store, boundObjectRef={**reference, "name": "q"})
     with pytest.raises(RefusedError, match=r"spec.boundObjectRef.kind: Unsupported value"):
