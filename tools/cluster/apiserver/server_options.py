@@ -21,6 +21,8 @@ from ...kubernetes.api.types.admission_plugins import (
     NODE_RESTRICTION,
     enabled_plugins,
 )
+from ...kubernetes.api.types.resources import Kind
+from ...kubernetes.api.types.runtime_config import kinds_on_request
 from ...kubernetes.kubelet.scripts.commands import ScriptError
 from ...kubernetes.kubelet.scripts.ports import AllowedPorts
 from ...kubernetes.kubelet.scripts.script_rules import Scripts
@@ -49,8 +51,8 @@ class Tls(msgspec.Struct, frozen=True):
 class ServerOptions(msgspec.Struct, frozen=True):
     """What the options say. `enable` and `disable` are admission plugins. `certificates` is the
     folder that keeps the authority, `account_folder` the one for the credentials of a service
-    account, and `account` its namespace and name. `scripts` are those of hollow containers.
-    account, and `account` its namespace and name. With `webhooks`, admission webhooks are asked.
+    account, and `account` its namespace and name. `scripts` are those of hollow containers. With
+    `webhooks`, admission webhooks are asked. `runtime` are kinds that are served beside the others.
     """
 
     tls: bool = False
@@ -62,6 +64,7 @@ class ServerOptions(msgspec.Struct, frozen=True):
     account: tuple[str, str] = ("default", "default")
     scripts: Scripts | None = None
     webhooks: bool = False
+    runtime: tuple[Kind, ...] = ()
 
     def plugins(self, without: str = "") -> frozenset[str]:
         """Returns the admission plugins that run; the plugin `without` only if it is enabled by
@@ -73,9 +76,12 @@ class ServerOptions(msgspec.Struct, frozen=True):
             raise click.UsageError(str(problem)) from None
 
     def prepare(self, store: Store, names: Iterable[str] = ()) -> Tls | None:
-        """Tells the store who is known. Returns the certificates of the server, which has these
-        names too; None without TLS. Raises OSError and click.ClickException.
+        """Tells the store who is known, and what else it serves. Returns the certificates of the
+        server, which has these names too; None without TLS. Raises OSError and
+        click.ClickException.
         """
+        if self.runtime:
+            store.catalog = store.catalog.replacing((), self.runtime)
         if not (self.tls or self.secure or self.account_folder):
             return None
         store.secure = self.secure
@@ -135,6 +141,7 @@ def server_options(command: Command) -> Command:
         service_account_dir: Path | None,
         service_account: str,
         admission_webhooks: bool,
+        runtime_config: tuple[str, ...],
         enable_admission_plugins: tuple[str, ...],
         disable_admission_plugins: tuple[str, ...],
         scripts: Path | None,
@@ -156,6 +163,7 @@ def server_options(command: Command) -> Command:
             account,
             _scripts(scripts, forward_ports),
             admission_webhooks,
+            _runtime(runtime_config),
         )
         return command(*arguments, server=server, **options)
 
@@ -208,6 +216,13 @@ def server_options(command: Command) -> Command:
         "with TLS.",
     )(added)
     added = click.option(
+        "--runtime-config",
+        multiple=True,
+        metavar="GROUP/VERSION=true,…",
+        help="Serve these versions too, such as resource.k8s.io/v1beta1, or api/beta for all of "
+        "them, comma-separated; repeatable.",
+    )(added)
+    added = click.option(
         "--admission-webhooks",
         is_flag=True,
         help="Ask the admission webhooks that are configured, over HTTPS.",
@@ -238,6 +253,14 @@ def _account(text: str) -> tuple[str, str]:
     if not (namespace and name) or "/" in name:
         raise click.UsageError(f"--service-account: expected NAMESPACE/NAME, got {text!r}")
     return namespace, name
+
+
+def _runtime(values: tuple[str, ...]) -> tuple[Kind, ...]:
+    """Returns the kinds of --runtime-config. Raises click.UsageError."""
+    try:
+        return kinds_on_request(sorted(_names(values)))
+    except ValueError as problem:
+        raise click.UsageError(f"--runtime-config: {problem}") from None
 
 
 def _names(values: tuple[str, ...]) -> frozenset[str]:

@@ -54,7 +54,10 @@ _OF_KIND = {
     "CertificateSigningRequest": ("spec.signerName",),
     "ReplicationController": ("status.replicas",),
     "Job": ("status.successful",),
-    "ResourceSlice": ("spec.driver", "spec.nodeName"),
+    **dict.fromkeys(
+        ("ResourceSlice", "v1beta1.ResourceSlice", "v1beta2.ResourceSlice"),
+        ("spec.driver", "spec.nodeName"),
+    ),
 }
 # The paths of the stored fields, for field labels that are no path themselves. Of several paths,
 # the first that has a value counts.

@@ -289,8 +289,15 @@ _OF_KINDS: dict[str, KindRule] = {
     "ServiceCIDR": _rule_of_spec(network_rules.service_range),
     "VolumeAttributesClass": storage_rules.attributes_class,
 }
+# The versions of devices that are stored as v1 have the rules of v1.
+_OF_KINDS |= {
+    f"{version}.{kind}": _OF_KINDS[kind]
+    for version in ("v1beta1", "v1beta2")
+    for kind in ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass")
+}
 _OF_STATUSES: dict[str, Callable[[Document, Document], Iterable[str]]] = {
     "ResourceClaim": device_claim_rules.status,
+    **dict.fromkeys(("v1beta1.ResourceClaim", "v1beta2.ResourceClaim"), device_claim_rules.status),
     "DeviceTaintRule": device_rules.taint_rule_status,
     "v1alpha2.ResourceClaim": negotiation_rules.claim_status,
     "v1alpha2.PodSchedulingContext": lambda after, _: negotiation_rules.context_status(after),

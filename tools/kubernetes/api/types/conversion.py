@@ -2,7 +2,8 @@
 
 An Event of events.k8s.io/v1 is stored as one of core/v1. The two differ in the names of their
 fields and in what a client may write (see rules.cluster). A HorizontalPodAutoscaler of
-autoscaling/v1 is stored as one of v2 (see autoscalers). The versions of a custom kind are told
+autoscaling/v1 is stored as one of v2 (see autoscaler_versions), devices of v1beta1 and v1beta2 as
+those of v1 (see device_versions). The versions of a custom kind are told
 apart by their apiVersion alone.
 """
 
@@ -12,8 +13,10 @@ import msgspec
 
 from .api_documents import Document, StoredObject
 from .autoscaler_versions import as_v1, as_v2
+from .device_versions import as_devices_v1, as_devices_v1beta1
 from .resources import Kind
 
+_DEVICES = "resource.k8s.io"
 _STORED = {
     "deprecatedCount": "count",
     "deprecatedFirstTimestamp": "firstTimestamp",
@@ -34,6 +37,8 @@ def stored_form(kind: Kind, document: Document) -> Document:
         return document
     if kind.kind == "Event":
         stored = {_STORED.get(name, name): value for name, value in document.items()}
+    elif kind.group == _DEVICES:
+        stored = as_devices_v1(document) if kind.version == "v1beta1" else document
     else:
         stored = as_v2(document)
     return {**stored, "apiVersion": kind.stored_as.api_version}
@@ -47,6 +52,8 @@ def served_form(kind: Kind, document: Document) -> Document:
         return in_version(kind, document)
     if kind.kind == "Event":
         served = {_SERVED.get(name, name): value for name, value in document.items()}
+    elif kind.group == _DEVICES:
+        served = as_devices_v1beta1(document) if kind.version == "v1beta1" else document
     else:
         served = as_v1(document)
     return {**served, "apiVersion": kind.api_version}

@@ -20,7 +20,7 @@ import msgspec
 from berth.actors.scheduling.kube.times import micro_time, rfc3339
 
 from .api_documents import Document, RefusedError
-from .resources import BY_KIND
+from .resources import BY_KIND, ON_REQUEST
 from .schema import TYPES, Field, Shape
 
 CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
@@ -31,6 +31,7 @@ _WIRES = {"bool": _VARINT, "int32": _VARINT, "int64": _VARINT}  # all other fiel
 _ZEROS = frozenset(("string", "bool", "int32", "int64", "intstr"))  # their zero may mean absence
 _VARINT_BYTES = 10
 _NUMBERS = 1 << 29
+_OLDER = {(kind.api_version, kind.kind): kind for kind in ON_REQUEST}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # The fields of a message by number. Numbers stands for a nested message that JSON does not have:
@@ -79,7 +80,7 @@ def _document(body: bytes) -> Document:
 
 def _shape_of(api_version: str, kind: str) -> Shape:
     """Returns the type of a kind. Types of the group meta belong to every group."""
-    served = BY_KIND.get((api_version, kind))
+    served = BY_KIND.get((api_version, kind)) or _OLDER.get((api_version, kind))
     shape = TYPES.get(kind if served is None else served.type_name)
     if shape is not None and shape.api_version.removeprefix("core/") in (api_version, "meta/v1"):
         own = (shape.fields or {}).get("apiVersion")

@@ -96,7 +96,7 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
     @property
     def type_name(self) -> str:
         """The name of the kind's type in types.txt."""
-        if self.stored_as is not None:
+        if self.stored_as is not None and "beta" not in self.version:
             return f"{self.group.partition('.')[0]}.{self.kind}"
         return self.kind if self.version == "v1" else f"{self.version}.{self.kind}"
 
@@ -362,6 +362,14 @@ KINDS = (
     Kind(
         "resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule", namespaced=False, since=37
     ),
+)
+
+# Served only if the server is told so, by --runtime-config: the devices of older programs.
+ON_REQUEST = tuple(
+    msgspec.structs.replace(kind, version=version, stored_as=kind)
+    for version in ("v1beta1", "v1beta2")
+    for kind in KINDS
+    if kind.api_version == "resource.k8s.io/v1" and not kind.since
 )
 
 # Questions to the server: the answer to a POST, which stores nothing.

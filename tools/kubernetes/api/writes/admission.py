@@ -175,6 +175,7 @@ def admin_access_problems(
 
     `before` is the stored claim if its status is updated.
     """
+    kind = kind.stored_as or kind
     if kind not in DEVICE_CLAIMS:
         return []
     namespace = store.find(NAMESPACES, "", document["metadata"]["namespace"])

@@ -380,10 +380,11 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
 @lru_cache(maxsize=4096)
 def _steps(kind: Kind | None, operation: str, plugins: frozenset[str]) -> tuple[Step, ...]:
     """Returns the steps for a kind; without one, those of every custom kind."""
+    stored = None if kind is None else kind.stored_as or kind
     return tuple(
         step
         for plugin, of_operation, kinds, step in ORDER
         if (not plugin or plugin in plugins)
         and of_operation in ("", operation)
-        and (not kinds or kind in kinds)
+        and (not kinds or stored in kinds)
     )

@@ -280,7 +280,7 @@ class Api:
         after = {**before, "metadata": metadata, "status": status}
         if kind.custom is not None and "status" not in document:
             del after["status"]
-        if kind is DEVICE_CLAIMS[0]:
+        if (kind.stored_as or kind) is DEVICE_CLAIMS[0]:
             after = self._checked_status(kind, after, before)
         elif kind is REQUESTS:
             after = self._decided(after, before, subresource)
