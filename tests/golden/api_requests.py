@@ -50,6 +50,7 @@ MEDIA_TYPES = {
 HEADERS = ("content-type", "warning", "retry-after", "allow", "location", "content-encoding")
 UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+AGE = re.compile(r"^\d+s$")
 CHANGING = (
     (UID, "<uid>"),
     (TIME, "<time>"),
@@ -195,6 +196,8 @@ class Player:
             return [msgspec.json.decode(line) for line in raw.splitlines()]
         if "json" in media_type and raw:
             return msgspec.json.decode(raw)
+        if "yaml" in media_type:
+            return yaml.safe_load(raw)
         if "protobuf" in media_type:
             return raw[:4].decode(errors="replace")
         return raw.decode(errors="replace")
@@ -217,6 +220,8 @@ class Player:
             return f"<{key}>"
         if isinstance(value, int) and key in ("nodePort", "healthCheckNodePort"):
             return "<port>" if value in NODE_PORTS else value
+        if key == "cells" and isinstance(value, str):
+            value = AGE.sub("<age>", value)
         return self._same(value) if isinstance(value, str) else value
 
     def _same(self, text: str) -> str:

@@ -27,7 +27,11 @@ MOST_FOUND = 20
 REQUESTS_OF_A_NAMESPACE = 2_000
 # As kube-apiserver answers them, for no fault of its own.
 TIMED_OUT = 504
-RIGHTLY = (b"Non-matching dry-run options", b"resourceVersion: Invalid value")
+RIGHTLY = (
+    b"Non-matching dry-run options",
+    b"resourceVersion: Invalid value",
+    b"failed to create typed patch object",
+)
 
 
 def problem_of(status: int, media_type: str, body: bytes) -> str:

@@ -202,6 +202,7 @@ def refusal(refused: RefusedError) -> Document:
     if refused.reason:
         status["reason"] = refused.reason
     if refused.details is not None or refused.reason not in _WITHOUT_DETAILS:
-        details = refused.details or {}  # kubectl reads it without a check
-        status["details"] = {k: v for k, v in details.items() if v or k != "group"}
+        # kubectl reads it without a check
+        details = refused.details or {}
+        status["details"] = {field: value for field, value in details.items() if value != ""}
     return {**status, "code": refused.code}

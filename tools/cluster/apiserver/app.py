@@ -32,6 +32,7 @@ from ...kubernetes.api.requests.origins import Guard
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.requests.request_bodies import delete_options, is_dry_run
 from ...kubernetes.api.requests.request_content import (
+    applied_object,
     as_object,
     media_type_of,
     of_kind,
@@ -339,14 +340,15 @@ class Server:
                 "PUT",
                 "" | "finalize" | "status" | "resize" | "approval" | "ephemeralcontainers",
             ) if name:
-                return api.update(
-                    kind, namespace, name, of_kind(kind, document, request.body), subresource
-                ), 200
+                sent = of_kind(kind, document, request.body)
+                stored, created = api.put(kind, namespace, name, sent, subresource)
+                return stored, 201 if created else 200
             case (
                 "PATCH",
                 "" | "scale" | "status" | "resize" | "approval" | "ephemeralcontainers",
             ) if name:
-                if media_type == APPLY and isinstance(document, dict):
+                if media_type == APPLY:
+                    document = applied_object(document)
                     force = is_forced(request.query)
                     stored, created = api.apply(
                         kind, namespace, name, document, subresource, force=force

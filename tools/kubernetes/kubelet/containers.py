@@ -206,7 +206,7 @@ class _Pod:
     def _status(self, phase: str, initialized: bool, *, mounted: bool = True) -> Document:
         mains = [self._of_main[container["name"]] for container in self._main]
         status: Document = {
-            "observedGeneration": self._pod["metadata"].get("generation", 0),
+            "observedGeneration": self._generation(),
             "phase": phase,
             "conditions": self._conditions(initialized, mains, phase, mounted=mounted),
             "containerStatuses": sorted(mains, key=lambda main: str(main["name"])),
@@ -428,9 +428,14 @@ class _Pod:
         values["PodScheduled"] = ("True", "", "")
         return list(self._changed(values))
 
+    def _generation(self) -> int:
+        """Returns the generation of the spec: a deletion adds one that no kubelet tells."""
+        metadata = self._pod["metadata"]
+        return int(metadata.get("generation", 0)) - ("deletionTimestamp" in metadata)
+
     def _changed(self, values: dict[str, tuple[str, str, str]]) -> Iterable[Document]:
         before = {each["type"]: each for each in self._before.get("conditions") or ()}
-        generation = self._pod["metadata"].get("generation", 0)
+        generation = self._generation()
         for kind, (status, reason, message) in values.items():
             old = before.get(kind, {})
             have = (old.get("status"), old.get("reason") or "", old.get("message") or "")

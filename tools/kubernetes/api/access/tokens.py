@@ -62,7 +62,8 @@ def issued_token(store: Store, account: Document, request: Document) -> Document
     """Answers a TokenRequest for a service account. Raises RefusedError."""
     check_types("TokenRequest", request)
     spec: Document = request.get("spec") or {}
-    seconds = spec.get("expirationSeconds", TOKEN_SECONDS)
+    seconds = spec.get("expirationSeconds")
+    seconds = TOKEN_SECONDS if seconds is None else seconds
     path = "spec.expirationSeconds"
     if seconds < SHORTEST_SECONDS:
         problems = [invalid(path, seconds, "may not specify a duration less than 10 minutes")]
@@ -91,6 +92,8 @@ def issued_token(store: Store, account: Document, request: Document) -> Document
     token = f"{signed}.{_signature(store.signing_key, signed)}"
     return {
         **request,
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
         "spec": {**spec, "audiences": audiences, "expirationSeconds": seconds},
         "status": {"token": token, "expirationTimestamp": rfc3339(end)},

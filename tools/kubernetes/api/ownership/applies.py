@@ -246,7 +246,8 @@ def _manager_text(manager: Manager) -> str:
 def _check_document(write: FieldWrite, document: Document) -> None:
     """Raises RefusedError for a document that cannot be applied."""
     kind = write.kind
-    sent = document.get("apiVersion") or "", document.get("kind") or ""
+    told = document.get("apiVersion"), document.get("kind")
+    sent = tuple(value if isinstance(value, str) else "" for value in told)
     if sent != (kind.api_version, kind.kind):
         named = _kind_text(*sent)
         raise RefusedError(400, "BadRequest", f"invalid object type: {named}")

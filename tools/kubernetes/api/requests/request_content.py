@@ -23,6 +23,7 @@ TYPE_META = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; '
     r'Kind string "json:\"kind,omitempty\"" }'
 )
+TO_JSON = "error converting YAML to JSON"
 SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 # Kubernetes still reads them, and serves them no more.
 FORMER_VERSIONS = ("extensions/v1beta1", "apps/v1beta1", "apps/v1beta2", "batch/v1beta1")
@@ -38,7 +39,7 @@ def media_type_of(request: HttpRequest) -> str:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.method == "PATCH":
         if media_type not in (STRATEGIC, MERGE, JSON_PATCH, APPLY):
-            raise RefusedError(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+            raise RefusedError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
         return media_type
     if not media_type or (request.method == "DELETE" and not request.body):
         return JSON
@@ -86,7 +87,7 @@ def _unreadable(raw: bytes, media_type: str, expected: str, problem: str) -> Ref
         case "application/strategic-merge-patch+json":
             return RefusedError(400, "BadRequest", why)
         case "application/apply-patch+yaml":
-            return RefusedError(400, "BadRequest", f"error decoding YAML: {why}")
+            return RefusedError(400, "BadRequest", f"error decoding YAML: {TO_JSON}: yaml: {why}")
         case "application/yaml":
             return _unrecognized(f"yaml: {why}", raw, expected)
         case _:
@@ -107,6 +108,16 @@ def _summary(raw: bytes) -> str:
     more = " ..." if len(raw) > MOST_SUMMARY_BYTES else ""
     head = raw[:MOST_SUMMARY_BYTES]
     return (head.decode(errors="replace") if raw[:1] == b"{" else head.hex()) + more
+
+
+def applied_object(document: Any) -> Document:
+    """Returns the document that a request applies. Raises RefusedError with 400 for no object."""
+    if isinstance(document, dict | None):
+        return document or {}
+    into = "Go value of type map[string]interface {}"
+    why = f"while decoding JSON: json: cannot unmarshal {go_type(document)} into {into}"
+    message = f"error decoding YAML: error unmarshaling JSON: {why}"
+    raise RefusedError(400, "BadRequest", message)
 
 
 def as_object(document: Any, expected: str = "", raw: bytes = b"") -> Document:

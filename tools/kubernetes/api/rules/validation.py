@@ -7,6 +7,7 @@ problem once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -64,6 +65,7 @@ _REASONS = {
     "Forbidden": "FieldValueForbidden",
     "Internal error": "InternalError",
 }
+_PROBLEM = re.compile(rf"(.*?): ((?:{'|'.join(_REASONS)})(?::.*|$))", re.DOTALL)
 # The rules across the fields of a type, wherever it occurs in an object.
 ACROSS: dict[str, Rule] = {
     "AppArmorProfile": security_rules.app_armor_profile,
@@ -380,9 +382,12 @@ def details_of_kind(group: str, kind: str, name: str, problems: list[str]) -> di
     """Returns the details of the metav1.Status that refuses an object of this kind."""
     causes = []
     for problem in problems:
-        field, _, message = problem.partition(": ")
+        told = _PROBLEM.match(problem)  # a key in the path of the field may have any characters
+        field, message = told.groups() if told else problem.split(": ", 1)
         is_type = " in body must be of type " in message
-        reason = "FieldValueTypeInvalid" if is_type else _REASONS[message.partition(":")[0]]
+        reason = "FieldValueTypeInvalid"
+        if not is_type:
+            reason = _REASONS.get(message.partition(":")[0], "FieldValueInvalid")
         causes.append({"reason": reason, "message": message, "field": field})
     return {
         **({"name": name} if name else {}),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+from ..rules.fields import invalid
 from ..types.api_documents import Document, RefusedError
 from ..types.conversion import served_form
 from ..types.resources import Kind
@@ -134,9 +135,9 @@ def table(
     RefusedError with 400 for another `include`.
     """
     if include not in ("Metadata", "Object", "None"):
-        raise RefusedError(
-            400, "BadRequest", f"includeObject: expected Metadata, Object or None, got {include!r}"
-        )
+        why = "must be 'Metadata', 'Object', 'None', or empty"
+        problem = invalid("includeObject", include, why)
+        raise RefusedError(400, "BadRequest", f"Unable to convert to Table as requested: {problem}")
     columns = _columns_of(kind)
     return {
         "apiVersion": "meta.k8s.io/v1",
@@ -172,4 +173,6 @@ def _row(
             "kind": "PartialObjectMetadata",
             "metadata": metadata,
         }
+    else:
+        row["object"] = None
     return row

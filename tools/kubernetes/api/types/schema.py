@@ -441,9 +441,8 @@ def _with_indices(path: Path_) -> str:
 
 
 def duplicate_fields(body: bytes) -> list[str]:
-    """Returns a message for each field that an object in the JSON text has twice.
-
-    Raises ValueError if the text is not JSON.
+    """Returns a message for each field that an object in the JSON text has twice; none if the text
+    is not JSON, but YAML in braces.
     """
     repeated: list[tuple[dict[str, Any], list[str]]] = []
 
@@ -454,7 +453,10 @@ def duplicate_fields(body: bytes) -> list[str]:
             repeated.append((document, [name for name in document if times[name] > 1]))
         return document
 
-    root = json.loads(body, object_pairs_hook=object_of)
+    try:
+        root = json.loads(body, object_pairs_hook=object_of)
+    except ValueError:
+        return []
     messages: list[str] = []
     if repeated:
         names_of = {id(document): names for document, names in repeated}

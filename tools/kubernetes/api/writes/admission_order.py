@@ -25,7 +25,7 @@ from ..types.admission_plugins import (
     STORAGE_PROTECTION,
     VALIDATING_POLICY,
 )
-from ..types.api_documents import Document, RefusedError
+from ..types.api_documents import Document, RefusedError, names_of
 from ..types.resources import BY_KIND, Kind
 from ..types.schema import same
 from .admission import (
@@ -247,8 +247,7 @@ def _state_quota(write: AdmissionAttributes) -> Document | None:
 def _ask_mutating_webhooks(write: AdmissionAttributes) -> Document | None:
     if write.caller is None or write.subresource:
         return None
-    metadata, operation = write.after["metadata"], UPDATE if write.before else CREATE
-    place = metadata.get("namespace", ""), metadata.get("name", "")  # not validated yet
+    place, operation = names_of(write.after), UPDATE if write.before else CREATE
     changed, warnings = write.caller.mutated(
         write.store, operation, write.kind, place, write.after, write.before
     )
@@ -258,8 +257,7 @@ def _ask_mutating_webhooks(write: AdmissionAttributes) -> Document | None:
 
 def _ask_policies(write: AdmissionAttributes) -> None:
     if write.caller is not None:
-        metadata, operation = write.after["metadata"], UPDATE if write.before else CREATE
-        place = metadata.get("namespace", ""), metadata["name"]
+        place, operation = names_of(write.after), UPDATE if write.before else CREATE
         write.warnings += write.caller.warnings(
             write.store, operation, write.kind, place, write.after, write.before, write.subresource
         )

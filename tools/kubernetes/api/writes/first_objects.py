@@ -12,7 +12,10 @@ from .admission import NAMESPACES, PRIORITY_CLASSES
 from .namespace_objects import CONFIG_MAPS, ROOT_CERTIFICATE
 
 FIRST_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_CLASSES = (("system-cluster-critical", 2000000000), ("system-node-critical", 2000001000))
+_CLASSES = (
+    ("system-cluster-critical", 2000000000, "For pods that the cluster needs, on any node."),
+    ("system-node-critical", 2000001000, "For pods that their node needs."),
+)
 _SERVICES = BY_KIND["v1", "Service"]
 _AUTHENTICATION = "extension-apiserver-authentication"
 # The API server's own Service.
@@ -29,8 +32,8 @@ _SERVICE: Document = {
 FIRST_OBJECTS: tuple[tuple[Kind, str, Document], ...] = (
     *((NAMESPACES, "", {"metadata": {"name": name}}) for name in FIRST_NAMESPACES),
     *(
-        (PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
-        for name, value in _CLASSES
+        (PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value, "description": why})
+        for name, value, why in _CLASSES
     ),
     (_SERVICES, "default", _SERVICE),
     *FIRST_ROLES,

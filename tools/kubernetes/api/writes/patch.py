@@ -107,6 +107,8 @@ def _merge_strategic(shape: Shape | None, old: Any, patch: Any) -> Any:
             result[key] = value
         elif value is None or (isinstance(value, dict) and value.get("$patch") == "delete"):
             result.pop(key, None)
+        elif isinstance(value, dict) and "$patch" in value and key not in result:
+            pass  # like Kubernetes: there is nothing that the directive is about
         else:
             field = fields.get(key)
             below = None if field is None else field.shape

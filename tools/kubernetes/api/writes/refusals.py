@@ -47,13 +47,18 @@ def check_place(kind: Kind, sent: Document, before: Document) -> None:
         )
         raise RefusedError(400, "BadRequest", message)
     if sent["name"] != name:
-        message = f"the name of the object ({sent['name']}) does not match the name on the URL"
-        raise RefusedError(400, "BadRequest", f"{message} ({name})")
+        raise other_name(sent["name"], name)
     if sent.get("uid", metadata["uid"]) != metadata["uid"]:
         key = "/".join(filter(None, ("/registry", kind.plural, namespace, name)))
         why = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0"
         other = other_uid(sent["uid"], before)
         raise conflict(kind, name, f"{why}, AdditionalErrorMsg: {other}")
+
+
+def other_name(sent: str, name: str) -> RefusedError:
+    """Returns the refusal of an object that has another name than the path."""
+    message = f"the name of the object ({sent}) does not match the name on the URL ({name})"
+    return RefusedError(400, "BadRequest", message)
 
 
 def uid_problems(sent: Document, stored: Document) -> list[str]:

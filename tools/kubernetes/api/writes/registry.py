@@ -18,6 +18,7 @@ from ..ownership.applies import applied
 from ..requests.field_managers import CONTROLLERS
 from ..requests.media_types import STRATEGIC
 from ..requests.request_bodies import DeleteOptions, NamedObject
+from ..requests.request_content import of_kind
 from ..requests.selectors import Matches
 from ..rules.device_claim_rules import without_deallocated
 from ..store import DEFINITIONS, Store
@@ -69,6 +70,14 @@ from .resource_quotas import open_ledgers, settle_quotas
 
 NODES = BY_KIND["v1", "Node"]
 MOST_NAMES = 8  # that are generated for an object, as long as they exist already
+RBAC = "rbac.authorization.k8s.io"
+# The kinds of which a PUT also creates an object.
+CREATED_BY_PUT = {
+    *(("", kind) for kind in ("Endpoints", "Event", "LimitRange", "Service")),
+    *(("coordination.k8s.io", kind) for kind in ("Lease", "LeaseCandidate")),
+    *(("events.k8s.io", "Event"), ("node.k8s.io", "RuntimeClass")),
+    *((RBAC, kind) for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")),
+}
 NOT_UNIQUE = ", the server was not able to generate a unique name for the object"
 LONGEST_PREFIX = 58  # of a generated name, so that it has at most 63 characters
 OWNED_BY_SERVER = (
@@ -207,6 +216,21 @@ class Api:
             settle_names(self.store, created)
         return stored
 
+    def put(
+        self, kind: Kind, namespace: str, name: str, document: Document, subresource: str
+    ) -> tuple[StoredObject, bool]:
+        """Replaces an object, or creates one of some kinds. Returns True beside the object if it
+        was created.
+        """
+        sent = document.get("metadata")
+        named = isinstance(sent, dict) and (sent.get("name"), sent.get("resourceVersion"))
+        creates = not subresource and (kind.group, kind.kind) in CREATED_BY_PUT
+        if not creates or named != (name, None) or self.store.find(kind, namespace, name):
+            return self.update(kind, namespace, name, document, subresource), False
+        if self._caller is not None:
+            self._caller.check_create(self.store, kind, namespace, name)
+        return self.create(kind, namespace, document), True
+
     def update(
         self,
         kind: Kind,
@@ -330,6 +354,12 @@ class Api:
         stored = self.store.stored(kind, namespace, name)
         before = stored.whole if mentions_entries(patch) else stored.document
         after = patched_document(kind, served_form(kind, before), patch, how)
+        try:
+            of_kind(kind, after)
+        except RefusedError as refused:
+            message = str(refused)
+            problem = message.partition(f" as a {kind.kind}: ")[2] or message
+            raise undecodable(after, problem, patch if how == STRATEGIC else {}) from None
         sent = after.get("metadata")
         if isinstance(sent, dict):
             refuse_invalid(kind, before, uid_problems(sent, before["metadata"]))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from ..requests.request_bodies import NamedObject, Replicas, Scale, converted
+from ..rules.validation import details_of_kind, message_of_kind
 from ..tables.column import selector_text
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import Kind
+from .refusals import other_name
 
 _KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
@@ -45,10 +47,13 @@ def with_replicas(kind: Kind, workload: Document, scale: Document) -> Document:
     request = converted(scale, Scale)
     replicas = (request.spec or Replicas()).replicas
     if replicas < 0 and kind.custom is None:
-        name = workload["metadata"]["name"]
         problem = f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"
-        raise RefusedError(422, "Invalid", f'Scale "{name}" is invalid: {problem}')
+        told = "autoscaling", "Scale", workload["metadata"]["name"], [problem]
+        raise RefusedError(422, "Invalid", message_of_kind(*told), details_of_kind(*told))
     metadata = workload["metadata"]
+    named = request.metadata and request.metadata.name
+    if named and named != metadata["name"]:
+        raise other_name(named, metadata["name"])
     expected = (request.metadata or NamedObject()).resource_version
     metadata = {**metadata, "resourceVersion": expected or metadata["resourceVersion"]}
     if kind.custom is not None:

@@ -580,7 +580,7 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
             "400 cannot unmarshal string into Go",
         ),
         (f"PATCH {PODS}/p", {}, "text/plain", "415 Unsupported Media Type"),
-        (f"PATCH {PODS}/p?fieldManager=m", b"a: [", APPLY, "400 error decoding YAML: line"),
+        (f"PATCH {PODS}/p?fieldManager=m", b"a: [", APPLY, "400 error converting YAML"),
         (f"PATCH {PODS}/q", {"spec": {"containers": "x"}}, APPLY, "422 fieldManager: Required"),
         (
             f"PATCH {PODS}/q?fieldManager=m",
