@@ -70,6 +70,8 @@ def in_accepted_form(
         items = [partial(stored, version) for stored in answer.items]
         head: Document = {"kind": PARTIAL_LIST, "apiVersion": version, "metadata": metadata}
         return as_json({**head, "items": items})
+    if kind.custom is not None:
+        metadata = {"continue": "", **metadata}  # as Kubernetes writes lists without a type
     head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
     opened = msgspec.json.encode(head)[:-1] + b',"items":['
     return Response(_list_body(opened, kind, answer))

@@ -73,13 +73,17 @@ def in_version(kind: Kind, document: Document) -> Document:
     """Returns a custom object in the version of a custom kind."""
     if kind.custom is None or document["apiVersion"] == kind.api_version:
         return document
-    from .custom_decoding import decoded  # needed where a definition has several versions
+    from .custom_decoding import without_unknown  # where a definition has several versions
 
-    return decoded({**document, "apiVersion": kind.api_version}, kind.custom.schema).document
+    here = {**document, "apiVersion": kind.api_version}
+    return without_unknown(here, kind.custom.schema)[0]
 
 
 def in_stored_version(kind: Kind, document: Document) -> Document:
     """Returns a custom object in the version in which it is to be stored."""
     if kind.custom is None or document["apiVersion"] == kind.custom.stored_version:
         return document
-    return {**document, "apiVersion": kind.custom.stored_version}
+    from .custom_decoding import decoded
+
+    there = {**document, "apiVersion": kind.custom.stored_version}
+    return decoded(there, kind.custom.stored_schema).document

@@ -7,7 +7,7 @@ here act at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .api_documents import Document, StoredObject
@@ -112,7 +112,7 @@ def kinds_of(definition: Document, hub: Kind | None = None) -> list[Kind]:
     group, is_namespaced = spec["group"], spec["scope"] == "Namespaced"
     plural, kind_name = names["plural"], names["kind"]
     hub = hub or Kind(group, "", plural, kind_name, is_namespaced)
-    kinds = []
+    kinds, schemas = [], _schemas(spec)
     for version in spec["versions"]:
         subresources = version.get("subresources") or {}
         kinds.append(
@@ -126,16 +126,28 @@ def kinds_of(definition: Document, hub: Kind | None = None) -> list[Kind]:
                 status="status" in subresources,
                 scale="scale" in subresources,
                 stored_as=hub,
-                custom=_custom_type(definition, version),
+                custom=_custom_type(definition, version, schemas),
             )
         )
     return kinds
 
 
-def _custom_type(definition: Document, version: Document) -> CustomType:
+def _schemas(spec: Document) -> dict[str, Structural]:
+    """Returns the schemas of the versions by their names."""
+    schemas = {}
+    for version in spec["versions"]:
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        keeps_all = schema is None or spec.get("preserveUnknownFields")
+        told = {**(schema or {}), **({OPEN: True} if keeps_all else {})}
+        schemas[version["name"]] = Structural(told)
+    return schemas
+
+
+def _custom_type(
+    definition: Document, version: Document, schemas: Mapping[str, Structural]
+) -> CustomType:
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    keeps_all = schema is None or spec.get("preserveUnknownFields")
+    stored = next(each["name"] for each in spec["versions"] if each.get("storage"))
     api_version = f"{spec['group']}/{version['name']}"
     warning = version.get("deprecationWarning") or f"{api_version} {names['kind']} is deprecated"
     return CustomType(
@@ -144,17 +156,13 @@ def _custom_type(definition: Document, version: Document) -> CustomType:
         list_kind=names.get("listKind") or f"{names['kind']}List",
         categories=tuple(names.get("categories") or ()),
         version=version,
-        schema=Structural({**(schema or {}), **({OPEN: True} if keeps_all else {})}),
+        schema=schemas[version["name"]],
         conversion=spec.get("conversion") or {},
         is_served=bool(version.get("served")),
-        stored_version=_stored_version(spec),
+        stored_version=f"{spec['group']}/{stored}",
+        stored_schema=schemas[stored],
         deprecation=warning if version.get("deprecated") else "",
     )
-
-
-def _stored_version(spec: Document) -> str:
-    names = [version["name"] for version in spec["versions"] if version.get("storage")]
-    return f"{spec['group']}/{names[0]}"
 
 
 def settled(definition: Document, others: Iterable[Document], now: str) -> Document:

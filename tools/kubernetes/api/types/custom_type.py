@@ -13,7 +13,8 @@ class CustomType(msgspec.Struct, frozen=True, eq=False):
 
     `definition` is the name of the definition, `version` its entry in spec.versions; without a
     `schema` every field is kept. `conversion` is spec.conversion, `deprecation` the warning of
-    every answer. `stored_version` is the apiVersion in which objects are stored.
+    every answer. `stored_version` is the apiVersion in which objects are stored, `stored_schema`
+    the schema of that version.
     """
 
     definition: str
@@ -25,6 +26,7 @@ class CustomType(msgspec.Struct, frozen=True, eq=False):
     conversion: Document
     is_served: bool
     stored_version: str
+    stored_schema: Structural
     deprecation: str = ""
 
     @property

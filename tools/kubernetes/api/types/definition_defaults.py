@@ -24,7 +24,7 @@ def fill_definition(definition: Document) -> None:
     stored: list[Any] = [*(status.get("storedVersions") or ())]
     wanted = [each.get("name") for each in spec.get("versions") or () if each.get("storage")][:1]
     status["storedVersions"] = stored + [name for name in wanted if name not in stored]
-    status.setdefault("conditions", [])
+    status.setdefault("conditions", None)
     status.setdefault("acceptedNames", {"plural": "", "kind": ""})
     definition["status"] = status
 

@@ -17,7 +17,7 @@ from ..rules.ephemeral_containers import with_ephemeral_containers
 from ..rules.pod_resize import with_resized_resources
 from ..rules.quota_rules import quota_warnings
 from ..rules.validation import ephemeral_problems, resize_problems
-from ..store import Store
+from ..store import DEFINITIONS, Store
 from ..types.admission_plugins import (
     MUTATING_WEBHOOK,
     NODE_RESTRICTION,
@@ -153,6 +153,15 @@ def _name_user(write: AdmissionAttributes) -> Document | None:
 
 def _keep_request(write: AdmissionAttributes) -> Document:
     return with_kept_request(write.after, write.before or {})
+
+
+def _add_stored_version(write: AdmissionAttributes) -> Document:
+    """Adds the version in which objects are stored now to those in which some may be."""
+    after, status = write.after, write.after.get("status") or {}
+    stored = status.get("storedVersions") or []
+    versions = write.after["spec"].get("versions") or ()
+    new = [each["name"] for each in versions if each.get("storage") and each["name"] not in stored]
+    return {**after, "status": {**status, "storedVersions": [*stored, *new[:1]]}}
 
 
 def _date_taint(write: AdmissionAttributes) -> Document | None:
@@ -332,6 +341,7 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
     (STRATEGY, CREATE, [REQUESTS], _name_user),
     (STRATEGY, UPDATE, [REQUESTS], _keep_request),
     (STRATEGY, UPDATE, (), _keep_status),
+    (STRATEGY, UPDATE, [DEFINITIONS], _add_stored_version),
     (STRATEGY, UPDATE, [TAINT_RULES], _date_taint),
     (STRATEGY, UPDATE, (), _count_generation),
     (VALIDATION, CREATE, DEVICE_CLAIMS, _check_admin_access),

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..rules.custom.resource_rules import value_at
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import Kind
 
@@ -45,3 +44,13 @@ def _with(value: Any, steps: list[str], new: int) -> Any:
         return new
     below = value if isinstance(value, dict) else {}
     return {**below, steps[0]: _with(below.get(steps[0]), steps[1:], new)}
+
+
+def value_at(document: Document, path: str) -> Any:
+    """Returns the value at a path such as `.spec.replicas`; None if there is none."""
+    value: Any = document
+    for step in path.removeprefix(".").split("."):
+        if type(value) is not dict or step not in value:
+            return None
+        value = value[step]
+    return value

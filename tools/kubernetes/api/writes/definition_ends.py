@@ -14,6 +14,11 @@ from ..store import DEFINITIONS, Store
 from ..types.api_documents import Document, RefusedError, StoredObject
 from ..types.resources import Kind
 
+_PENDING = (
+    "InstanceDeletionPending",
+    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+)
+_IN_PROGRESS = "InstanceDeletionInProgress", "CustomResource deletion is in progress"
 # Deletes an object without asking admission policies.
 Delete = Callable[[Kind, StoredObject, DeleteOptions], StoredObject]
 
@@ -35,18 +40,20 @@ def settle_names(store: Store, changed: Document) -> None:
             of_group[i] = store.update(DEFINITIONS, after).document
 
 
-def check_not_ending(store: Store, kind: Kind) -> None:
-    """Raises RefusedError with 405 if the definition of a custom kind is being deleted."""
+def check_not_ending(store: Store, kind: Kind, name: str) -> None:
+    """Raises RefusedError with 403 if the definition of a custom kind is being deleted."""
     if kind.custom is None:
         return
     definition = store.find(DEFINITIONS, "", kind.custom.definition)
     if definition is not None and "deletionTimestamp" in definition["metadata"]:
         why = "create not allowed while custom resource definition is terminating"
-        raise RefusedError(405, "MethodNotAllowed", why)
+        details = {"name": name, "group": kind.group, "kind": kind.plural}
+        message = f'{kind.resource} "{name}" is forbidden: {why}'
+        raise RefusedError(403, "Forbidden", message, details)
 
 
 def end_definition(store: Store, before: StoredObject, delete: Delete) -> StoredObject:
-    """Deletes a definition and its objects; returns it as it was at last."""
+    """Deletes a definition and its objects; returns it as it was when its end began."""
     from ..types.custom_definitions import CLEANUP, with_condition
 
     definition, metadata = before.document, before.document["metadata"]
@@ -55,13 +62,16 @@ def end_definition(store: Store, before: StoredObject, delete: Delete) -> Stored
         finalizers = [*(metadata.get("finalizers") or ()), CLEANUP]
         now = store.outside.now()
         ending = {**metadata, "deletionTimestamp": now, "finalizers": [*dict.fromkeys(finalizers)]}
-        why = "InstanceDeletionInProgress", "CustomResource deletion is in progress"
-        ended = with_condition({**definition, "metadata": ending}, "Terminating", *why, now)
-        before = store.update(DEFINITIONS, ended)
+        doomed = {**definition, "metadata": ending}
+        pending = store.update(DEFINITIONS, with_condition(doomed, "Terminating", *_PENDING, now))
+        ended = with_condition(pending.document, "Terminating", *_IN_PROGRESS, now)
+        store.update(DEFINITIONS, ended)
+        before = pending
     for kind in _kinds_of(store, name):
         for stored in list(store.list(kind)):
             delete(kind, stored, DeleteOptions(propagation_policy="Background"))
-    return end_if_unused(store, name) or before
+    end_if_unused(store, name)
+    return before
 
 
 def _kinds_of(store: Store, name: str) -> list[Kind]:

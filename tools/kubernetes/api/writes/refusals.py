@@ -28,9 +28,10 @@ def expected_version(kind: Kind, metadata: Document, before: Document) -> str:
         return str(version)
     if kind.custom is not None or kind.kind in CONDITIONAL:
         problem = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
-        raise RefusedError(
-            422, "Invalid", f'{kind.resource} "{before["metadata"]["name"]}" is invalid: {problem}'
-        )
+        name = before["metadata"]["name"]
+        details = details_of_kind(kind.group, kind.plural, name, [problem])
+        message = f'{kind.resource} "{name}" is invalid: {problem}'
+        raise RefusedError(422, "Invalid", message, details)
     return str(before["metadata"]["resourceVersion"])
 
 

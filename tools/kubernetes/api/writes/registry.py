@@ -155,7 +155,8 @@ class Api:
 
         `entries` are those of an object that an apply creates.
         """
-        check_not_ending(self.store, kind)
+        name = str((document.get("metadata") or {}).get("name") or "")
+        check_not_ending(self.store, kind, name)
         document, sent = without_entries(self._decoded(kind, document))
         metadata = document.get("metadata") or {}
         prefix = metadata.get("generateName")

@@ -109,16 +109,6 @@ def _embedded(value: Any, schema: Structural | None, path: str) -> Iterator[str]
         yield from _embedded(each, schema.field(name), place)
 
 
-def value_at(document: Document, path: str) -> Any:
-    """Returns the value at a path such as `.spec.replicas`; None if there is none."""
-    value: Any = document
-    for step in path.removeprefix(".").split("."):
-        if type(value) is not dict or step not in value:
-            return None
-        value = value[step]
-    return value
-
-
 def _spec_replicas(custom: CustomType, document: Document) -> Iterator[str]:
     if custom.scale is not None:
         yield from _replicas(custom.scale["specReplicasPath"], document)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from berth.tools.kubernetes.api.store import Store
+from berth.tools.kubernetes.api.store import DEFINITIONS, Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
+from berth.tools.kubernetes.api.types.conversion import served_form
 from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.custom_kinds import GROUP, define, definition, kind_of, schema_of, shirt, version_of
 from tests.kit.documents import Document
@@ -233,15 +234,25 @@ def test_replicas_are_where_the_definition_says() -> None:
 
 
 def test_a_version_is_served_of_every_object() -> None:
-    old = version_of(schema_of({"properties": {"n": NUMBER}}))
+    old = version_of(schema_of({"properties": {"n": NUMBER, "d": {**NUMBER, "default": 1}}}))
     new = version_of(schema_of({"properties": {"n": NUMBER, "m": {**NUMBER, "default": 7}}}), "v2")
     store = fresh_store()
     Api(store).seed()
     define(store, definition(old, new))
-    api = Api(store)
-    api.create(kind_of(store, "v2"), "default", shirt(version="v2", n=1))
-    stored = store.get(kind_of(store), "default", "blue")
-    assert stored["apiVersion"] == f"{GROUP}/v1"
+    api, second = Api(store), kind_of(store, "v2")
+    stored = api.create(second, "default", shirt(version="v2", n=1, m=5)).document
+    assert (stored["apiVersion"], stored["spec"]) == (f"{GROUP}/v1", {"n": 1, "d": 1})
+    assert served_form(second, stored)["spec"] == {"n": 1}
     after = {**stored, "apiVersion": f"{GROUP}/v2", "spec": {"n": 2}}
-    written = api.update(kind_of(store, "v2"), "default", "blue", after, "").document
-    assert (written["apiVersion"], written["spec"]["n"]) == (f"{GROUP}/v1", 2)
+    written = api.update(second, "default", "blue", after, "").document
+    assert (written["apiVersion"], written["spec"]) == (f"{GROUP}/v1", {"n": 2, "d": 1})
+    before = store.get(DEFINITIONS, "", f"shirts.{GROUP}")
+    versions = [{**old, "storage": False}, {**new, "storage": True}]
+    changed = {**before, "spec": {**before["spec"], "versions": versions}}
+    api.update(DEFINITIONS, "", f"shirts.{GROUP}", changed, "")
+    status = store.get(DEFINITIONS, "", f"shirts.{GROUP}")["status"]
+    assert status["storedVersions"] == ["v1", "v2"]
+    kind = kind_of(store)
+    third = api.create(kind, "default", shirt("red", n=3)).document
+    assert (third["apiVersion"], third["spec"]) == (f"{GROUP}/v2", {"n": 3, "m": 7})
+    assert served_form(kind, third)["spec"] == {"n": 3}
