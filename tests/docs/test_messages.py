@@ -16,7 +16,7 @@ PAGE = ROOT / "docs/messages.md"
 CATEGORIES = sorted(
     path.name.removesuffix(".jsonl.gz")
     for path in scenarios.DATA.glob("*.jsonl.gz")
-    if path.name not in {"configurations.jsonl.gz", "pod_lives.jsonl.gz"}
+    if path.name not in {"configurations.jsonl.gz", "pod_lives.jsonl.gz", "requests.jsonl.gz"}
 )
 CELL = re.compile(r"`([^`]+)`")
 EXTENDED = re.compile(r"Insufficient (?!cpu$).+")
