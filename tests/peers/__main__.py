@@ -78,7 +78,7 @@ def _cluster(place: Path, kubeconfig: Path | None) -> Iterator[Path]:
     config.parent.mkdir()
     bare.write_text(BARE)
     demo = [str(Path(sys.executable).with_name("berth")), "demo", "--keep", "--nodes", "3"]
-    demo += ["--tls", "--stages", str(STAND_IN / "slow_start.yaml")]
+    demo += ["--tls", "--no-metrics", "--stages", str(STAND_IN / "slow_start.yaml")]
     command = [*demo, "-f", str(bare), "--kubeconfig-out", str(config)]
     with (
         container_scripts(place) as scripts,

@@ -61,7 +61,6 @@ SUITES = (
             "pykube-ng",
         ),
         reasons={
-            "test_api_resources": "two kinds are named pods where metrics are served",
             "test_cast_to_from_kubernetes": "it needs an older version of the package kubernetes",
         },
     ),

@@ -110,6 +110,7 @@ class DemoSettings(msgspec.Struct, frozen=True):
     version: Version
     gates: dict[str, bool]
     keep: bool
+    metrics: bool
     port: int
     secure_port: int
     page_port: int
@@ -168,6 +169,11 @@ class DemoSettings(msgspec.Struct, frozen=True):
 )
 @feature_gates_option
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
+@click.option(
+    "--no-metrics",
+    is_flag=True,
+    help="Serve no metrics.k8s.io, as a cluster without metrics-server.",
+)
 @port_option("--port", "Port of the API server; 0 picks a free one.")
 @port_option(
     "--secure-port",
@@ -196,6 +202,7 @@ def demo(
     kubelet_config: Path | None,
     feature_gates: tuple[str, ...],
     keep: bool,
+    no_metrics: bool,
     port: int,
     secure_port: int,
     page_port: int,
@@ -246,6 +253,7 @@ def demo(
             version=version_asked(),
             gates=gates,
             keep=keep,
+            metrics=not no_metrics,
             port=port,
             secure_port=secure_port,
             page_port=page_port,
@@ -308,7 +316,7 @@ async def _run(settings: DemoSettings) -> Summary:
                 settings.port,
                 store=store,
                 allowed_hosts=settings.allowed_hosts,
-                kubelets=KubeletMetrics(clock, scenario),
+                kubelets=KubeletMetrics(clock, scenario) if settings.metrics else None,
                 tls=tls.context if tls else None,
                 scripts=settings.server.scripts,
                 webhooks=settings.server.webhooks,
