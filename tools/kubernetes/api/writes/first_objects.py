@@ -46,6 +46,7 @@ def first_objects(store: Store) -> Iterator[tuple[Kind, str, Document]]:
     """
     yield from FIRST_OBJECTS
     yield CONFIG_MAPS, "kube-system", _authentication(store.root_certificate)
+    yield CONFIG_MAPS, "kube-system", _tracked_since(store.outside.now())
     if store.secure:
         yield from roles_of_components()
 
@@ -65,6 +66,15 @@ def renew_certificates(store: Store) -> None:
         new = data | held.get(document["metadata"]["name"], {})
         if new != data:
             store.update(CONFIG_MAPS, {**document, "data": new})
+
+
+def _tracked_since(now: str) -> Document:
+    """Returns the ConfigMap that says since when the use of tokens in Secrets is tracked, which
+    kube-controller-manager reads before it cleans them up.
+    """
+    day = now.partition("T")[0]
+    name = "kube-apiserver-legacy-service-account-token-tracking"
+    return {"metadata": {"name": name}, "data": {"since": day}}
 
 
 def _authentication(certificate: str) -> Document:

@@ -51,6 +51,12 @@ def test_every_group_that_is_served_has_its_service(api: Api) -> None:
     assert set(names(api, API_SERVICES)) == served - {"v1.apiregistration.k8s.io"}
 
 
+def test_the_tracking_of_old_tokens_has_a_beginning(api: Api) -> None:
+    name = "kube-apiserver-legacy-service-account-token-tracking"
+    tracking = api.store.get(BY_KIND["v1", "ConfigMap"], "kube-system", name)
+    assert tracking["data"]["since"] == api.store.outside.now()[:10]
+
+
 def test_addresses_come_and_go_with_their_services(api: Api) -> None:
     spec = {"clusterIP": "10.96.7.7", "ports": [{"port": 1}]}
     api.create(SERVICES, "default", {"metadata": {"name": "s"}, "spec": spec})
