@@ -154,7 +154,8 @@ def _check_custom(kind: Kind, read: Document, raw: bytes) -> None:
     if version != kind.api_version:
         raise _other_version(kind, str(version))
     if named != kind.kind:
-        name = str((read.get("metadata") or {}).get("name") or "")
+        metadata = read.get("metadata")
+        name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
         problem = f'kind: Invalid value: "{named}": must be {kind.kind}'
         message = message_of_kind(kind.group, named, name, [problem])
         details = details_of_kind(kind.group, named, name, [problem])

@@ -160,7 +160,8 @@ def _add_stored_version(write: AdmissionAttributes) -> Document:
     after, status = write.after, write.after.get("status") or {}
     stored = status.get("storedVersions") or []
     versions = write.after["spec"].get("versions") or ()
-    new = [each["name"] for each in versions if each.get("storage") and each["name"] not in stored]
+    names = [each.get("name") for each in versions if each.get("storage")]
+    new = [name for name in names if name and name not in stored]
     return {**after, "status": {**status, "storedVersions": [*stored, *new[:1]]}}
 
 

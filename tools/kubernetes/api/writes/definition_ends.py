@@ -40,13 +40,15 @@ def settle_names(store: Store, changed: Document) -> None:
             of_group[i] = store.update(DEFINITIONS, after).document
 
 
-def check_not_ending(store: Store, kind: Kind, name: str) -> None:
-    """Raises RefusedError with 403 if the definition of a custom kind is being deleted."""
+def check_not_ending(store: Store, kind: Kind, document: Document) -> None:
+    """Raises RefusedError with 403 for a new object whose definition is being deleted."""
     if kind.custom is None:
         return
     definition = store.find(DEFINITIONS, "", kind.custom.definition)
     if definition is not None and "deletionTimestamp" in definition["metadata"]:
         why = "create not allowed while custom resource definition is terminating"
+        metadata = document.get("metadata")
+        name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
         details = {"name": name, "group": kind.group, "kind": kind.plural}
         message = f'{kind.resource} "{name}" is forbidden: {why}'
         raise RefusedError(403, "Forbidden", message, details)

@@ -155,8 +155,7 @@ class Api:
 
         `entries` are those of an object that an apply creates.
         """
-        name = str((document.get("metadata") or {}).get("name") or "")
-        check_not_ending(self.store, kind, name)
+        check_not_ending(self.store, kind, document)
         document, sent = without_entries(self._decoded(kind, document))
         metadata = document.get("metadata") or {}
         prefix = metadata.get("generateName")

@@ -82,6 +82,7 @@ def test_metadata_is_that_of_every_object() -> None:
     assert stored["metadata"]["generation"] == 1
     assert "json: cannot unmarshal" in refused(store, shirt("b", metadata={"labels": {"a": 1}}))
     assert "metadata.name: Invalid value" in refused(store, shirt("B_"))
+    assert "v1.ObjectMeta" in refused(store, {**shirt(), "metadata": "m"})
 
 
 @pytest.mark.parametrize(
