@@ -46,7 +46,7 @@ def peers(folder: Path, names: Sequence[str], kubeconfig: Path | None, chosen: s
         if names and suite.name not in names:
             continue
         python = _environment(folder, suite)
-        with TemporaryDirectory() as place, _cluster(Path(place), kubeconfig) as config:
+        with TemporaryDirectory() as place, _cluster(Path(place), kubeconfig, suite) as config:
             outcomes = _run(python, folder / suite.checkout, suite, config, chosen)
         short = _tell(suite, outcomes) or short
     sys.exit(short and not chosen)
@@ -69,7 +69,7 @@ def _environment(folder: Path, suite: Suite) -> Path:
 
 
 @contextmanager
-def _cluster(place: Path, kubeconfig: Path | None) -> Iterator[Path]:
+def _cluster(place: Path, kubeconfig: Path | None, suite: Suite) -> Iterator[Path]:
     """Runs a cluster of three nodes during the block, and yields its kubeconfig."""
     if kubeconfig is not None:
         yield kubeconfig
@@ -78,7 +78,7 @@ def _cluster(place: Path, kubeconfig: Path | None) -> Iterator[Path]:
     config.parent.mkdir()
     bare.write_text(BARE)
     demo = [str(Path(sys.executable).with_name("berth")), "demo", "--keep", "--nodes", "3"]
-    demo += ["--tls", "--no-metrics", "--stages", str(STAND_IN / "slow_start.yaml")]
+    demo += ["--tls", *suite.flags, "--stages", str(STAND_IN / "slow_start.yaml")]
     command = [*demo, "-f", str(bare), "--kubeconfig-out", str(config)]
     with (
         container_scripts(place) as scripts,

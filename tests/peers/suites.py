@@ -12,7 +12,7 @@ class Suite(msgspec.Struct, frozen=True):
 
     `tests` are pytest's arguments, `needs` the requirements besides the project itself, `passes`
     the number of tests that pass. `reasons` has a reason for each test that cannot pass, by the end
-    of its name.
+    of its name. `flags` are further ones of the demo.
     """
 
     name: str
@@ -22,6 +22,7 @@ class Suite(msgspec.Struct, frozen=True):
     needs: tuple[str, ...] = ()
     project: str = "."
     reasons: dict[str, str] = {}
+    flags: tuple[str, ...] = ()
 
 
 _PYTEST = ("pytest", "pytest-asyncio", "pytest-timeout")
@@ -63,6 +64,7 @@ SUITES = (
         reasons={
             "test_cast_to_from_kubernetes": "it needs an older version of the package kubernetes",
         },
+        flags=("--no-metrics",),  # it looks for the one kind named pods
     ),
     Suite(
         "cloudcoil",

@@ -351,7 +351,8 @@ async def _run(settings: DemoSettings) -> Summary:
         await create(access, settings.nodes, settings.manifests, settings.findings)
         print_lines(*settings.findings.untold())
         if settings.keep:
-            await create_control_plane(access, settings.version, rfc3339(clock.wall()))
+            began = rfc3339(clock.wall())
+            await create_control_plane(access, settings.version, began, metrics=settings.metrics)
         await watching.start(group)
         if settings.live:
             group.start_soon(watching.show)

@@ -30,9 +30,13 @@ def is_of_control_plane(pod: Document) -> bool:
     return in_system and bool(pod["spec"].get("schedulerName") == NOBODY)
 
 
-async def create_control_plane(access: EmbeddedAccess, version: Version, now: str) -> None:
-    """Creates the pods, which run since `now`. Raises ApiError."""
-    for pod in _pods(version):
+async def create_control_plane(
+    access: EmbeddedAccess, version: Version, now: str, *, metrics: bool
+) -> None:
+    """Creates the pods, which run since `now`; with `metrics`, one of metrics-server too. Raises
+    ApiError.
+    """
+    for pod in (*_pods(version), *([_metrics_server()] if metrics else ())):
         await access.call("POST", PODS.path(NAMESPACE), dict, pod)
         (container,) = pod["spec"]["containers"]
         path = f"{PODS.path(NAMESPACE, pod['metadata']['name'])}/status"
@@ -43,18 +47,26 @@ async def create_control_plane(access: EmbeddedAccess, version: Version, now: st
 def _pods(version: Version) -> Iterator[Document]:
     for program in PROGRAMS:
         image = f"registry.k8s.io/{program}:{version.release}"
-        labels = {"component": program, **TIER}
-        yield {
-            "metadata": {"name": f"{program}-berth", "labels": labels},
-            "spec": {
-                "schedulerName": NOBODY,
-                "hostNetwork": True,
-                "priorityClassName": "system-node-critical",
-                "automountServiceAccountToken": False,
-                "tolerations": [{"operator": "Exists", "effect": "NoExecute"}],
-                "containers": [{"name": program, "image": image, "command": [program]}],
-            },
-        }
+        yield _pod(program, image, {"component": program, **TIER})
+
+
+def _metrics_server() -> Document:
+    name = "metrics-server"
+    return _pod(name, f"registry.k8s.io/{name}/{name}:v0.8.0", {"k8s-app": name})
+
+
+def _pod(program: str, image: str, labels: Document) -> Document:
+    return {
+        "metadata": {"name": f"{program}-berth", "labels": labels},
+        "spec": {
+            "schedulerName": NOBODY,
+            "hostNetwork": True,
+            "priorityClassName": "system-node-critical",
+            "automountServiceAccountToken": False,
+            "tolerations": [{"operator": "Exists", "effect": "NoExecute"}],
+            "containers": [{"name": program, "image": image, "command": [program]}],
+        },
+    }
 
 
 def _status(container: Document, now: str) -> Document:

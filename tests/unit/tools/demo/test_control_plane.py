@@ -18,7 +18,7 @@ async def test_its_programs_run_and_are_labelled_as_by_kubeadm() -> None:
     store = fresh_store()
     Api(store).seed()
     access = EmbeddedAccess(store)
-    await create_control_plane(access, CURRENT, "2026-01-01T00:00:00Z")
+    await create_control_plane(access, CURRENT, "2026-01-01T00:00:00Z", metrics=True)
 
     pods = (await access.call("GET", f"{PODS}?labelSelector=tier%3Dcontrol-plane", dict))["items"]
     assert [pod["metadata"]["labels"]["component"] for pod in pods] == [
@@ -26,7 +26,8 @@ async def test_its_programs_run_and_are_labelled_as_by_kubeadm() -> None:
         "kube-controller-manager",
         "kube-scheduler",
     ]
-    for pod in pods:
+    selected = await access.call("GET", f"{PODS}?labelSelector=k8s-app%3Dmetrics-server", dict)
+    for pod in (*pods, *selected["items"]):
         assert pod["metadata"]["namespace"] == "kube-system"
         assert pod["status"]["phase"] == "Running"
         assert "nodeName" not in pod["spec"]
