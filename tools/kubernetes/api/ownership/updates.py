@@ -121,7 +121,7 @@ def first_entries(write: FieldWrite, document: Document) -> FieldEntries | None:
     names = [item_step(_UID, owner, {}) for owner in owners if owner.get("uid")] if owners else []
     of_metadata = _metadata_fields(metadata, names)
     if write.kind.kind == "Pod" and document.keys() <= {"apiVersion", "kind", "metadata", "spec"}:
-        others = _spec_fields(write.of, document["spec"])
+        others = _spec_fields(write, document["spec"])
     else:
         others = _other_fields(write, document)
     key = id(of_metadata), id(others), write.kind, write.manager, write.now
@@ -353,7 +353,7 @@ def _differing_metadata(metadata: Document, owners: list[str]) -> FieldSet:
     return _marked({"f:metadata": fields}, owners)["f:metadata"] if fields else fields
 
 
-def _spec_fields(of: MergeType, spec: Document) -> FieldSet:
+def _spec_fields(write: FieldWrite, spec: Document) -> FieldSet:
     """Returns the fields of a new pod's spec.
 
     The specs of pods from one template are one object (see NormalForm), whose fields are found by
@@ -362,7 +362,7 @@ def _spec_fields(of: MergeType, spec: Document) -> FieldSet:
     known = _of_spec.get(id(spec))
     if known is not None and known[0] is spec:
         return known[1]
-    _, changed = differences(of, {}, {"spec": spec})
+    _, changed = differences(write.of, {}, {"spec": spec})
     if len(_of_spec) >= _MOST:
         _of_spec.clear()
     _of_spec[id(spec)] = spec, changed

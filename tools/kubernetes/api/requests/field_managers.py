@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from ..types.api_documents import Document, RefusedError
 from .list_options import is_on
@@ -30,7 +31,8 @@ def manager_of_request(
             problems.append("fieldManager: Required value: is required for apply patch")
         elif media_type != APPLY and "force" in query:
             problems.append("force: Forbidden: may not be specified for non-apply patch")
-    problems += _name_problems(name)
+    if name:
+        problems += _name_problems(name)
     if problems:
         why = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
         options = _OPTIONS.get(method, "DeleteOptions")
@@ -62,6 +64,7 @@ def _name_problems(name: str) -> list[str]:
     return problems
 
 
+@lru_cache(maxsize=1024)
 def _from_agent(agent: str) -> str:
     """Returns the product of a User-Agent, as far as it can be printed and is not too long."""
     product = "".join(filter(str.isprintable, agent.partition("/")[0]))
