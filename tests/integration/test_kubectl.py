@@ -58,12 +58,14 @@ async def client(kubectl: Kubectl) -> AsyncIterator[Client]:
 
 
 def plain(document: Document) -> Any:
-    """Returns the object without its identity, fields derived from its identity, and nulls."""
+    """Returns the object without its identity, fields derived from its identity, what says who
+    wrote it, and nulls.
+    """
     text = json.dumps(document).replace(document["metadata"]["uid"], "the uid")
     manifest = json.loads(
         text, object_hook=lambda mapping: {k: v for k, v in mapping.items() if v is not None}
     )
-    for field in ("uid", "resourceVersion", "creationTimestamp"):
+    for field in ("uid", "resourceVersion", "creationTimestamp", "managedFields"):
         manifest["metadata"].pop(field, None)
     for field in ("clusterIP", "clusterIPs"):
         manifest.get("spec", {}).pop(field, None)
