@@ -163,8 +163,10 @@ def whole_pod(name: str) -> Document:
 
 
 def without_type(item: Document) -> Document:
-    """Returns an object as kube-scheduler, too, sends it."""
-    return {field: item[field] for field in item if field not in ("apiVersion", "kind")}
+    """Returns an object as kube-scheduler, too, sends it: its informers drop managedFields."""
+    kept = {field: item[field] for field in item if field not in ("apiVersion", "kind")}
+    metadata = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
+    return {**kept, "metadata": metadata}
 
 
 def same_victims(body: Body) -> Document:

@@ -231,6 +231,7 @@ def demo(
     try:
         live = output == "table" and sys.stderr.isatty()
         look = live and keep and sys.stdin.isatty() and not Console().is_dumb_terminal
+        reading = msgspec.structs.replace(reading, everything=True)
         manifests = read_manifests(paths or (SAMPLE,), reading=reading)
         print_lines(*reading.findings.untold(), manifests.left_out_line)
         written = [*manifests.objects, *_device_manifests(devices)]

@@ -23,6 +23,7 @@ from berth.config.options import Options
 from berth.config.types import Duration
 from berth.config.versions import CURRENT, emulated
 
+from ..answers.manifests.manifest_files import Findings, Reading
 from ..answers.manifests.manifests import Manifest, ManifestError, read, read_objects
 from ..cluster.apiserver.namespace_controller import end_namespaces
 from ..cluster.controllers.controller_manager import run_controllers
@@ -55,6 +56,7 @@ LOOKS = 0.05  # seconds between two looks at a condition
 NAMESPACES, NODES = BY_KIND["v1", "Namespace"], BY_KIND["v1", "Node"]
 CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
 _LATEST = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
+EVERYTHING = Reading(everything=True, findings=Findings(strict=True))
 _MOST_TOLD = 10
 
 
@@ -332,10 +334,10 @@ class Cluster:
 def _manifests(objects: Objects) -> list[Manifest]:
     """Returns the objects in their order. Raises ManifestError."""
     if isinstance(objects, Path):
-        manifests = read([objects])
+        manifests = read([objects], reading=EVERYTHING)
     else:
         listed = [objects] if isinstance(objects, dict) else list(objects)
-        manifests = read_objects(listed, "objects")
+        manifests = read_objects(listed, "objects", everything=True)
     if manifests.left_out:
         raise ManifestError(f"unknown kinds: {', '.join(manifests.left_out)}")
     return manifests.objects

@@ -73,10 +73,13 @@ class Findings(msgspec.Struct):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """How manifests are read: whether with the sub-folders of folders, and what was found."""
+    """How manifests are read: whether with the sub-folders of folders, and what was found. With
+    `everything`, objects that do not concern a scheduler are read too.
+    """
 
     recursive: bool = False
     findings: Findings = msgspec.field(default_factory=Findings)
+    everything: bool = False
 
 
 STRICT = Reading(findings=Findings(strict=True))

@@ -41,6 +41,27 @@ _GROUPS = {kind.group for kind in BY_KIND.values()} | set(_FORMER_GROUPS)
 _VERSIONS_OF: dict[str, list[str]] = {}
 for _version, _name in BY_KIND:
     _VERSIONS_OF.setdefault(_name, []).append(_version)
+# Groups and kinds that neither a scheduler nor what makes pods reads.
+_UNREAD_GROUPS = frozenset(
+    (
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "certificates.k8s.io",
+        "discovery.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+        "networking.k8s.io",
+    )
+)
+_UNREAD_KINDS = frozenset(
+    (
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration",
+        "PodTemplate",
+        "ValidatingWebhookConfiguration",
+        "VolumeAttributesClass",
+    )
+)
 Place = tuple[str, str, str, str]
 
 
@@ -82,7 +103,7 @@ def read(
     nothing to read in any of the paths.
     """
     findings = reading.findings
-    sorting = _Sorting(declared, findings)
+    sorting = _Sorting(declared, findings, everything=reading.everything)
     empty, found = [], False
     for path in paths:
         problems, holds = len(findings.problems), False
@@ -100,13 +121,15 @@ def read(
     return sorting.manifests()
 
 
-def read_objects(objects: Iterable[Any], where: str) -> Manifests:
-    """Sorts objects that are not in files; messages name their place. Raises ManifestError."""
+def read_objects(objects: Iterable[Any], where: str, *, everything: bool = False) -> Manifests:
+    """Sorts objects that are not in files; messages name their place. Raises ManifestError. With
+    `everything`, objects that do not concern a scheduler count too.
+    """
     pairs = (
         objects_of(each, f"{where}[{number}]", STRICT.findings)
         for number, each in enumerate(objects)
     )
-    return _sorted_out(chain.from_iterable(pairs))
+    return _sorted_out(chain.from_iterable(pairs), everything=everything)
 
 
 def read_text(content: bytes, where: str) -> Manifests:
@@ -120,8 +143,8 @@ def read_text(content: bytes, where: str) -> Manifests:
     return _sorted_out(pairs)
 
 
-def _sorted_out(objects: Iterable[tuple[Document, str]]) -> Manifests:
-    sorting = _Sorting((), STRICT.findings)
+def _sorted_out(objects: Iterable[tuple[Document, str]], *, everything: bool = False) -> Manifests:
+    sorting = _Sorting((), STRICT.findings, everything=everything)
     for document, where in objects:
         sorting.take(document, where)
     return sorting.manifests()
@@ -130,8 +153,15 @@ def _sorted_out(objects: Iterable[tuple[Document, str]]) -> Manifests:
 class _Sorting:
     """Sorts objects one by one. Of two that are the same object, the later one wins."""
 
-    def __init__(self, declared: Collection[tuple[str, str]], findings: Findings) -> None:
+    def __init__(
+        self,
+        declared: Collection[tuple[str, str]],
+        findings: Findings,
+        *,
+        everything: bool = False,
+    ) -> None:
         self._declared = declared
+        self._everything = everything
         self._findings = findings
         self._objects: dict[Place | int, Manifest] = {}
         self._manifests = Manifests(findings=findings)
@@ -141,7 +171,7 @@ class _Sorting:
         of = version, name
         return (
             name.endswith("List")
-            or of in BY_KIND
+            or (of in BY_KIND and (self._everything or _concerns_scheduler(version, name)))
             or of in self._declared
             or is_unknown_version(version, name)
         )
@@ -149,8 +179,9 @@ class _Sorting:
     def take(self, document: Document, where: str) -> None:
         version, name = document["apiVersion"], document["kind"]
         if not self.is_read(version, name):
-            of = f"{version} {name}" if name in _VERSIONS_OF else name
-            shown = f"{of}{_near_kind(version, name)}"
+            known = (version, name) in BY_KIND
+            of = f"{version} {name}" if name in _VERSIONS_OF and not known else name
+            shown = of if known else f"{of}{_near_kind(version, name)}"
             left_out = self._manifests.left_out
             left_out[shown] = left_out.get(shown, 0) + 1
             return
@@ -187,6 +218,10 @@ class _Sorting:
             if problems:
                 raise ManifestError("\n".join(problems))
         return manifests
+
+
+def _concerns_scheduler(version: str, name: str) -> bool:
+    return version.rpartition("/")[0] not in _UNREAD_GROUPS and name not in _UNREAD_KINDS
 
 
 def is_unknown_version(version: str, name: str) -> bool:

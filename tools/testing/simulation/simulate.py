@@ -87,7 +87,7 @@ def simulate(
     jobs: int,
     output: str,
 ) -> None:
-    """Play a cluster with faults in virtual time, and check what must hold.
+    """Play a cluster with faults, and check what must hold.
 
     Clients, faults, schedulers, API server, controllers and kubelets run in one event loop. A seed
     draws what they do; the same seed gives the same writes, byte for byte. The exit code is 1 if a
