@@ -188,7 +188,8 @@ def test_served_kinds_are_listed_and_explained(demo: Kubectl) -> None:
         "poddisruptionbudgets.policy",
         "resourceclaims.resource.k8s.io",
     } <= {*resources}
-    resources.remove("endpoints")  # of which the server warns
+    for deprecated in ("endpoints", "componentstatuses"):  # of which the server warns
+        resources.remove(deprecated)
     assert "node/node-1" in demo("get", ",".join(resources), "-A", "-o", "name")
     assert "FIELD: nodeName <string>" in demo("explain", "pod.spec.nodeName")
     assert "replicas" in demo("explain", "deployment.spec")

@@ -35,7 +35,16 @@ SCALARS = {
     "intstr": ("IntOrString",),
     "time": ("Time",),
     "microtime": ("MicroTime",),
-    "any": ("FieldsV1", "RawExtension", "JSON", "object"),
+    "any": (
+        "FieldsV1",
+        "RawExtension",
+        "JSON",
+        "object",
+        "JSONSchemaPropsOrArray",
+        "JSONSchemaPropsOrBool",
+        "JSONSchemaPropsOrStringArray",
+        "CustomResourceSubresourceStatus",
+    ),
 }
 # Fields of alpha gates that came so late that no source with their numbers in protobuf is at hand.
 LATE = {
@@ -44,12 +53,15 @@ LATE = {
     ("v1beta1.DeviceRequest", "derivedAttributes"),
     ("NodeSystemInfo", "runningInUserNamespace"),
 }
+# The model names its fields as Python does, and types most of them by unions.
+UNNAMED = {"JSONSchemaProps"}
 RECORDED = recorded("1.37")
 
 
 def names(version: str) -> list[str]:
     shapes = {id(shape) for shape in served(version) if not shape.api_version.endswith(GONE)}
-    return sorted(name for name, shape in RELEASES[version].types.items() if id(shape) in shapes)
+    types = RELEASES[version].types.items()
+    return sorted(name for name, shape in types if id(shape) in shapes and name not in UNNAMED)
 
 
 def fields_of(model: type) -> dict[str, str]:
