@@ -54,6 +54,6 @@ Where to find what.
     what a verb of a what-if does      answers/whatif/verbs.py: VERBS
     a what-if's drain asks the budgets answers/whatif/tried_budgets.py
     the page's feed is made            answers/feed/feed.py
-    a test gets its cluster            testing/pytest_plugin.py, cluster.py
+    a test gets its cluster            testing/cluster.py; pytest_berth has the fixtures
     the page is served                 views/page/page.py, by page_server.py
 """

@@ -1,12 +1,16 @@
-"""A cluster in anybody's test; `berth.testing` is its public face, described in docs/testing.md.
+"""A cluster in anybody's test; `berth.testing` is its public face, described in docs/testing.md, and
+`pytest_berth` has its fixtures.
 
-builders        objects in few words: pod, node, deployment, claim
-cluster         the API server, controllers, kubelets and scheduler of a test in one event loop
-pods            what a test asks of pods, and findings that say why they are false
-history         the writes of a cluster, by pod
-blocking        the same cluster for tests without asyncio
-served          a cluster over HTTP on loopback, for other programs
-decisions       one decision, without a cluster
-virtual_time    an event loop in virtual time
-pytest_plugin   the fixtures
+The modules.
+
+    builders        objects in few words: pod, node, deployment, claim
+    cluster         the API server, controllers, kubelets and scheduler of a test in one event loop
+    scheduler       the scheduler in that loop, by its configuration
+    pods            what a test asks of pods, and findings that say why they are false
+    history         the writes of a cluster, by pod
+    blocking        the same cluster for tests without asyncio
+    served          a cluster over HTTP on loopback, for other programs
+    decisions       one decision, without a cluster
+    virtual_time    an event loop in virtual time
+    simulation/     `berth simulate`: scenarios with faults, and what must hold in them
 """

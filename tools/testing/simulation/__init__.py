@@ -1,10 +1,13 @@
 """Simulated clusters: a scenario with faults in virtual time, and the properties that must hold.
 
-scenario        what happens: steps, faults and schedulers, as data
-chance          a scenario drawn from a seed
-faults          the faults of a scenario, between a scheduler and the API server
-properties      what must hold, read from the writes alone
-simulation      plays a scenario
-shrinking       the smallest scenario that still breaks a property
-command         berth simulate
+The modules, in the way of a story.
+
+    scenario        what happens: steps, faults and schedulers, as data
+    chance          a scenario drawn from a seed
+    faults          the faults of a scenario, between a scheduler and the API server
+    simulation      plays a scenario
+    properties      what must hold, read from the writes alone
+    shrinking       the smallest scenario that still breaks a property
+    worker          a process that plays scenarios
+    simulate        the command
 """

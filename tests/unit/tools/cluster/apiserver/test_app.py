@@ -263,6 +263,7 @@ async def test_a_version_that_is_no_number_is_an_error_as_in_kubernetes(
     assert told["message"].startswith('resourceVersion: Invalid value: "x": strconv.ParseUint')
 
 
+@pytest.mark.full("waits")
 @pytest.mark.parametrize(
     ("path", "seen"),
     [

@@ -123,6 +123,7 @@ def test_a_device_in_two_claims_is_found_unless_it_is_shared() -> None:
     assert not watched.properties.found
 
 
+@pytest.mark.full("long")
 @pytest.mark.parametrize(
     "fault",
     [
@@ -143,6 +144,7 @@ def test_a_scheduler_outlives_each_fault(fault: Fault) -> None:
     assert story.faults
 
 
+@pytest.mark.full("long")
 def test_a_scheduler_is_stopped_in_the_middle_and_another_takes_over() -> None:
     steps = (
         *created(*nodes(2, cpu=8)),
