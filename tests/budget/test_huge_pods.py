@@ -29,6 +29,8 @@ from tests.kit.profiles import profile_of
 from tests.kit.snapshots import snapshot_of
 from tests.kit.structs import pod, pod_info
 
+pytestmark = pytest.mark.full("long")
+
 TERMS, FEW, MANY = 600, 20, 220
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

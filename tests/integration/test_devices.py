@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import pytest
 
 from berth.tools.cluster.drivers.device_driver import run_driver
 from berth.tools.cluster.drivers.inventory_file import read_objects
@@ -17,6 +18,8 @@ from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
+
+pytestmark = pytest.mark.full("long")
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 DRIVER = "gpu.example.com"

@@ -23,6 +23,8 @@ from tests.kit.documents import Document
 from tests.kit.instruments import Reader
 from tests.kit.virtual_cluster import Fault, VirtualCluster, node, pod, virtual_cluster
 
+pytestmark = pytest.mark.full("long")
+
 CLAIMS = BY_KIND[API, "ResourceClaim"]
 STATUS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{}/status"
 

@@ -17,6 +17,8 @@ from tests.kit.cluster import cluster, toy_cluster
 from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
+pytestmark = pytest.mark.full("long")
+
 
 def template(app: str, image: str = "nginx:1", **spec: Any) -> Document:
     container = documents.container("c", "100m", image=image)

@@ -23,6 +23,8 @@ from tests.kit.cluster import Cluster, cluster
 from tests.kit.documents import Document, condition
 from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
+pytestmark = pytest.mark.full("long")
+
 STARTED = ("Pulled", "Created", "Started")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1"
 

@@ -35,6 +35,8 @@ from berth.plugin import (
 from tests.kit.logs import capture_logs
 from tests.kit.virtual_cluster import VirtualCluster, node, pod, virtual_cluster
 
+pytestmark = pytest.mark.full("long")
+
 NOWHERE = {
     "requiredDuringSchedulingIgnoredDuringExecution": {
         "nodeSelectorTerms": [{"matchExpressions": [{"key": "none", "operator": "Exists"}]}]

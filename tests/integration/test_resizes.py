@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import msgspec
+import pytest
 
 from berth.tools.cluster.kubelets.housekeeping import Setup
 from berth.tools.kubernetes.kubelet.pressure.kubelet_settings import DEFAULTS, Configuration
@@ -13,6 +14,8 @@ from tests.kit import documents
 from tests.kit.cluster import Cluster, toy_cluster
 from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
+
+pytestmark = pytest.mark.full("long")
 
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 

@@ -16,6 +16,8 @@ from tests.kit.cluster import Cluster, cluster
 from tests.kit.documents import Document
 from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
+pytestmark = pytest.mark.full("long")
+
 NS = "default"
 ZONE = "topology.kubernetes.io/zone"
 SELECTED = "volume.kubernetes.io/selected-node"

@@ -1,4 +1,4 @@
-"""A cluster in anybody's test; `berth.testing` is its public face, described in docs/testing.md, and
+"""A cluster in anybody's test; `berth.testing` is its public face, described in docs/testing.md;
 `pytest_berth` has its fixtures.
 
 The modules.
