@@ -52,7 +52,7 @@ def test_it_keeps_off_a_package_config_that_is_installed_later(installed: Enviro
     keeps_off(installed)
     new = installed.installed() - installed.before
     metadata = {name for name in new if name.endswith(".dist-info")}
-    assert new - metadata == {"berth"}
+    assert new - metadata == {"berth", "pytest_berth"}
     assert all("berth" in name for name in metadata)
 
 
@@ -85,7 +85,8 @@ async def test_it_runs_with_nothing_but_what_it_requires(
 
 def test_a_wheel_has_the_package_and_its_metadata(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0].partition("-")[0] for name in names} == {"berth", "berth_scheduler"}
+    tops = {name.split("/")[0].partition("-")[0] for name in names}
+    assert tops == {"berth", "pytest_berth", "berth_scheduler"}
     assert {"berth/py.typed", "berth/plugin.py", "berth/actors/cli/run.py"} <= set(names)
     assert not [name for name in names if "/tests/" in name]
     assert not [name for name in names if "/config/" in name and not name.endswith(".py")]
