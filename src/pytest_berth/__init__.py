@@ -113,8 +113,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     report = yield
     arguments = getattr(item, "funcargs", {})
     held = arguments.get("cluster") or arguments.get("apiserver")
-    if report.when == "call" and report.failed and held is not None:
-        running = getattr(held, "cluster", held)
-        if hasattr(running, "report") and hasattr(running, "history"):
-            report.sections.append(("cluster", running.report()))
+    is_ours = type(held).__module__.startswith("berth.tools.testing.")
+    if is_ours and report.when == "call" and report.failed:
+        report.sections.append(("cluster", _report(held)))
     return report
+
+
+def _report(held: Any) -> str:
+    try:
+        return str(held.report())
+    except RuntimeError as ended:  # its loop, by an error that the end of the fixture raises
+        return f"the cluster has ended: {ended}"

@@ -31,7 +31,7 @@ class BlockingCluster:
         self._end, started = asyncio.Event(), loop.create_future()
         self._life = loop.create_task(self._live(started))
         try:
-            self._wait(asyncio.wait_for(started, None))
+            self._wait(_of(started))
         except BaseException:
             self._runner.close()
             raise
@@ -127,5 +127,5 @@ class BlockingCluster:
         return self.cluster.report()
 
 
-async def _of(task: asyncio.Task[T]) -> T:
-    return await task
+async def _of(future: asyncio.Future[T]) -> T:
+    return await future

@@ -48,8 +48,9 @@ Objects = Document | Path | Iterable[Document]
 Seconds = float | str
 Observer = Callable[[Kind, StoreEvent], None]
 
-# No timer of a scheduler, a controller or a kubelet that has work to do is longer: a scheduler
-# flushes pods that cannot be placed after five minutes, and a crashing container waits as long.
+# No timer of a scheduler, a controller or a kubelet that has work to do is longer, but those that
+# objects set: a scheduler flushes pods that cannot be placed after five minutes, and a crashing
+# container waits as long.
 STILL_SECONDS = 330.0
 STILL_REAL_SECONDS = 2.0
 LOOKS = 0.05  # seconds between two looks at a condition
@@ -233,7 +234,8 @@ class Cluster:
     async def settled(self, limit: Seconds = "1h", still: Seconds | None = None) -> None:
         """Runs until nothing is left to do: nothing but leases, heartbeats and events was written
         for a time that is longer than the timers of all parts, and no kubelet has work at a time
-        to come. In real time that is two seconds; `still` sets another time.
+        to come. Timers that objects set, such as ttlSecondsAfterFinished, may be longer: `still`
+        sets another time. In real time it is two seconds.
 
         Raises NotReachedError if the cluster has not settled within the limit.
         """

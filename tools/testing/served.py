@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -21,7 +22,7 @@ START_SECONDS = 30.0
 
 class ServedCluster:
     """A cluster for the duration of a `with`, with the arguments of Cluster. Other programs reach
-    it at `url`, and by the file `kubeconfig`.
+    it at `url`, and by the file `kubeconfig`. If a part of it fails, the `with` raises its error.
     """
 
     url: str
@@ -30,6 +31,7 @@ class ServedCluster:
     def __init__(self, *objects: Objects, **arguments: Any) -> None:
         self.cluster = Cluster(*objects, **arguments)
         self._started: Future[str] = Future()
+        self._failure: BaseException | None = None
 
     def __enter__(self) -> Self:
         self._folder = TemporaryDirectory(prefix="berth-")
@@ -50,9 +52,12 @@ class ServedCluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._loop.call_soon_threadsafe(self._end.set)
+        with suppress(RuntimeError):  # the loop has ended by itself
+            self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join()
         self._folder.cleanup()
+        if self._failure is not None and error is None:
+            raise self._failure
 
     def call(self, work: Callable[[Cluster], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine of the cluster in its thread, and returns its result:
@@ -60,11 +65,17 @@ class ServedCluster:
         """
         return asyncio.run_coroutine_threadsafe(work(self.cluster), self._loop).result()
 
+    def report(self) -> str:
+        """Returns the cluster in a few lines."""
+        return self.call(_report)
+
     def _run(self) -> None:
         try:
             asyncio.run(self._live())
-        except BaseException as error:  # noqa: BLE001 - whoever waits for the start raises it
-            if not self._started.done():
+        except BaseException as error:  # noqa: BLE001 - raised at the start, or else at the end
+            if self._started.done():
+                self._failure = error
+            else:
                 self._started.set_exception(error)
 
     async def _live(self) -> None:
@@ -72,3 +83,7 @@ class ServedCluster:
         async with self.cluster as cluster, serve(store=cluster.store) as url:
             self._started.set_result(url)
             await self._end.wait()
+
+
+async def _report(cluster: Cluster) -> str:
+    return cluster.report()

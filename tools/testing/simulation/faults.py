@@ -66,12 +66,87 @@ class FaultsInForce:
         return None
 
 
-class FaultyAccess:
-    """A scheduler's Access, through faults. Its writes need the tenure, as those over HTTP do.
+class FaultyCalls:
+    """The requests of a scheduler, through faults. Its writes need the tenure, as those over HTTP
+    do; the calls of an election have none.
 
     `wrote` is called before a write, and `binds_late` with the node of a binding that will arrive
     after the scheduler has given it up.
     """
+
+    def __init__(
+        self,
+        inner: EmbeddedAccess,
+        faults: FaultsInForce,
+        clock: Clock,
+        group: TaskGroup,
+        wrote: Callable[[], None],
+        binds_late: Callable[[str], None],
+        tenure: Tenure | None,
+    ) -> None:
+        self._inner = inner
+        self._faults = faults
+        self._clock = clock
+        self._group = group
+        self._wrote = wrote
+        self._binds_late = binds_late
+        self._tenure = tenure
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "application/json",
+    ) -> T:
+        work = partial(self._inner.call, method, path, answer, body, content_type)
+        return await self._carried_out(method, path, work)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+        work = partial(self._inner.bind, namespace, name, uid, node)
+        await self._carried_out("POST", path, work, node)
+
+    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
+        work = partial(self._inner.patch, path, body, answer, kind)
+        return await self._carried_out("PATCH", path, work)
+
+    async def _carried_out(
+        self, method: str, path: str, work: Callable[[], Awaitable[T]], node: str = ""
+    ) -> T:
+        """Carries a request out, unless a fault prevents it. `node` is that of a binding."""
+        fault = self._faults.of_request(method, path)
+        does = "" if fault is None else fault.does
+        if fault is not None and does == "slow":
+            await self._clock.sleep(fault.seconds)
+        tenure = None if method == "GET" else self._tenure
+        if tenure is not None and not tenure.permits():
+            raise ConnectionFailedError("not sent: the lease is lost")
+        if fault is not None and does == "refuse":
+            reason = _REASONS.get(fault.code, "InternalError")
+            raise ApiError(fault.code, reason, "refused by a fault of the scenario")
+        if fault is not None and does == "arrive-late":
+            if node:
+                self._binds_late(node)
+            self._group.start_soon(self._arrives_late, work, fault.seconds)
+        elif does != "lose":
+            if tenure is not None:
+                self._wrote()
+            answer = await work()
+            if does != "unanswered":
+                return answer
+        await self._clock.sleep(LOST_SECONDS)
+        raise ConnectionFailedError("the connection was lost by a fault of the scenario")
+
+    async def _arrives_late(self, work: Callable[[], Awaitable[Any]], seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        with suppress(ApiError):
+            await work()
+
+
+class FaultyAccess:
+    """A scheduler's Access, through faults. The arguments are those of FaultyCalls."""
 
     server = "memory"
 
@@ -87,106 +162,18 @@ class FaultyAccess:
         self._inner = inner
         self._faults = faults
         self._clock = clock
-        self._group = group
-        self._wrote = wrote
-        self._binds_late = binds_late
         self.tenure = Tenure(clock.now)
-        self.calls: Calls = self
-        self.plugins: Calls = self
-        self.events: Calls = self
+        calls = partial(FaultyCalls, inner, faults, clock, group, wrote, binds_late)
+        self._of_election = calls(None)
+        self.calls: Calls = calls(self.tenure)
+        self.plugins = self.events = self.calls
 
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
-        await work(_OfElection(self, self._inner))
+        await work(self._of_election)
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> FaultyWatch[Kept]:
-        return FaultyWatch(
-            self._inner.follow(path, kind, selector), self._faults, path, self._clock
-        )
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        answer: type[T],
-        body: object | None = None,
-        content_type: str = "application/json",
-    ) -> T:
-        work = partial(self._inner.call, method, path, answer, body, content_type)
-        return await self.carried_out(method, path, work)
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
-        work = partial(self._inner.bind, namespace, name, uid, node)
-        await self.carried_out("POST", path, work, node=node)
-
-    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
-        work = partial(self._inner.patch, path, body, answer, kind)
-        return await self.carried_out("PATCH", path, work)
-
-    async def carried_out(
-        self,
-        method: str,
-        path: str,
-        work: Callable[[], Awaitable[T]],
-        *,
-        node: str = "",
-        elects: bool = False,
-    ) -> T:
-        """Carries a request out, unless a fault prevents it. `node` is that of a binding."""
-        fault = self._faults.of_request(method, path)
-        if fault is not None and fault.does == "slow":
-            await self._clock.sleep(fault.seconds)
-        writes = method != "GET" and not elects
-        if writes and not self.tenure.permits():
-            raise ConnectionFailedError("not sent: the lease is lost")
-        if fault is None or fault.does == "slow":
-            if writes:
-                self._wrote()
-            return await work()
-        if fault.does == "refuse":
-            reason = _REASONS.get(fault.code, "InternalError")
-            raise ApiError(fault.code, reason, "refused by a fault of the scenario")
-        if fault.does == "arrive-late":
-            if node:
-                self._binds_late(node)
-            self._group.start_soon(self._arrives_late, work, fault.seconds)
-        elif fault.does == "unanswered":
-            if writes:
-                self._wrote()
-            await work()
-        await self._clock.sleep(LOST_SECONDS)
-        raise ConnectionFailedError("the connection was lost by a fault of the scenario")
-
-    async def _arrives_late(self, work: Callable[[], Awaitable[Any]], seconds: float) -> None:
-        await self._clock.sleep(seconds)
-        with suppress(ApiError):
-            await work()
-
-
-class _OfElection:
-    """The calls that renew the lease, which need no tenure."""
-
-    def __init__(self, access: FaultyAccess, inner: EmbeddedAccess) -> None:
-        self._access = access
-        self._inner = inner
-
-    async def call(
-        self,
-        method: str,
-        path: str,
-        answer: type[T],
-        body: object | None = None,
-        content_type: str = "application/json",
-    ) -> T:
-        work = partial(self._inner.call, method, path, answer, body, content_type)
-        return await self._access.carried_out(method, path, work, elects=True)
-
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        raise AssertionError("an election binds nothing")
-
-    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
-        work = partial(self._inner.patch, path, body, answer, kind)
-        return await self._access.carried_out("PATCH", path, work, elects=True)
+        inner = self._inner.follow(path, kind, selector)
+        return FaultyWatch(inner, self._faults, path, self._clock)
 
 
 class FaultyWatch(Generic[Kept]):

@@ -107,11 +107,15 @@ def simulate(
         raise _UnusableError(str(problem)) from None
     results = []
     cpu = 0.0
-    for played in _progress(stories, jobs):
-        small = _shrink(played, folder) if folder is not None else ""
-        results.append(_result(played, small))
-        cpu += played.result.cpu if isinstance(played.result, Told) else 0.0
-    results.sort(key=lambda result: [name for name, _ in stories].index(result.name))
+    try:
+        for played in _progress(stories, jobs):
+            small = _shrink(played, folder) if folder is not None else ""
+            results.append(_result(played, small))
+            cpu += played.result.cpu if isinstance(played.result, Told) else 0.0
+    except OSError as problem:
+        raise _UnusableError(str(problem)) from None
+    places = {name: place for place, (name, _) in enumerate(stories)}
+    results.sort(key=lambda result: places[result.name])
     broken = [result for result in results if result.violations or result.crash]
     if output == "json":
         click.echo(msgspec.json.encode({"stories": results}).decode())

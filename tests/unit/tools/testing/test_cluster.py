@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from berth.testing import (
     BlockingCluster,
     Cluster,
     NotReachedError,
+    ServedCluster,
     budget,
     claim,
     deployment,
@@ -187,3 +189,30 @@ def test_the_error_of_a_test_comes_as_it_is() -> None:
 
     with pytest.raises(LookupError, match="mine"):
         run_virtually(story)
+
+
+def test_a_cluster_that_cannot_begin_says_why() -> None:
+    with pytest.raises(ManifestError, match="unknown field"), BlockingCluster(pod("x", hue=1)):
+        pass
+    with pytest.raises(ManifestError, match="unknown field"), ServedCluster(pod("x", hue=1)):
+        pass
+
+
+def test_the_end_of_a_served_cluster_raises_what_failed_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failed = threading.Event()
+
+    async def failing(*_: object, task_status: TaskStatus[None]) -> None:
+        task_status.started()
+        failed.set()
+        raise OSError("the disk is full")
+
+    def play() -> None:
+        with ServedCluster(nodes=1):
+            assert failed.wait(10)
+
+    monkeypatch.setattr("berth.tools.testing.cluster.run_controllers", failing)
+    with pytest.raises(ExceptionGroup) as raised:
+        play()
+    assert raised.group_contains(OSError, match="the disk is full")
