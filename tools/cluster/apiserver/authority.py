@@ -135,21 +135,10 @@ class Authority:
 
     def _signed_by_itself(self) -> x509.Certificate:
         subject, public = _subject(CA_NAME, ()), self._key.public_key()
-        usage = x509.KeyUsage(
-            digital_signature=True,
-            key_cert_sign=True,
-            key_encipherment=True,
-            content_commitment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            crl_sign=False,
-            encipher_only=False,
-            decipher_only=False,
-        )
         return (
             self._builder(subject, subject, public)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .add_extension(usage, critical=True)
+            .add_extension(_key_usage(signs=True), critical=True)
             .sign(self._key, hashes.SHA256())
         )
 
@@ -160,22 +149,11 @@ class Authority:
         usage: x509.ObjectIdentifier,
         alternative: x509.SubjectAlternativeName | None = None,
     ) -> x509.Certificate:
-        key_usage = x509.KeyUsage(
-            digital_signature=True,
-            key_encipherment=True,
-            key_cert_sign=False,
-            content_commitment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            crl_sign=False,
-            encipher_only=False,
-            decipher_only=False,
-        )
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (
             self._builder(subject, self._certificate.subject, public)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(key_usage, critical=True)
+            .add_extension(_key_usage(signs=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
             .add_extension(issuer, critical=False)
         )
@@ -196,6 +174,21 @@ class Authority:
             .not_valid_after(self._now + VALID)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
         )
+
+
+def _key_usage(*, signs: bool) -> x509.KeyUsage:
+    """Returns what a key is for: TLS and, for an authority, to sign certificates."""
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_encipherment=True,
+        key_cert_sign=signs,
+        content_commitment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _subject(user: str, groups: Sequence[str]) -> x509.Name:

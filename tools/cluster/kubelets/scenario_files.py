@@ -16,10 +16,7 @@ function takes the pod and the seconds since the pod's start, and returns a dict
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
-from typing import cast
 
 import msgspec
 
@@ -29,6 +26,7 @@ from berth.actors.scheduling.kube.yaml_documents import YamlError, documents
 from berth.config.fields import Problems, converted, read_document
 
 from ...kubernetes.kubelet.usage_models import Model, Rule, Scenario, UsageError, parse_usage
+from ..named_functions import named_function
 
 
 class ScenarioError(ValueError):
@@ -80,17 +78,7 @@ def _rule(entry: _Entry, folder: Path) -> Rule:
 
 
 def _model(text: str, folder: Path) -> Model:
-    """Returns the function that `module:function` names."""
-    module, _, name = text.partition(":")
-    if not module or not name or module.startswith("."):
-        raise ScenarioError(f"model: expected module:function, got {text!r}")
-    sys.path.insert(0, str(folder.resolve()))
     try:
-        function = getattr(importlib.import_module(module), name, None)
-    except Exception as problem:  # the module is the user's, and may raise any
-        raise ScenarioError(f"model: {module}: {type(problem).__name__}: {problem}") from problem
-    finally:
-        sys.path.pop(0)
-    if not callable(function):
-        raise ScenarioError(f"model: expected module:function, got {text!r}")
-    return cast("Model", function)
+        return named_function(text, folder)
+    except ValueError as problem:
+        raise ScenarioError(f"model: {problem}") from problem

@@ -16,11 +16,9 @@ beside the file, too. Its function is a coroutine that takes a Process and retur
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -36,6 +34,7 @@ from ....kubernetes.kubelet.scripts.commands import (
 )
 from ....kubernetes.kubelet.scripts.ports import port_of
 from ....kubernetes.kubelet.scripts.script_rules import Runner, ScriptRule
+from ...named_functions import named_function
 
 
 class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,17 +84,7 @@ def _rule(entry: _Entry, folder: Path) -> ScriptRule:
 
 
 def _function(text: str, folder: Path) -> Runner:
-    """Returns the function that `module:function` names."""
-    module, _, name = text.partition(":")
-    if not module or not name or module.startswith("."):
-        raise ScriptError(f"call: expected module:function, got {text!r}")
-    sys.path.insert(0, str(folder.resolve()))
     try:
-        function = getattr(importlib.import_module(module), name, None)
-    except Exception as problem:  # the module is the user's, and may raise any
-        raise ScriptError(f"call: {module}: {type(problem).__name__}: {problem}") from problem
-    finally:
-        sys.path.pop(0)
-    if not callable(function):
-        raise ScriptError(f"call: expected module:function, got {text!r}")
-    return cast("Runner", function)
+        return named_function(text, folder)
+    except ValueError as problem:
+        raise ScriptError(f"call: {problem}") from problem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from berth.actors.scheduling.kube.names import dns_subdomain, qualified_name
 
@@ -46,19 +46,7 @@ _RESERVED = frozenset(
 
 
 def policy(name: str, spec: Document) -> Iterator[str]:
-    yield from one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
-    if spec.get("paramKind") is not None:
-        yield from _param_kind("spec.paramKind", spec["paramKind"])
-    path, constraints = "spec.matchConstraints", spec.get("matchConstraints")
-    if constraints is None:
-        yield required(path)
-    else:
-        yield from _match_resources(path, constraints)
-        if not constraints.get("resourceRules"):
-            yield required(f"{path}.resourceRules")
-    yield from match_conditions("spec.matchConditions", spec.get("matchConditions") or ())
-    for i, variable in enumerate(spec.get("variables") or ()):
-        yield from _variable(f"spec.variables[{i}]", variable)
+    yield from _of_any_policy(spec, _match_resources)
     validations, annotations = spec.get("validations"), spec.get("auditAnnotations")
     if not validations and not annotations:
         detail = "validations or auditAnnotations must contain at least one item"
@@ -102,10 +90,10 @@ def _policy_name(spec: Document) -> Iterator[str]:
         yield from (invalid("spec.policyName", name, message) for message in dns_subdomain(name))
 
 
-def mutating_policy(spec: Document) -> Iterator[str]:
-    """Checks a policy that changes objects. Its expressions are not compiled: they build objects,
-    which the evaluator does not.
-    """
+def _of_any_policy(
+    spec: Document, matching: Callable[[str, Document], Iterator[str]]
+) -> Iterator[str]:
+    """Checks what policies of both sorts have. `matching` checks what a policy is asked about."""
     yield from one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
     if spec.get("paramKind") is not None:
         yield from _param_kind("spec.paramKind", spec["paramKind"])
@@ -113,12 +101,19 @@ def mutating_policy(spec: Document) -> Iterator[str]:
     if constraints is None:
         yield required(path)
     else:
-        yield from _mutable(path, constraints)
+        yield from matching(path, constraints)
         if not constraints.get("resourceRules"):
             yield required(f"{path}.resourceRules")
     yield from match_conditions("spec.matchConditions", spec.get("matchConditions") or ())
     for i, variable in enumerate(spec.get("variables") or ()):
         yield from _variable(f"spec.variables[{i}]", variable)
+
+
+def mutating_policy(spec: Document) -> Iterator[str]:
+    """Checks a policy that changes objects. Its expressions are not compiled: they build objects,
+    which the evaluator does not.
+    """
+    yield from _of_any_policy(spec, _mutable)
     if not spec.get("mutations"):
         yield required("spec.mutations", "mutations must contain at least one item")
     for i, mutation in enumerate(spec.get("mutations") or ()):
