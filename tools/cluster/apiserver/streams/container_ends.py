@@ -26,7 +26,7 @@ def end_container(store: Store, pod: Document, container: str, code: int) -> Non
     current = store.find(POD, namespace, name)
     if current is None or current["metadata"]["uid"] != metadata["uid"]:
         return
-    if (current["spec"].get("restartPolicy") or "Always") == "Always":
+    if restarts_always(current):
         return
     how = Exit(code, "Error") if code else Exit()
     now = store.outside.wall().timestamp()
@@ -35,3 +35,7 @@ def end_container(store: Store, pod: Document, container: str, code: int) -> Non
     )
     with suppress(RefusedError):  # the pod may have changed in a way that allows no end
         Api(store).patch(POD, namespace, name, {"status": exits.status}, STRATEGIC, "status")
+
+
+def restarts_always(pod: Document) -> bool:
+    return (pod["spec"].get("restartPolicy") or "Always") == "Always"

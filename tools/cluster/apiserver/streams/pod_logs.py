@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -22,6 +23,7 @@ from ....kubernetes.kubelet.scripts.logs import (
     next_time,
 )
 from ....kubernetes.kubelet.scripts.script_rules import Scripts
+from ....kubernetes.kubelet.scripts.small_programs import Surroundings, own_outcome
 from ..next_write import next_write
 
 POLL_SECONDS = 0.1  # of a function that makes a log
@@ -74,9 +76,19 @@ class ContainerLog(msgspec.Struct, frozen=True):
     def _lines(self, pod: Document, run: ContainerRun) -> tuple[list[LogLine], bool]:
         """Returns the lines of a run, and if they come from a function."""
         script = self.scripts.logs(pod, self.container, previous=self.options.previous)
+        if script == "":
+            return self._own_lines(run), False
         if isinstance(script, str):
             return lines_of(script, run), False
         return lines_of(script(pod, self.container, self.options.previous), run), True
+
+    def _own_lines(self, run: ContainerRun) -> list[LogLine]:
+        """Returns what the container's own process prints, if that needs no script."""
+        started = datetime.fromtimestamp(run.started, UTC)
+        spec = container_of(self.pod, self.container)
+        does = own_outcome(Surroundings(self.pod, spec, started))
+        printed = does.stdout.splitlines() if does is not None else ()
+        return [LogLine(run.started, line) for line in printed]
 
     async def _wait(self, until: float | None, *, polled: bool) -> None:
         """Waits for a write of a pod, the time of a line, or the next look at a function."""

@@ -18,10 +18,15 @@ from ....kubernetes.kubelet.scripts.commands import ScriptError
 from ....kubernetes.kubelet.scripts.container_states import check_host, container_of, is_running
 from ....kubernetes.kubelet.scripts.log_options import LogOptions, log_options
 from ....kubernetes.kubelet.scripts.script_rules import Scripts
+from ....kubernetes.kubelet.scripts.small_programs import (
+    Surroundings,
+    own_outcome,
+    program_outcome,
+)
 from ..http import Response, Streamed, Upgrade
 from ..upgraded_connection import UpgradedConnection
 from . import spdy_streams, web_channels
-from .container_ends import end_container
+from .container_ends import end_container, restarts_always
 from .pod_logs import ContainerLog
 from .port_forwards import ForwardedPod, ports_in
 from .remote_commands import RemoteCommand
@@ -85,7 +90,7 @@ class PodStreams:
             return Response(f'container not found ("{container["name"]}")'.encode(), 500, _TEXT)
         words = parse_qs(request.parameters, keep_blank_values=True).get("command", [])
         make = self._attached if subresource == "attach" else self._executed
-        command = make(pod, container["name"], words, tty=tty)
+        command = make(pod, container, words, tty=tty)
         if is_websocket(request.headers):
             protocol = chosen_protocol(request, web_channels.COMMAND_PROTOCOLS)
             headers = web_channels.accepting_headers(request, protocol)
@@ -99,36 +104,47 @@ class PodStreams:
         raise _no_upgrade()
 
     def _executed(
-        self, pod: Document, container: str, words: list[str], *, tty: bool
+        self, pod: Document, container: Document, words: list[str], *, tty: bool
     ) -> RemoteCommand:
         if not words:
             raise RefusedError(400, "BadRequest", "you must specify at least 1 command")
+        name = container["name"]
         problem = (
             f'exec: "{words[0][:200]}": no script says what it does: the container is hollow, '
             "and neither the annotation berth.dev/exec nor a scenario has this command"
         )
         does = None
         try:
-            does = self._scripts.command(pod, container, words)
+            does = self._scripts.command(pod, name, words)
+            if does is None:
+                does = program_outcome(words, self._around(pod, container))
         except ScriptError as wrong:
             problem = f"annotation berth.dev/exec: {wrong}"
-        return RemoteCommand(pod, container, words, tty, does, problem)
+        return RemoteCommand(pod, name, words, tty, does, problem)
 
     def _attached(
-        self, pod: Document, container: str, words: list[str], *, tty: bool
+        self, pod: Document, container: Document, words: list[str], *, tty: bool
     ) -> RemoteCommand:
-        """Returns what a client sees that is attached: without a script, the log from now on."""
+        """Returns what a client sees that is attached: what a script says, or the container's own
+        process if it runs once and needs no script, or else the log from now on.
+        """
+        name = container["name"]
         try:
-            does = self._scripts.attach(pod, container)
+            does = self._scripts.attach(pod, name)
         except ScriptError as wrong:
             problem = f"annotation berth.dev/attach: {wrong}"
-            return RemoteCommand(pod, container, (), tty, None, problem)
+            return RemoteCommand(pod, name, (), tty, None, problem)
+        if does is None and not restarts_always(pod):
+            does = own_outcome(self._around(pod, container))
         if does is not None:
-            ended = partial(end_container, self._store, pod, container)
-            return RemoteCommand(pod, container, (), tty, does, ended=ended)
+            ended = partial(end_container, self._store, pod, name)
+            return RemoteCommand(pod, name, (), tty, does, ended=ended)
         options = LogOptions(follow=True, tail=0)
-        log = ContainerLog(self._store, self._scripts, pod, container, options)
-        return RemoteCommand(pod, container, (), tty, log)
+        log = ContainerLog(self._store, self._scripts, pod, name, options)
+        return RemoteCommand(pod, name, (), tty, log)
+
+    def _around(self, pod: Document, container: Document) -> Surroundings:
+        return Surroundings(pod, container, self._store.outside.wall())
 
     def _port_forward(self, request: HttpRequest, pod: Document) -> Upgrade:
         forwarded = ForwardedPod(pod, self._scripts)

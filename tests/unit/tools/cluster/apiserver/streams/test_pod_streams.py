@@ -149,6 +149,17 @@ async def test_a_command_that_no_script_has_is_an_error() -> None:
     assert 'exec: "ls": no script says what it does' in status["message"]
 
 
+async def test_a_small_program_needs_no_script() -> None:
+    async with serving(running_pod()) as server:
+        async with server.socket("exec", f"{ALL}echo&command=hi", V4) as socket:
+            said = await said_on(socket)
+        assert (said[1], status_in(said)["status"]) == (b"hi\n", "Success")
+    async with serving(talking(exec="echo *: {exitCode: 3}")) as server:
+        async with server.socket("exec", f"{ALL}echo&command=hi", V4) as socket:
+            said = await said_on(socket)
+        assert status_in(said)["details"]["causes"][0]["message"] == "3"
+
+
 async def test_a_wrong_script_is_an_error() -> None:
     async with (
         serving(talking(exec="- x")) as server,
@@ -418,6 +429,25 @@ async def test_a_container_ends_with_its_attached_script(policy: str, state: str
     assert status["phase"] == ("Failed" if policy == "Never" else "Running")
     if policy == "Never":
         assert container["state"]["terminated"]["exitCode"] == 3
+
+
+@pytest.mark.parametrize(("policy", "state"), [("OnFailure", "terminated"), ("Always", "running")])
+async def test_a_container_ends_with_its_own_process(policy: str, state: str) -> None:
+    document = running_pod()
+    document["spec"]["restartPolicy"] = policy
+    document["spec"]["containers"][0]["args"] = ["echo", "hello"]
+    async with serving(document) as server:
+        async with server.socket("attach", "stdout=1", V5) as socket:
+            if policy != "Always":
+                said = await said_on(socket)
+                assert (said[1], status_in(said)["status"]) == (b"hello\n", "Success")
+        status = server.store.get(POD, "default", "p")["status"]
+        assert await server.read("log", "timestamps=true") == (
+            200,
+            "2026-01-01T00:00:00.000000000Z hello\n",
+        )
+    assert [*status["containerStatuses"][0]["state"]] == [state]
+    assert status["phase"] == ("Running" if policy == "Always" else "Succeeded")
 
 
 async def test_a_server_that_stops_ends_what_runs() -> None:
