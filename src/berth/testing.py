@@ -20,6 +20,7 @@ from berth.tools.testing.builders import (
 )
 from berth.tools.testing.cluster import Cluster, NotReachedError
 from berth.tools.testing.decisions import PodDecision, decide
+from berth.tools.testing.devices.known_devices import Devices, devices
 from berth.tools.testing.pods import Finding, Pods
 from berth.tools.testing.served import ServedCluster
 from berth.tools.testing.virtual_time import VirtualLoop, run_virtually
@@ -27,6 +28,7 @@ from berth.tools.testing.virtual_time import VirtualLoop, run_virtually
 __all__ = [
     "BlockingCluster",
     "Cluster",
+    "Devices",
     "Finding",
     "NotReachedError",
     "PodDecision",
@@ -38,6 +40,7 @@ __all__ = [
     "decide",
     "deployment",
     "device_claim",
+    "devices",
     "job",
     "node",
     "nodes",

@@ -3,6 +3,7 @@
 
 The modules.
 
+    devices/        devices as known drivers publish them
     builders        objects in few words: pod, node, deployment, claim
     cluster         the API server, controllers, kubelets and scheduler of a test in one event loop
     scheduler       the scheduler in that loop, by its configuration

@@ -118,6 +118,10 @@ class BlockingCluster:
         """Returns the pods of a namespace with these labels."""
         return self.cluster.pods(namespace, **labels)
 
+    def devices_of(self, name: str, namespace: str = "default") -> list[str]:
+        """Returns the devices that the claims of a pod were given, as pool/device."""
+        return self.cluster.devices_of(name, namespace)
+
     def events(self, reason: str = "") -> list[str]:
         """Returns the events, oldest first."""
         return self.cluster.events(reason)

@@ -44,13 +44,27 @@ def _pod_spec(
     memory: Amount | None,
     requests: Mapping[str, Amount] | None,
     image: str,
+    devices: Sequence[Document],
     fields: Mapping[str, Any],
 ) -> Document:
     container: Document = {"name": "main", "image": image}
     amounts = _amounts(cpu, memory, requests)
-    if amounts:
-        container["resources"] = {"requests": amounts}
-    return {"containers": [container], **fields}
+    names = [claim["metadata"]["name"] for claim in devices]
+    resources = {
+        **({"requests": amounts} if amounts else {}),
+        **({"claims": [{"name": name} for name in names]} if names else {}),
+    }
+    if resources:
+        container["resources"] = resources
+    claims = [_claim_of_pod(claim) for claim in devices]
+    return {"containers": [container], **({"resourceClaims": claims} if claims else {}), **fields}
+
+
+def _claim_of_pod(claim: Document) -> Document:
+    name = claim["metadata"]["name"]
+    is_template = claim["kind"] == "ResourceClaimTemplate"
+    of = "resourceClaimTemplateName" if is_template else "resourceClaimName"
+    return {"name": name, of: name}
 
 
 def pod(
@@ -60,6 +74,7 @@ def pod(
     memory: Amount | None = None,
     requests: Mapping[str, Amount] | None = None,
     image: str = "app",
+    devices: Sequence[Document] = (),
     node: str = "",
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
@@ -67,8 +82,10 @@ def pod(
     metadata: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Document:
-    """Returns a pod of one container that requests this much. With `node`, it is on that node."""
-    spec = _pod_spec(cpu, memory, requests, image, fields)
+    """Returns a pod of one container that requests this much. With `node`, it is on that node.
+    `devices` are claims, or templates of claims, as by `device_claim`.
+    """
+    spec = _pod_spec(cpu, memory, requests, image, devices, fields)
     if node:
         spec["nodeName"] = node
     about = _metadata(name, namespace, labels, annotations, metadata)
@@ -147,6 +164,7 @@ def deployment(
     memory: Amount | None = None,
     requests: Mapping[str, Amount] | None = None,
     image: str = "app",
+    devices: Sequence[Document] = (),
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
     strategy: Mapping[str, Any] | None = None,
@@ -155,7 +173,7 @@ def deployment(
     """Returns a Deployment whose pods have its name as the label `app`. `fields` are those of the
     pods' spec.
     """
-    pods = _pod_spec(cpu, memory, requests, image, fields)
+    pods = _pod_spec(cpu, memory, requests, image, devices, fields)
     spec = {"replicas": replicas, **({"strategy": dict(strategy)} if strategy else {})}
     return _workload("Deployment", "apps/v1", name, namespace, labels, pods, spec)
 
@@ -168,13 +186,14 @@ def stateful_set(
     memory: Amount | None = None,
     requests: Mapping[str, Amount] | None = None,
     image: str = "app",
+    devices: Sequence[Document] = (),
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
     claims: Sequence[Document] = (),
     **fields: Any,
 ) -> Document:
     """Returns a StatefulSet; `claims` are its templates of volume claims, as by `claim`."""
-    pods = _pod_spec(cpu, memory, requests, image, fields)
+    pods = _pod_spec(cpu, memory, requests, image, devices, fields)
     spec: Document = {"replicas": replicas, "serviceName": name}
     if claims:
         spec["volumeClaimTemplates"] = list(claims)
@@ -190,6 +209,7 @@ def job(
     memory: Amount | None = None,
     requests: Mapping[str, Amount] | None = None,
     image: str = "app",
+    devices: Sequence[Document] = (),
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
     **fields: Any,
@@ -197,7 +217,7 @@ def job(
     """Returns a Job whose pods are not started again. All run at once unless `parallelism` says
     otherwise.
     """
-    pods = {"restartPolicy": "Never", **_pod_spec(cpu, memory, requests, image, fields)}
+    pods = {"restartPolicy": "Never", **_pod_spec(cpu, memory, requests, image, devices, fields)}
     spec = {"completions": completions, "parallelism": parallelism or completions}
     return _workload("Job", "batch/v1", name, namespace, labels, pods, spec)
 
@@ -223,25 +243,47 @@ def claim(
 
 def device_claim(
     name: str,
-    device_class: str,
+    device_class: str | Mapping[str, str],
     *,
     count: int = 1,
     selector: str = "",
+    capacity: Mapping[str, Amount] | None = None,
+    same: str = "",
+    template: bool = False,
     namespace: str = "default",
     **fields: Any,
 ) -> Document:
-    """Returns a ResourceClaim for devices of a class, which `selector` (CEL) may narrow."""
-    exactly: Document = {"deviceClassName": device_class, "count": count}
-    if selector:
-        exactly["selectors"] = [{"cel": {"expression": selector}}]
-    devices = {"requests": [{"name": "device", "exactly": exactly}]}
-    about = _metadata(name, namespace, None, None, None)
+    """Returns a ResourceClaim for devices of a class, which `selector` (CEL) may narrow; of
+    devices that claims share, as much as `capacity` says. With `template`, it is a
+    ResourceClaimTemplate, which gives each pod a claim of its own.
+
+    Classes by the names of requests make a claim with several requests. All its devices have the
+    `same` value of this attribute.
+    """
+    requests = {"device": device_class} if isinstance(device_class, str) else device_class
+    asked = [
+        {"name": request, "exactly": _asked(of, count, selector, capacity)}
+        for request, of in requests.items()
+    ]
+    constraints = {"constraints": [{"matchAttribute": same}]} if same else {}
+    spec = {"devices": {"requests": asked, **constraints}, **fields}
     return {
         "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": about,
-        "spec": {"devices": devices, **fields},
+        "kind": "ResourceClaimTemplate" if template else "ResourceClaim",
+        "metadata": _metadata(name, namespace, None, None, None),
+        "spec": {"spec": spec} if template else spec,
     }
+
+
+def _asked(
+    device_class: str, count: int, selector: str, capacity: Mapping[str, Amount] | None
+) -> Document:
+    asked: Document = {"deviceClassName": device_class, "count": count}
+    if selector:
+        asked["selectors"] = [{"cel": {"expression": selector}}]
+    if capacity:
+        asked["capacity"] = {"requests": _amounts(None, None, capacity)}
+    return asked
 
 
 def priority_class(name: str, value: int, **fields: Any) -> Document:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -28,6 +29,7 @@ from ..answers.manifests.manifests import Manifest, ManifestError, read, read_ob
 from ..cluster.apiserver.namespace_controller import end_namespaces
 from ..cluster.controllers.controller_manager import run_controllers
 from ..cluster.controllers.embedded_access import EmbeddedAccess
+from ..cluster.drivers.device_driver import PoolPublisher
 from ..cluster.kubelets.kubelets import run_kubelets
 from ..demo.creation import FIRST, needs_class, standard_class
 from ..kubernetes.api.requests.field_managers import CONTROLLERS, KUBELET, SERVER
@@ -38,13 +40,14 @@ from ..kubernetes.api.types.resources import BY_KIND, KINDS, Kind
 from ..kubernetes.api.writes.registry import Api
 from .builders import nodes as many_nodes
 from .configuration import Configuration, configuration_of
+from .devices.known_devices import Devices, pools
 from .history import EVENT, PodHistory, PodLife
 from .pods import Pods, condition, why_pending
 from .scheduler import run_scheduler
 from .virtual_time import LoopClock, VirtualLoop
 
 Document = dict[str, Any]
-Objects = Document | Path | Iterable[Document]
+Objects = Document | Path | Devices | Iterable[Document]
 Seconds = float | str
 Observer = Callable[[Kind, StoreEvent], None]
 
@@ -56,6 +59,7 @@ STILL_REAL_SECONDS = 2.0
 LOOKS = 0.05  # seconds between two looks at a condition
 NAMESPACES, NODES = BY_KIND["v1", "Namespace"], BY_KIND["v1", "Node"]
 CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
+CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 _LATEST = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 EVERYTHING = Reading(everything=True, findings=Findings(strict=True))
 _MOST_TOLD = 10
@@ -71,8 +75,8 @@ class Cluster:
     It has this many `nodes` (8 CPUs, 32Gi), and the `objects`: documents, or a path of manifests.
     `config` is a KubeSchedulerConfiguration, as a mapping (its apiVersion and kind may be missing)
     or as a file; no leader is elected unless it says so. `version` is that of Kubernetes, "1.36" or
-    "1.37". Without a `scheduler`, `controllers` or `kubelets`, the test does their work. The
-    `observers` are called with the kind and the event of each write, before it is done.
+    "1.37". Without a `scheduler`, `controllers`, `kubelets` or `drivers`, the test does their work.
+    The `observers` are called with the kind and the event of each write, before it is done.
 
     Raises ConfigError, RegistryError, FeatureGateError or ValueError for what cannot be used.
     """
@@ -87,6 +91,7 @@ class Cluster:
         scheduler: bool = True,
         controllers: bool = True,
         kubelets: bool = True,
+        drivers: bool = True,
         seed: int = 1,
         observers: Sequence[Observer] = (),
     ) -> None:
@@ -96,9 +101,13 @@ class Cluster:
         self._options = Options(feature_gates=gates, version=release)
         self._first: tuple[Objects, ...] = (many_nodes(nodes, zones=3), *objects)
         self._parts = scheduler, controllers, kubelets
+        self._has_drivers = drivers
+        self._devices: list[Devices] = []
+        self._publisher: PoolPublisher | None = None
         self._seed = seed
         self._observers = observers
         self._stack = AsyncExitStack()
+        self._group: TaskGroup | None = None
         self._clock: Clock = SystemClock()
         self._is_due: Callable[[str], bool] = lambda _: False
 
@@ -124,6 +133,9 @@ class Cluster:
             stack.callback(group.cancel_scope.cancel)
             group.start_soon(end_namespaces, self.store)
             await self._start_parts(group)
+            self._group = group
+            if self._devices:
+                await self._publish()
             self._stack = stack.pop_all()
         return self
 
@@ -163,7 +175,7 @@ class Cluster:
         class, as in a toy cluster. Raises ApiError for what the API server refuses, and
         ManifestError for what is no object.
         """
-        manifests = [manifest for each in objects for manifest in _manifests(each)]
+        manifests = [manifest for each in objects for manifest in _manifests(self._plain(each))]
         if any(needs_class(each.document) for each in manifests) and not self.store.has(CLASSES):
             manifests += standard_class(manifests)
         for kind, document, _ in sorted(manifests, key=lambda each: each.kind.kind not in FIRST):
@@ -171,6 +183,28 @@ class Cluster:
             if kind.namespaced and self.store.find(NAMESPACES, "", namespace) is None:
                 await self._send("POST", NAMESPACES.path(), {"metadata": {"name": namespace}})
             await self._send("POST", kind.path(namespace), document)
+        if self._has_drivers and (offered := [each for each in objects if type(each) is Devices]):
+            self._devices += offered
+            if self._group is not None:
+                await self._publish()
+
+    def _plain(self, objects: Objects) -> Document | Path | Iterable[Document]:
+        """Returns objects without devices: of those the classes and, without drivers, the slices
+        of the nodes that are there.
+        """
+        if not isinstance(objects, Devices):
+            return objects
+        return objects.classes if self._has_drivers else objects.on(self.all("Node"))
+
+    async def _publish(self) -> None:
+        """Makes the drivers publish all devices; starts them for the first."""
+        if self._publisher is not None:
+            self._publisher.changed()
+            return
+        access, offer = self.access.named(KUBELET), partial(pools, self._devices)
+        self._publisher = PoolPublisher(access, self._clock, Random(self._seed), offer)
+        assert self._group is not None, "the cluster runs"
+        await self._group.start(self._publisher.run)
 
     async def patch(
         self, kind: str, name: str, body: Document, namespace: str = "default"
@@ -281,6 +315,25 @@ class Cluster:
         about = f"pods with {told}" if told else f"pods in {namespace}"
         return Pods(about, selected, self._events_about)
 
+    def devices_of(self, name: str, namespace: str = "default") -> list[str]:
+        """Returns the devices that the claims of a pod were given, as pool/device. Raises
+        LookupError without the pod.
+        """
+        pod = self.get("Pod", name, namespace)
+        statuses = pod.get("status", {}).get("resourceClaimStatuses") or ()
+        made = {each["name"]: each.get("resourceClaimName") for each in statuses}
+        claims = [
+            self.store.find(CLAIMS, namespace, claim)
+            for each in pod["spec"].get("resourceClaims") or ()
+            if (claim := each.get("resourceClaimName") or made.get(each["name"]))
+        ]
+        allocations = [(each or {}).get("status", {}).get("allocation") or {} for each in claims]
+        return sorted(
+            f"{result['pool']}/{result['device']}"
+            for allocation in allocations
+            for result in allocation.get("devices", {}).get("results") or ()
+        )
+
     def events(self, reason: str = "") -> list[str]:
         """Returns the events, oldest first, as "Kind/name Reason: message"; those of one reason
         if it is given.
@@ -333,7 +386,7 @@ class Cluster:
         return [each.document for each in stored]
 
 
-def _manifests(objects: Objects) -> list[Manifest]:
+def _manifests(objects: Document | Path | Iterable[Document]) -> list[Manifest]:
     """Returns the objects in their order. Raises ManifestError."""
     if isinstance(objects, Path):
         manifests = read([objects], reading=EVERYTHING)

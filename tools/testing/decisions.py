@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from random import Random
 from typing import Any
 
@@ -17,13 +17,16 @@ from berth.config.versions import CURRENT, emulated
 from ..answers.explain import decision as explained
 from ..answers.explain.cluster_source import ClusterQuestion
 from ..answers.explain.decider import Attempt, Explainer, decided
+from ..answers.explain.pod_claims import with_claims
 from ..kubernetes.api.types.defaults import defaulted
 from ..kubernetes.api.types.resources import BY_KIND
 from .configuration import Configuration, configuration_of
+from .devices.known_devices import Devices
 
 Document = dict[str, Any]
 MOST_KEPT = 64  # configurations whose plugins are kept for the next decision
 PODS = BY_KIND["v1", "Pod"]
+DEVICES = "resource.k8s.io"
 _explainers: dict[bytes, Explainer] = {}
 
 
@@ -81,14 +84,14 @@ class PodDecision:
 def decide(
     pod: Document,
     nodes: Iterable[Document],
-    *others: Document,
+    *others: Document | Devices,
     config: Configuration = None,
     feature_gates: Mapping[str, bool] | None = None,
     version: str = CURRENT.text,
     seed: int = 1,
 ) -> PodDecision:
     """Decides about a pod on these nodes; `others` are further objects, such as pods that are on
-    nodes. `seed` breaks ties.
+    nodes, and devices of the nodes. `seed` breaks ties.
 
     The plugins of a configuration are made once. Raises ConfigError, RegistryError,
     FeatureGateError, ValueError or SourceError for what cannot be used.
@@ -102,5 +105,30 @@ def decide(
         if len(_explainers) >= MOST_KEPT:
             _explainers.clear()
         _explainers[key] = explainer
-    question = ClusterQuestion(defaulted(PODS, pod), [*nodes, *others], explainer.configuration)
+    there = list(nodes)
+    complete = [_with_defaults(each) for other in others for each in _documents(other, there)]
+    subject, created = with_claims(defaulted(PODS, pod), partial(_found, complete), defaulted)
+    objects = [*there, *complete, *created]
+    question = ClusterQuestion(subject, objects, explainer.configuration)
     return PodDecision(explainer.attempt(question), Random(seed))
+
+
+def _documents(other: Document | Devices, nodes: list[Document]) -> list[Document]:
+    return other.on(nodes) if isinstance(other, Devices) else [other]
+
+
+def _with_defaults(document: Document) -> Document:
+    """Returns an object of dynamic resource allocation with its defaults, another as it is."""
+    kind = BY_KIND.get((document.get("apiVersion", ""), document.get("kind", "")))
+    return document if kind is None or kind.group != DEVICES else defaulted(kind, document)
+
+
+def _found(objects: list[Document], kind: str, name: str, namespace: str) -> Document | None:
+    place = kind, name, namespace
+    named = (each for each in objects if place == (each.get("kind"), *_names(each)))
+    return next(named, None)
+
+
+def _names(document: Document) -> tuple[str, str]:
+    metadata = document["metadata"]
+    return metadata["name"], metadata.get("namespace", "default")

@@ -1,12 +1,12 @@
 """A hollow DRA driver: publishes the devices of a file as ResourceSlices, and updates them.
 
 It acts for all drivers of the file. Whenever the file changes, or a node comes, changes or goes,
-the slices follow.
+the slices follow. A test offers devices without a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import anyio
@@ -25,7 +25,7 @@ from berth.actors.scheduling.framework.logger import get_logger
 from berth.actors.scheduling.kube.devices import ResourceSlice
 
 from ...kubernetes.api.types.resources import BY_KIND
-from ...kubernetes.devices.inventory import SLICES, Inventory, InventoryError, pools
+from ...kubernetes.devices.inventory import SLICES, Inventory, InventoryError, Pool, pools
 from ...kubernetes.devices.publication import Publish, Withdraw, publication
 from ...kubernetes.object_index import ObjectChange, ObjectIndex
 from ...kubernetes.objects.structs import Node
@@ -37,6 +37,9 @@ log = get_logger(__name__)
 NODES = BY_KIND["v1", "Node"]
 FILE_SECONDS = 1.0
 RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
+
+
+Offer = Callable[[Iterable[Node]], list[Pool]]
 
 
 async def run_driver(
@@ -52,32 +55,23 @@ async def run_driver(
     Raises InventoryError if the file cannot be used at first. If it cannot be used later, the
     devices stay as they are.
     """
-    cluster = ObjectIndex()
-    driver = _Driver(cluster, access, clock, rng, path)
-    watches = Watches(cluster, access, driver.changed)
+    file = _InventoryFile(path, clock)
+    publisher = PoolPublisher(access, clock, rng, file.pools)
     async with anyio.create_task_group() as group:
-        await group.start(watches.follow, NODES, Node)
-        await group.start(watches.follow, SLICES, ResourceSlice)
-        group.start_soon(driver.follow_file)
-        await driver.publish(task_status)
+        group.start_soon(file.follow, publisher.changed)
+        await publisher.run(task_status=task_status)
 
 
-class _Driver:
-    def __init__(
-        self, cluster: ObjectIndex, access: ClusterAccess, clock: Clock, rng: Rng, path: Path
-    ) -> None:
-        self._access = access
-        self._clock = clock
-        self._rng = rng
+class _InventoryFile:
+    def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
+        self._clock = clock
         self._inventories: list[Inventory] = read_inventories(path)
-        self._cluster = cluster
-        self._news = anyio.Event()
 
-    def changed(self, _changes: Sequence[ObjectChange]) -> None:
-        self._news.set()
+    def pools(self, nodes: Iterable[Node]) -> list[Pool]:
+        return pools(self._inventories, nodes)
 
-    async def follow_file(self) -> None:
+    async def follow(self, changed: Callable[[], None]) -> None:
         """Reads the file whenever it has changed."""
         seen = self._content()
         while True:
@@ -91,7 +85,7 @@ class _Driver:
             except InventoryError as problem:
                 log.warning("devices stay as they are", why=str(problem))
             else:
-                self._news.set()
+                changed()
 
     def _content(self) -> bytes | None:
         # The file is small, and a thread would fall behind virtual time.
@@ -101,11 +95,36 @@ class _Driver:
             log.debug("file cannot be read", path=str(self._path), why=problem.strerror)
             return None
 
-    async def publish(self, task_status: TaskStatus[None]) -> None:
+
+class PoolPublisher:
+    """Keeps the slices of a cluster as an offer says, which returns the pools of all drivers for
+    the nodes that are there. `changed` makes it ask again.
+    """
+
+    def __init__(self, access: ClusterAccess, clock: Clock, rng: Rng, offer: Offer) -> None:
+        self._access = access
+        self._clock = clock
+        self._rng = rng
+        self._offer = offer
+        self._cluster = ObjectIndex()
+        self._news = anyio.Event()
+
+    def changed(self, _changes: Sequence[ObjectChange] = ()) -> None:
+        self._news.set()
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Publishes until cancelled; started once all is published."""
+        watches = Watches(self._cluster, self._access, self.changed)
+        async with anyio.create_task_group() as group:
+            await group.start(watches.follow, NODES, Node)
+            await group.start(watches.follow, SLICES, ResourceSlice)
+            await self._publish(task_status)
+
+    async def _publish(self, task_status: TaskStatus[None]) -> None:
         failures, started = 0, False
         while True:
             self._news = anyio.Event()
-            offered = pools(self._inventories, self._cluster.all(Node))
+            offered = self._offer(self._cluster.all(Node))
             writes = publication(offered, self._cluster.all(ResourceSlice))
             if all([await self._write(write) for write in writes]):
                 failures = 0
