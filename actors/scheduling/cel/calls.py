@@ -12,10 +12,10 @@ from .errors import CelError
 from .run import Run, Step
 from .tree import Call
 from .types import Type
-from .values import TYPE_NAMES, Domains, Optional, TypeValue, type_name
+from .values import TYPE_NAMES, Built, Domains, Optional, TypeValue, type_name
 
 Guard = Callable[[Any], bool]
-_CLASSES = {name: kind for kind, name in TYPE_NAMES.items() if kind is not Domains}
+_CLASSES = {name: kind for kind, name in TYPE_NAMES.items() if kind not in (Domains, Built)}
 # Operators whose overload is not known before evaluation cost the same for all types.
 _READABLE = frozenset(("string", "bytes", "dyn", "any"))
 SHORT = 64  # characters: reading a text up to this length is not counted as work

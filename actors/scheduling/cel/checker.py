@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .built import built_type
 from .declarations import Overload
 from .errors import Problem
-from .functions import FUNCTIONS, FUNCTIONS_OF_SELECTORS
+from .functions import FUNCTIONS, FUNCTIONS_OF_PATCHES, FUNCTIONS_OF_SELECTORS
 from .tree import (
     Call,
     Comprehension,
@@ -83,24 +84,30 @@ _LITERALS = {
 }
 
 
-def check(root: TreeNode, variables: Mapping[str, Type], *, lists: bool = False) -> list[Problem]:
+def check(
+    root: TreeNode, variables: Mapping[str, Type], *, lists: bool = False, builds: bool = False
+) -> list[Problem]:
     """Writes the types and the overloads into the tree, and returns its problems.
 
     `variables` are the types of the variables; their names may have dots. With `lists`, attributes
-    of devices may be lists, as since Kubernetes 1.37.
+    of devices may be lists, as since Kubernetes 1.37. With `builds`, the expression may build
+    objects.
     """
-    checker = _Checker(variables, lists=lists)
+    checker = _Checker(variables, lists=lists, builds=builds)
     walk(checker.check(root))
     checker.finish()
     return checker.problems
 
 
 class _Checker:
-    def __init__(self, variables: Mapping[str, Type], *, lists: bool) -> None:
+    def __init__(self, variables: Mapping[str, Type], *, lists: bool, builds: bool) -> None:
         self.problems: list[Problem] = []
         self._fields = FIELDS_WITH_LISTS if lists else FIELDS
         is_selector = DEVICE in variables.values()
         self._functions = FUNCTIONS_OF_SELECTORS if is_selector else FUNCTIONS
+        self._builds = builds
+        if builds:
+            self._functions = FUNCTIONS_OF_PATCHES
         self._names = {**TYPES, **variables}
         self._inference = Inference()
         self._scopes: list[dict[str, Type]] = []
@@ -131,8 +138,7 @@ class _Checker:
             case Comprehension():
                 yield self._comprehension(node)
             case Message():
-                self._add_problem(node, _undeclared_problem(node.name))
-                node.type = ERROR
+                yield self._message(node)
             case _:
                 raise AssertionError(node)
         self._checked.append(node)
@@ -172,8 +178,9 @@ class _Checker:
             else:
                 self._add_problem(node, f"undefined field '{field}'")
         elif isinstance(target, ObjectType):
-            result = target.fields.get(field, ERROR)
-            if field not in target.fields:
+            known = target.field(field)
+            result = known or ERROR
+            if known is None:
                 self._add_problem(node, f"undefined field '{field}'")
         elif target.kind == "struct":
             self._add_problem(node, f"unexpected failed resolution of '{target.name}'")
@@ -292,6 +299,24 @@ class _Checker:
         if key_type is None or value_type is None:
             key_type, value_type = self._inference.fresh(), self._inference.fresh()
         node.type = map_of(key_type, value_type)
+
+    def _message(self, node: Message) -> Walk[None]:
+        built = built_type(node.name) if self._builds else None
+        if built is None:
+            self._add_problem(node, _undeclared_problem(node.name))
+            node.type = ERROR
+            return
+        for field, value, optional in node.fields:
+            yield self.check(value)
+            expected = built.field(field)
+            if expected is None:
+                self._add_problem(value, f"undefined field '{field}'")
+                continue
+            found = self._optional(value) if optional else value.type
+            if not self._inference.assignable([expected], [found]):
+                message = f"expected type of field '{field}' is '{expected}' but provided type is "
+                self._add_problem(value, f"{message}'{found}'")
+        node.type = built
 
     def _optional(self, node: TreeNode) -> Type:
         content, optional = without_optional(self._inference.resolved(node.type))

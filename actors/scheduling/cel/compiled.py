@@ -33,14 +33,20 @@ class Compiled(ABC):
 
     `error` says why the expression cannot be used; it is empty if it can. `root` is the checked
     tree of an expression that can be used. `variables` are the types of the variables. With
-    `lists`, attributes of devices may be lists.
+    `lists`, attributes of devices may be lists. With `builds`, it may build objects.
     """
 
     def __init__(
-        self, expression: str, variables: Mapping[str, Type], *, lists: bool = False
+        self,
+        expression: str,
+        variables: Mapping[str, Type],
+        *,
+        lists: bool = False,
+        builds: bool = False,
     ) -> None:
         self.expression = expression
         self._lists = lists
+        self._builds = builds
         self.error = ""
         self.root: TreeNode | None = None
         self._program: Program | None = None
@@ -67,7 +73,7 @@ class Compiled(ABC):
         root = parse(_SURROGATE.sub("\ufffd", self.expression))
         self.work += NODE * root.size
         self.size += NODE_BYTES * root.size
-        problems = check(root, variables, lists=self._lists)
+        problems = check(root, variables, lists=self._lists, builds=self._builds)
         patterns = {} if problems else patterns_of(root)
         self.work += sum(pattern.work for pattern in patterns.values())
         self.size += PATTERN_BYTES * len(patterns)

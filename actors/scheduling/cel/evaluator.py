@@ -24,13 +24,14 @@ from .tree import (
     ListNode,
     Literal,
     MapNode,
+    Message,
     Select,
     TreeNode,
     Walk,
     walk,
 )
 from .types import DEVICE, Type
-from .values import MISSING, Optional, TypeValue, key_of
+from .values import MISSING, Built, TypeValue, key_of
 
 StepWalk = Walk[Any]  # a walk that returns a step
 _ATTRIBUTE = (Ident, Select)
@@ -84,6 +85,8 @@ class _Compiler:
                 return (yield self._list(node))
             case MapNode():
                 return (yield self._map(node))
+            case Message():
+                return (yield self._message(node))
             case Comprehension():
                 return (yield self._bind(node) if node.binds else self._fold(node))
             case _:
@@ -205,13 +208,9 @@ class _Compiler:
             for key_step, value_step, optional in entries:
                 key, value = key_step(run), value_step(run)
                 if optional:
-                    if type(value) is not Optional:
-                        raise CelError(
-                            f"cannot initialize optional entry '{key}' from non-optional value"
-                        )
-                    if not value.present:
-                        continue
-                    value = value.value
+                    value = steps.optional_entry(key, value)
+                if value is MISSING:
+                    continue
                 stored = key_of(key)
                 if stored in result:
                     raise CelError(f"Failed with repeated key: {key}")
@@ -224,6 +223,25 @@ class _Compiler:
                 return self._constant(build(Run(0)))
             except CelError:
                 return build
+        return build
+
+    def _message(self, node: Message) -> StepWalk:
+        fields: list[tuple[str, Step, bool]] = []
+        for name, value, optional in node.fields:
+            fields.append((name, (yield self.compile(value)), optional))
+        type_name = node.name.removeprefix(".")
+
+        def build(run: Run) -> Any:
+            values: dict[str, Any] = {}
+            for name, step, optional in fields:
+                value = step(run)
+                if optional:
+                    value = steps.optional_entry(name, value)
+                if value is not MISSING:
+                    values[name] = value
+            run.cost += 40
+            return Built(type_name, values)
+
         return build
 
     # ---------------------------------------------------------------------------- comprehensions

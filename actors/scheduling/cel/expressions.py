@@ -18,10 +18,15 @@ class Expression(Compiled):
     """
 
     def __init__(
-        self, expression: str, variables: Mapping[str, Type], results: Collection[Type] = ()
+        self,
+        expression: str,
+        variables: Mapping[str, Type],
+        results: Collection[Type] = (),
+        *,
+        builds: bool = False,
     ) -> None:
         self._results = results
-        super().__init__(expression, variables)
+        super().__init__(expression, variables, builds=builds)
 
     @property
     def type(self) -> Type:

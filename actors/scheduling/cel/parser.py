@@ -324,10 +324,10 @@ class _Parser:
         return name
 
     def _message(self, at: int, name: str) -> NodeWalk:
-        values: list[TreeNode] = []
+        fields: list[tuple[str, TreeNode, bool]] = []
         for _ in self._separated_items("}"):
-            self._take_if("?")
-            self._take_expected("ident")
+            optional = self._take_if("?")
+            field = self._take_expected("ident").value
             self._take_expected(":")
-            values.append((yield self._expression()))
-        return self._size_checked(Message(at, name.replace(" ", ""), values))
+            fields.append((field, (yield self._expression()), optional))
+        return self._size_checked(Message(at, name.replace(" ", ""), fields))

@@ -141,6 +141,13 @@ def without_none(values: list[Any], optional: frozenset[int]) -> list[Any]:
     return result
 
 
+def optional_entry(key: Any, value: Any) -> Any:
+    """Returns what an optional entry holds, MISSING for none. Raises CelError."""
+    if type(value) is not Optional:
+        raise CelError(f"cannot initialize optional entry '{key}' from non-optional value")
+    return value.value
+
+
 # --------------------------------------------------------------------------------------- operators
 
 

@@ -95,13 +95,15 @@ class MapNode(TreeNode):
 
 
 class Message(TreeNode):
-    """A message such as `Name{field: value}`. The environment of selectors has no such type."""
+    """A message such as `Name{field: value}`; a field may be optional. Only the expressions of
+    mutating policies have types of messages.
+    """
 
-    __slots__ = ("name",)
+    __slots__ = ("fields", "name")
 
-    def __init__(self, at: int, name: str, values: list[TreeNode]) -> None:
-        super().__init__(at, *values)
-        self.name = name
+    def __init__(self, at: int, name: str, fields: list[tuple[str, TreeNode, bool]]) -> None:
+        super().__init__(at, *(value for _, value, _ in fields))
+        self.name, self.fields = name, fields
 
 
 class Comprehension(TreeNode):

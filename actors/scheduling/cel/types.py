@@ -44,6 +44,10 @@ class ObjectType(Type):
         made.fields = fields
         return made
 
+    def field(self, name: str) -> Type | None:
+        """Returns the type of a field; None if there is no such field."""
+        return self.fields.get(name)
+
 
 _SHOWN = {
     "timestamp": "timestamp",

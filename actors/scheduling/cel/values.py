@@ -58,6 +58,16 @@ class Domains(dict[Any, Any]):
     __slots__ = ()
 
 
+class Built(dict[str, Any]):
+    """An object that an expression has built; `type_name` is that of its type, `Object.spec`."""
+
+    __slots__ = ("type_name",)
+
+    def __init__(self, type_name: str, fields: dict[str, Any]) -> None:
+        super().__init__(fields)
+        self.type_name = type_name
+
+
 NO_IDS: dict[Any, Any] = {}
 
 # The names of the types in CEL, and those of cel-go's own types, which a few errors show.
@@ -72,6 +82,7 @@ _NAMES: dict[type, tuple[str, str]] = {
     list: ("list", ""),
     dict: ("map", ""),
     Domains: ("map", ""),
+    Built: ("Object", "*dynamic.ObjectVal"),
     Duration: ("google.protobuf.Duration", "types.Duration"),
     Timestamp: ("google.protobuf.Timestamp", "types.Timestamp"),
     TypeValue: ("type", "*types.Type"),
@@ -186,7 +197,7 @@ def size_of(value: Any) -> int:
     return 1
 
 
-_ZEROABLE = frozenset((bool, int, Uint, float, str, bytes, type(None), list, dict, Domains))
+_ZEROABLE = frozenset((bool, int, Uint, float, str, bytes, type(None), list, dict, Domains, Built))
 
 
 def is_zero(value: Any) -> bool:

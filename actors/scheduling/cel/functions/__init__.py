@@ -4,6 +4,7 @@ That is cel-go's standard library, its extensions strings (version 2), sets, lis
 optionals (version 2) and two-variable comprehensions, and Kubernetes' own libraries. The authorizer
 is left out: a selector has no variable of its type. Selectors also have `includes`: since 1.36 the
 environment for expressions that are stored has it, whatever the gate DRAListTypeAttributes says.
+What builds patches has `jsonpatch.escapeKey`.
 """
 
 from __future__ import annotations
@@ -22,3 +23,4 @@ def _by_name() -> dict[str, tuple[Overload, ...]]:
 
 FUNCTIONS = _by_name()
 FUNCTIONS_OF_SELECTORS = {**FUNCTIONS, "includes": lists.INCLUDES}
+FUNCTIONS_OF_PATCHES = {**FUNCTIONS, "jsonpatch.escapeKey": strings.ESCAPE_KEY}

@@ -239,3 +239,13 @@ OVERLOADS = [
     ),
     budgeted("string_format", "string::format(list(dyn)) -> string", format_text, cost_of_first),
 ]
+
+# For keys in the paths of JSON patches.
+ESCAPE_KEY = (
+    overload(
+        "string_jsonpatch_escapeKey_string",
+        "jsonpatch.escapeKey(string) -> string",
+        lambda key: key.replace("~", "~0").replace("/", "~1"),
+        cost_of_first,
+    ),
+)

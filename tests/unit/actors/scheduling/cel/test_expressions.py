@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from berth.actors.scheduling.cel import CelError, Expression
+from berth.actors.scheduling.cel.built import as_json, misnamed
 from berth.actors.scheduling.cel.types import BOOL, DYN, NULL, STRING
 
 OBJECT: dict[str, Any] = {
@@ -83,3 +84,63 @@ def test_a_failure_says_why_and_tells_the_work() -> None:
     assert spent[0] > 0
     with pytest.raises(CelError, match="Syntax error"):
         Expression("1 +", TYPES).value(VALUES)
+
+
+def built(expression: str, values: Mapping[str, Any] = VALUES) -> Any:
+    compiled = Expression(expression, TYPES, builds=True)
+    assert compiled.error == ""
+    return as_json(compiled.value(values))
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (
+            "Object{spec: Object.spec{replicas: object.spec.replicas + 1}}",
+            {"spec": {"replicas": 4}},
+        ),
+        ("Object{?spec: object.?spec.?other, a: {'k': [1]}}", {"a": {"k": [1]}}),
+        ("Object{?a: object.metadata.?name}.a", "a"),
+        ("has(Object{a: 1}.b)", False),
+        (
+            "[JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('x/~'), value: {'b': 1u}}]",
+            [{"op": "add", "path": "/a/x~1~0", "value": {"b": 1}}],
+        ),
+        (
+            "Object{at: timestamp('2020-01-01T00:00:00Z'), b: b'x'}",
+            {"at": "2020-01-01T00:00:00Z", "b": "eA=="},
+        ),
+        ("Object{} == Object{}", True),
+    ],
+)
+def test_an_expression_of_a_patch_builds_objects(expression: str, expected: Any) -> None:
+    assert built(expression) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "builds", "problem"),
+    [
+        ("Object{}", False, "undeclared reference to 'Object' (in container '')"),
+        ("jsonpatch.escapeKey('')", False, "undeclared reference to 'jsonpatch'"),
+        ("Other{}", True, "undeclared reference to 'Other' (in container '')"),
+        ("JSONPatch{ops: 'a'}", True, "undefined field 'ops'"),
+        ("JSONPatch{op: 1}", True, "expected type of field 'op' is 'string' but provided type is"),
+    ],
+)
+def test_what_cannot_be_built_is_a_problem(expression: str, builds: bool, problem: str) -> None:
+    assert problem in Expression(expression, TYPES, builds=builds).error
+
+
+def test_the_types_of_built_objects_are_named_after_their_places() -> None:
+    whole = Expression("Object{spec: [Object.spec{a: Object.spec.b{}}]}", {}, builds=True).value({})
+    assert list(misnamed(whole, "Object")) == [
+        (
+            'unexpected type name "Object.spec.b", expected "Object.spec.a", which matches field '
+            "name path from root Object type"
+        )
+    ]
+
+
+def test_a_map_with_other_keys_than_texts_has_no_form_in_json() -> None:
+    with pytest.raises(CelError, match='map key "1" is not string'):
+        built("Object{a: {1: 2}}")
