@@ -27,7 +27,7 @@ from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
 
-from ...kubernetes.api.policies.policy_decisions import BINDINGS
+from ...kubernetes.api.policies.policy_writes import BINDINGS, MUTATING_BINDINGS
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.requests.request_targets import RequestTarget, target_of
 from ...kubernetes.api.requests.selectors import matches_of
@@ -125,7 +125,7 @@ class EmbeddedAccess:
         changes. Admission policies are asked, if there are any.
         """
         name = node["metadata"]["name"]
-        if self._store.has(BINDINGS):
+        if self._store.has(BINDINGS) or self._store.has(MUTATING_BINDINGS):
             body = heartbeat_patch(node, conditions, time)
             return await self.patch(f"{NODES.path('', name)}/status", body, dict)
         version = node["metadata"]["resourceVersion"]

@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from berth.actors.scheduling.cel import Expression
-from berth.actors.scheduling.cel.types import BOOL, DYN, NULL, STRING, Type
+from berth.actors.scheduling.cel.built import JSON_PATCH_TYPE, OBJECT_TYPE
+from berth.actors.scheduling.cel.types import BOOL, DYN, NULL, STRING, Type, list_of
 
 from .types.api_documents import Document, StoredObject
 
@@ -35,6 +36,13 @@ class Validation(NamedTuple):
     message: Expression | None
 
 
+class Mutation(NamedTuple):
+    """A mutation: a JSON patch if `is_patch`, else a part of the object."""
+
+    is_patch: bool
+    expression: Expression
+
+
 class Policy(NamedTuple):
     """A policy. `problems` are the problems of its expressions by the path of each."""
 
@@ -42,6 +50,7 @@ class Policy(NamedTuple):
     variables: tuple[Variable, ...]
     validations: tuple[Validation, ...]
     annotations: tuple[Expression, ...]
+    mutations: tuple[Mutation, ...]
     problems: tuple[tuple[str, str, str], ...]
 
 
@@ -85,6 +94,7 @@ class _Compiler:
             tuple(variables),
             tuple(validations),
             tuple(annotations),
+            tuple(self._mutations()),
             tuple(self._problems),
         )
 
@@ -112,18 +122,31 @@ class _Compiler:
         )
         return Validation(validation, expression, message)
 
+    def _mutations(self) -> Iterator[Mutation]:
+        for i, mutation in enumerate(self._all("mutations")):
+            is_patch = mutation.get("patchType") == "JSONPatch"
+            field = "jsonPatch" if is_patch else "applyConfiguration"
+            text = (mutation.get(field) or {}).get("expression") or ""
+            result = list_of(JSON_PATCH_TYPE) if is_patch else OBJECT_TYPE
+            path = f"mutations[{i}].{field}.expression"
+            yield Mutation(is_patch, self._compile(path, text.strip(), (result,), builds=True))
+
     def _compile(
         self,
         path: str,
         text: str,
         results: Collection[Type],
         names: Mapping[str, Type] | None = None,
+        *,
+        builds: bool = False,
     ) -> Expression:
         """Compiles an expression. A blank one is no problem here, because another rule refuses
         it.
         """
         is_late = self._left < 0
-        expression = Expression("" if is_late else text, names or self._names, results)
+        expression = Expression(
+            "" if is_late else text, names or self._names, results, builds=builds
+        )
         self._left -= expression.work
         if is_late:
             self._problems.append((path, text, TOO_COMPLEX))

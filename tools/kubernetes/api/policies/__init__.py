@@ -1,6 +1,6 @@
-"""Policies on writes: validating admission policies, and Pod Security.
+"""Policies on writes: admission policies, webhooks, and Pod Security.
 
-Policies say which writes they match, and what they refuse. Pod Security says what the pods of a
-namespace may do, by its labels. There is no audit log, so the action Audit and the mode audit do
-nothing.
+Admission policies and webhooks say which writes they match, and what they refuse or change; a
+change may lead to a second round (reinvocation.py). Pod Security says what the pods of a namespace
+may do, by its labels. There is no audit log, so the action Audit and the mode audit do nothing.
 """

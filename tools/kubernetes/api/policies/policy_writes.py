@@ -12,8 +12,16 @@ from ..rules.fields import selects
 from ..types.api_documents import Document
 from ..types.catalog import CURRENT_CATALOG, Catalog
 from ..types.conversion import served_form
-from ..types.resources import Kind
+from ..types.resources import BY_KIND, Kind
 
+_GROUP = "admissionregistration.k8s.io/v1"
+POLICIES = BY_KIND[_GROUP, "ValidatingAdmissionPolicy"]
+BINDINGS = BY_KIND[_GROUP, "ValidatingAdmissionPolicyBinding"]
+MUTATING_POLICIES = BY_KIND[_GROUP, "MutatingAdmissionPolicy"]
+MUTATING_BINDINGS = BY_KIND[_GROUP, "MutatingAdmissionPolicyBinding"]
+# What decides about writes is not decided about.
+POLICY_KINDS = frozenset((POLICIES, BINDINGS, MUTATING_POLICIES, MUTATING_BINDINGS))
+SYSTEM_FIELDS = ("uid", "creationTimestamp", "generation", "selfLink")
 _NO_LABELS: Mapping[str, str] = {}
 # The kinds of what is sent to a subresource.
 _SENT = {
@@ -162,3 +170,10 @@ def request_of(write: Write, kind: Kind) -> Document:
     for field in ("subResource", "requestSubResource"):
         optional[field] = write.subresource
     return request | {field: value for field, value in optional.items() if value}
+
+
+def with_system_fields(after: Document, before: Document) -> Document:
+    """Returns an object that admission changed with what the server alone says of it."""
+    had: Document = before.get("metadata") or {}
+    own = {key: value for key, value in had.items() if key in SYSTEM_FIELDS}
+    return {**after, "metadata": {**(after.get("metadata") or {}), **own}}

@@ -2,8 +2,7 @@
 say. Mirrors the plugins MutatingAdmissionWebhook and ValidatingAdmissionWebhook.
 
 Nothing is asked here. A write whose webhooks have not been asked yet raises CallsNeededError; who
-has asked them tries the write again, with their answers. So a webhook may be asked once only, and
-reinvocationPolicy is not heeded.
+has asked them tries the write again, with their answers.
 """
 
 from __future__ import annotations
@@ -22,21 +21,22 @@ from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.conversion import stored_form
 from ..types.resources import BY_KIND, Kind
-from .policy_decisions import BINDINGS, POLICIES
-from .policy_writes import Write, matched_kind, request_of, values_of
+from .policy_writes import (
+    POLICY_KINDS,
+    SYSTEM_FIELDS,
+    Write,
+    matched_kind,
+    request_of,
+    values_of,
+    with_system_fields,
+)
+from .reinvocation import Reinvocation
 
 _GROUP = "admissionregistration.k8s.io/v1"
 MUTATING = BY_KIND[_GROUP, "MutatingWebhookConfiguration"]
 VALIDATING = BY_KIND[_GROUP, "ValidatingWebhookConfiguration"]
 # What decides about writes is not decided about.
-_EXEMPT = frozenset(
-    (
-        *(MUTATING, VALIDATING, POLICIES, BINDINGS),
-        BY_KIND[_GROUP, "MutatingAdmissionPolicy"],
-        BY_KIND[_GROUP, "MutatingAdmissionPolicyBinding"],
-    )
-)
-_SYSTEM_FIELDS = ("uid", "creationTimestamp", "generation", "selfLink")
+_EXEMPT = frozenset((MUTATING, VALIDATING, *POLICY_KINDS))
 _LEAST_CODE = 400
 # Returns a document of a kind with a JSON patch applied. Raises RefusedError.
 Patched = Callable[[Kind, Document, Any], Document]
@@ -75,23 +75,37 @@ class WebhookAnswers(msgspec.Struct):
     answers: dict[str, WebhookAnswer] = {}
 
     def mutated(
-        self, store: Store, write: Write, patched: Patched
+        self,
+        store: Store,
+        write: Write,
+        patched: Patched,
+        decoded: Callable[[Document], Document],
+        rounds: Reinvocation,
     ) -> tuple[Document | None, list[str]]:
         """Returns the object as the mutating webhooks change it, None if they do not, and their
-        warnings. `patched` applies a JSON patch. Raises RefusedError and CallsNeededError.
+        warnings. `patched` applies a JSON patch, `decoded` decodes a stored object that it made.
+        Raises RefusedError and CallsNeededError.
         """
-        changed: Document | None = None
-        warnings: list[str] = []
+        before, warnings, asked = write.after, list[str](), rounds.webhooks
+        if rounds.is_again:
+            asked.begin(before)
         for call in _calls(store, MUTATING, write):
-            if call.key not in self.answers:
-                raise CallsNeededError([call])
-            response = _response(call, self.answers[call.key])
+            if rounds.is_again and not asked.is_due(call.key):
+                continue
+            key = f"{call.key} again" if rounds.is_again else call.key
+            if key not in self.answers:
+                raise CallsNeededError([msgspec.structs.replace(call, key=key)])
+            response = _response(call, self.answers[key])
             warnings += response.get("warnings") or ()
             patch = response.get("patch")
-            if patch:
-                changed = _patched(call, write, patch, patched)
-                write = msgspec.structs.replace(write, after=changed)
-        return changed, warnings
+            after = decoded(_patched(call, write, patch, patched)) if patch else write.after
+            if after != write.after:
+                write = msgspec.structs.replace(write, after=after)
+                asked.changed()
+                rounds.is_needed = True
+            asked.asked(call.key, call.hook.get("reinvocationPolicy"))
+        asked.end(write.after)
+        return None if write.after is before else write.after, warnings
 
     def warnings(self, store: Store, write: Write) -> list[str]:
         """Returns the warnings of the validating webhooks. Raises RefusedError if one of them
@@ -173,7 +187,7 @@ def _review(store: Store, write: Write, matched: Kind, kind: Kind) -> Document:
 def _without_system_fields(document: Any) -> Any:
     if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
         return document
-    metadata = {k: v for k, v in document["metadata"].items() if k not in _SYSTEM_FIELDS}
+    metadata = {k: v for k, v in document["metadata"].items() if k not in SYSTEM_FIELDS}
     return {**document, "metadata": metadata}
 
 
@@ -231,7 +245,4 @@ def _patched(call: WebhookCall, write: Write, patch: str, patched: Patched) -> D
     except (ValueError, RefusedError) as problem:
         message = f"Internal error occurred: {problem}"
         raise RefusedError(500, "InternalError", message) from None
-    before: Document = (write.after or {}).get("metadata") or {}
-    own = {key: value for key, value in before.items() if key in _SYSTEM_FIELDS}
-    after = {**after, "metadata": {**after.get("metadata", {}), **own}}
-    return stored_form(call.matched, after)
+    return stored_form(call.matched, with_system_fields(after, write.after or {}))

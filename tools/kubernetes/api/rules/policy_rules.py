@@ -110,9 +110,7 @@ def _of_any_policy(
 
 
 def mutating_policy(spec: Document) -> Iterator[str]:
-    """Checks a policy that changes objects. Its expressions are not compiled: they build objects,
-    which the evaluator does not.
-    """
+    """Checks a policy that changes objects."""
     yield from _of_any_policy(spec, _mutable)
     if not spec.get("mutations"):
         yield required("spec.mutations", "mutations must contain at least one item")
@@ -122,6 +120,9 @@ def mutating_policy(spec: Document) -> Iterator[str]:
         yield required("spec.reinvocationPolicy")
     else:
         yield from one_of("spec.reinvocationPolicy", spec["reinvocationPolicy"], REINVOCATION)
+    yield from (
+        invalid(f"spec.{path}", text, detail) for path, text, detail in compiled(spec).problems
+    )
 
 
 def mutating_binding(spec: Document) -> Iterator[str]:

@@ -12,6 +12,7 @@ NODE_RESTRICTION = "NodeRestriction"
 NAMESPACE_LIFECYCLE = "NamespaceLifecycle"
 STORAGE_PROTECTION = "StorageObjectInUseProtection"
 VALIDATING_POLICY = "ValidatingAdmissionPolicy"
+MUTATING_POLICY = "MutatingAdmissionPolicy"
 MUTATING_WEBHOOK = "MutatingAdmissionWebhook"
 VALIDATING_WEBHOOK = "ValidatingAdmissionWebhook"
 RESOURCE_QUOTA = "ResourceQuota"
@@ -51,7 +52,7 @@ IN_ORDER = (
     "NodeDeclaredFeatureValidator",
     "JobValidation",
     "PodResizeValidator",
-    "MutatingAdmissionPolicy",
+    MUTATING_POLICY,
     MUTATING_WEBHOOK,
     VALIDATING_POLICY,
     VALIDATING_WEBHOOK,

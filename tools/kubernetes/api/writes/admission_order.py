@@ -7,19 +7,20 @@ every other refusal must precede. Statuses, bindings, evictions and deletions ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
+from itertools import takewhile
 
 import msgspec
 
 from ..access.escalation import BINDING_KINDS, ROLE_KINDS, check_escalation
+from ..policies.reinvocation import Reinvocation
 from ..rules.ephemeral_containers import with_ephemeral_containers
 from ..rules.pod_resize import with_resized_resources
 from ..rules.quota_rules import quota_warnings
 from ..rules.validation import ephemeral_problems, resize_problems
 from ..store import DEFINITIONS, Store
 from ..types.admission_plugins import (
-    MUTATING_WEBHOOK,
     NODE_RESTRICTION,
     RESOURCE_QUOTA,
     STORAGE_PROTECTION,
@@ -77,7 +78,6 @@ from .refusals import refuse_invalid
 from .resource_quotas import QUOTAS, check_quotas, with_status_limits
 from .service_addresses import SERVICES, with_addresses
 from .template_generation import DAEMON_SETS, with_template_generation
-from .webhook_admission import decoded_again
 
 CREATE, UPDATE = "CREATE", "UPDATE"
 NODES = BY_KIND["v1", "Node"]
@@ -254,15 +254,48 @@ def _state_quota(write: AdmissionAttributes) -> Document | None:
     return with_status_limits(write.after)
 
 
-def _ask_mutating_webhooks(write: AdmissionAttributes) -> Document | None:
-    if write.caller is None or write.subresource:
+def _ask_mutating_plugins(write: AdmissionAttributes) -> Document | None:
+    """Asks mutating policies and webhooks. If one of them changes the object, the plugins before
+    them run again, and those that want it are asked again.
+    """
+    if write.caller is None or not write.caller.changes_objects(write.store):
         return None
-    place, operation = names_of(write.after), UPDATE if write.before else CREATE
-    changed, warnings = write.caller.mutated(
-        write.store, operation, write.kind, place, write.after, write.before
+    rounds = Reinvocation()
+    write.after = _mutated(write, write.caller, rounds)
+    if rounds.is_needed:
+        rounds.is_again = True
+        for step in () if write.subresource == "status" else _plugins_before(write):
+            write.after = step(write) or write.after
+        write.after = _mutated(write, write.caller, rounds)
+    return write.after
+
+
+def with_mutated_status(write: AdmissionAttributes) -> Document:
+    """Returns an object with the status that mutating policies and webhooks make of it."""
+    after = write.after
+    changed = _ask_mutating_plugins(write) or after
+    return {**after, "status": changed.get("status") or {}}
+
+
+def _mutated(write: AdmissionAttributes, caller: Caller, rounds: Reinvocation) -> Document:
+    operation = UPDATE if write.before else CREATE
+    after, warnings = caller.mutated(
+        write.store,
+        operation,
+        write.kind,
+        write.after,
+        write.before,
+        write.subresource,
+        rounds,
     )
     write.warnings += warnings
-    return None if changed is None else decoded_again(write.store, write.kind, changed)
+    return after
+
+
+def _plugins_before(write: AdmissionAttributes) -> Iterator[Step]:
+    kind = write.kind if write.kind.custom is None else None
+    steps = _steps(kind, UPDATE if write.before else CREATE, write.store.plugins)
+    return takewhile(lambda step: step is not _ask_mutating_plugins, steps)
 
 
 def _ask_policies(write: AdmissionAttributes) -> None:
@@ -280,6 +313,7 @@ def _check_quotas(write: AdmissionAttributes) -> None:
 # The plugin (or what the server itself does, which runs always), the operations (all if empty), the
 # kinds (likewise), and the step. A create or an update goes through them from top to bottom.
 STRATEGY, VALIDATION = "", ""
+MUTATING_PLUGINS = ""  # MutatingAdmissionPolicy, and then MutatingAdmissionWebhook
 ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
     # Plugins that change the object, in Kubernetes' order. NamespaceLifecycle has been asked.
     ("LimitRanger", CREATE, [PODS], lambda write: with_default_limits(write.store, write.after)),
@@ -321,7 +355,7 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
         [INGRESSES],
         lambda write: with_ingress_class(write.store, write.after),
     ),
-    (MUTATING_WEBHOOK, "", (), _ask_mutating_webhooks),
+    (MUTATING_PLUGINS, "", (), _ask_mutating_plugins),
     # What the server itself changes: the strategy of the kind.
     (STRATEGY, CREATE, [PODS], lambda write: with_first_status(write.store, write.after)),
     (STRATEGY, UPDATE, [PODS], _keep_placement),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -9,21 +10,24 @@ import msgspec
 from ..access.device_rights import status_problems
 from ..access.rights import Act, check_right, may_all
 from ..access.users import Requester
-from ..policies.policy_decisions import BINDINGS, judge
-from ..policies.policy_writes import Write
+from ..policies.policy_decisions import judge
+from ..policies.policy_writes import BINDINGS, MUTATING_BINDINGS, Write
+from ..policies.reinvocation import Reinvocation
 from ..policies.webhook_decisions import MUTATING, VALIDATING, WebhookAnswers
 from ..requests.media_types import JSON_PATCH
 from ..store import Store
 from ..types.admission_plugins import (
+    MUTATING_POLICY,
     MUTATING_WEBHOOK,
     NODE_RESTRICTION,
     VALIDATING_POLICY,
     VALIDATING_WEBHOOK,
 )
-from ..types.api_documents import Document
+from ..types.api_documents import Document, names_of
 from ..types.resources import BY_KIND, Kind
 from .node_restriction import check_node_restriction
 from .patch import patched_document
+from .webhook_admission import decoded_again
 
 NAMESPACES = BY_KIND["v1", "Namespace"]
 
@@ -61,23 +65,36 @@ class Caller(msgspec.Struct, frozen=True):
         warnings = judge(store, write) if judges else []
         return warnings if asks is None else warnings + asks.warnings(store, write)
 
+    def changes_objects(self, store: Store) -> bool:
+        """True if a mutating policy or webhook may change what is written."""
+        judges = store.has(MUTATING_BINDINGS) and MUTATING_POLICY in store.plugins
+        return judges or self._asks(store, MUTATING, MUTATING_WEBHOOK) is not None
+
     def mutated(
         self,
         store: Store,
         operation: str,
         kind: Kind,
-        place: tuple[str, str],
         after: Document,
         before: Document | None,
-    ) -> tuple[Document | None, list[str]]:
-        """Returns the object as the mutating webhooks change it, None if they do not, and their
+        subresource: str,
+        rounds: Reinvocation,
+    ) -> tuple[Document, list[str]]:
+        """Returns the object as the mutating policies and then the webhooks change it, and their
         warnings. Raises RefusedError and CallsNeededError.
         """
+        write = self._write(store, operation, kind, names_of(after), after, before, subresource)
+        decoded = partial(decoded_again, store, kind)
+        if store.has(MUTATING_BINDINGS) and MUTATING_POLICY in store.plugins:
+            from ..policies.policy_mutations import mutated  # most clusters have no such policy
+
+            after = mutated(store, write, decoded, rounds) or after
+            write = msgspec.structs.replace(write, after=after)
         asks = self._asks(store, MUTATING, MUTATING_WEBHOOK)
         if asks is None:
-            return None, []
-        write = self._write(store, operation, kind, place, after, before, "")
-        return asks.mutated(store, write, _json_patched)
+            return after, []
+        changed, warnings = asks.mutated(store, write, _json_patched, decoded, rounds)
+        return changed or after, warnings
 
     def _asks(self, store: Store, kind: Kind, plugin: str) -> WebhookAnswers | None:
         return self.answers if store.has(kind) and plugin in store.plugins else None

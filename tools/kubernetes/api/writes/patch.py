@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
+from ..requests.json_patch import UnfitError, json_patched
 from ..requests.json_problems import go_text, go_type
 from ..requests.media_types import JSON_PATCH, MERGE, STRATEGIC
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import Kind
 from ..types.schema import TYPES, Shape
-from .json_patch import UnfitError, json_patched
 
 BY_VALUE = "*"
 # raised when a patch expects a value of another type

@@ -34,7 +34,7 @@ from .admission import (
     admin_access_problems,
     check_namespace,
 )
-from .admission_order import AdmissionAttributes, admitted
+from .admission_order import AdmissionAttributes, admitted, with_mutated_status
 from .caller import Caller
 from .certificate_requests import (
     REQUESTS,
@@ -304,6 +304,9 @@ class Api:
         after = {**before, "metadata": metadata, "status": status}
         if kind.custom is not None and "status" not in document:
             del after["status"]
+        if self._caller is not None and self._caller.changes_objects(self.store):
+            write = self.store, self._caller, self.warnings, kind, after, before, subresource
+            after = with_mutated_status(AdmissionAttributes(*write))
         if (kind.stored_as or kind) is DEVICE_CLAIMS[0]:
             after = self._checked_status(kind, after, before)
         elif kind is REQUESTS:

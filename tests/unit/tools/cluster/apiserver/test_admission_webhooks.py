@@ -134,6 +134,31 @@ async def test_a_mutating_webhook_changes_the_object_before_it_is_checked() -> N
         assert status == 422
 
 
+@pytest.mark.parametrize(("policy", "times"), [("Never", 1), ("IfNeeded", 2)])
+async def test_a_webhook_is_asked_again_after_a_later_change_if_it_wants_it(
+    policy: str, times: int
+) -> None:
+    async with hooked() as webhook:
+        first = {
+            "name": "first.b.c",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "clientConfig": {"url": f"{webhook.url}/first", "caBundle": BUNDLE},
+            "rules": [RULE],
+            "reinvocationPolicy": policy,
+        }
+        hooks = {"metadata": {"name": "a"}, "webhooks": [first]}
+        await webhook.call("POST", f"{HOOKS}/mutatingwebhookconfigurations", hooks)
+        await webhook.configure("Mutating")
+        webhook.say = lambda asked: (
+            allow(asked)
+            if len(webhook.asked) == 1
+            else patch({"op": "add", "path": "/data", "value": {"a": "b"}})(asked)
+        )
+        status, answer = await webhook.create()
+        assert (status, answer["data"], len(webhook.asked)) == (201, {"a": "b"}, 1 + times)
+
+
 async def test_updates_and_deletions_are_told_too() -> None:
     async with hooked() as webhook:
         await webhook.create()

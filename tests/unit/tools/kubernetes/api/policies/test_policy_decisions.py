@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from berth.tools.kubernetes.api.access.users import ADMINISTRATOR, NODE_NAME, Requester
-from berth.tools.kubernetes.api.policies import policy_decisions
-from berth.tools.kubernetes.api.policies.policy_decisions import BINDINGS, POLICIES
+from berth.tools.kubernetes.api.policies import policy_evaluation
+from berth.tools.kubernetes.api.policies.policy_writes import BINDINGS, POLICIES
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
@@ -313,7 +313,7 @@ def test_the_contents_of_a_namespace_go_with_it() -> None:
 
 
 def test_the_evaluations_of_a_policy_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_decisions, "MOST_WORK", 100)
+    monkeypatch.setattr(policy_evaluation, "MOST_WORK", 100)
     loop = valid("[1, 2, 3, 4].all(number, number > 0)")
     assert Cluster(loop).create() == ""
     assert "running out of cost budget" in Cluster(loop * 20).create()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from berth.tools.kubernetes.api.writes.json_patch import UnfitError, json_patched
+from berth.tools.kubernetes.api.requests.json_patch import UnfitError, json_patched
 
 
 @pytest.mark.parametrize(
