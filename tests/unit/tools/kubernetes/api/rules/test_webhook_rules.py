@@ -23,7 +23,9 @@ POLICY: Document = {
     "failurePolicy": "Fail",
     "reinvocationPolicy": "Never",
     "matchConstraints": {"resourceRules": HOOK["rules"]},
-    "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}],
+    "mutations": [
+        {"patchType": "JSONPatch", "jsonPatch": {"expression": "[JSONPatch{op: 'test'}]"}}
+    ],
 }
 
 
