@@ -166,8 +166,8 @@ class Server:
                 raise
             return missing
         accept = request.headers.get("accept", "")
-        accepted_form(accept)
         kind, code, warnings = target.kind, 200, list[str]()
+        accepted_form(accept, tables=kind not in REVIEWS)
         if kind in SELF_WRITTEN:
             write_configuration(self._store, kind)
         answer: Answer

@@ -1,4 +1,5 @@
-"""Ends deleted namespaces: a while later their contents are deleted, and with them the namespace.
+"""Ends deleted namespaces: a while later their pods are deleted, then what else is in them, and
+with it the namespace.
 
 Mirrors Kubernetes' namespace controller. It waits, too: so a client that deletes a namespace and
 then what is in it, in one go, finds that still there.
@@ -10,6 +11,7 @@ import anyio
 
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.writes.admission import NAMESPACES
+from ...kubernetes.api.writes.evictions import PODS
 from ...kubernetes.api.writes.registry import Api
 from .next_write import next_write
 
@@ -35,6 +37,10 @@ async def end_namespaces(store: Store) -> None:
 
 async def _end_namespace(store: Store, uid: str, name: str) -> None:
     await anyio.sleep(GRACE_SECONDS)
+    while _is_there(store, uid, name) and not Api(store).end_contents(name):
+        await next_write(store, PODS)
+
+
+def _is_there(store: Store, uid: str, name: str) -> bool:
     namespace = store.find(NAMESPACES, "", name)
-    if namespace is not None and namespace["metadata"]["uid"] == uid:
-        Api(store).end_contents(name)
+    return namespace is not None and namespace["metadata"]["uid"] == uid

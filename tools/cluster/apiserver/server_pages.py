@@ -10,8 +10,12 @@ from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.aggregated_discovery import MEDIA_TYPE, aggregated_discovery
 from ...kubernetes.api.types.catalog import Catalog
 from ...kubernetes.api.types.discovery import discovery
-from ...kubernetes.api.types.openapi import VERSION_2_TYPE, version_2
 from ...kubernetes.api.types.openapi import document as openapi
+from ...kubernetes.api.types.openapi_version_2 import (
+    PROTOBUF,
+    version_2_as_json,
+    version_2_as_protobuf,
+)
 from ...kubernetes.api.types.resources import Kind
 from .answer_forms import as_json
 from .http import Response
@@ -37,7 +41,7 @@ def server_page(store: Store, request: HttpRequest, more: tuple[Kind, ...]) -> R
     if health is not None:
         return Response(health.text.encode(), health.code, TEXT)
     if path == "/openapi/v2":
-        return Response(version_2(catalog), content_type=VERSION_2_TYPE)
+        return _version_2(request, catalog)
     if request.method != "GET":
         return None
     document = openapi(path, catalog)
@@ -58,6 +62,12 @@ def server_page(store: Store, request: HttpRequest, more: tuple[Kind, ...]) -> R
             return Response(b'{"keys":[]}', content_type="application/jwk-set+json")
     served = discovery(path, catalog, more)
     return None if served is None else as_json(served)
+
+
+def _version_2(request: HttpRequest, catalog: Catalog) -> Response:
+    if PROTOBUF in request.headers.get("accept", ""):
+        return Response(version_2_as_protobuf(catalog), content_type=PROTOBUF)
+    return Response(version_2_as_json(catalog))
 
 
 def missing_page(path: str, catalog: Catalog, more: tuple[Kind, ...]) -> Response | None:

@@ -24,6 +24,7 @@ from ..types.field_entries import (
 )
 from ..types.resources import Kind
 from ..types.schema import TYPES
+from ..types.status_metadata import status_metadata
 from .comparison import differences
 from .custom_types import custom_type
 from .field_sets import SELF, FieldSet, item_step, united, without, without_all
@@ -189,7 +190,7 @@ def kept_fields(write: FieldWrite, fields: FieldSet) -> FieldSet:
         case "":
             return without_all(fields, {"f:status": {}}) if write.kind.status else fields
         case "status":
-            return {step: node for step, node in fields.items() if step == "f:status"}
+            return _of_status(write.kind, fields)
         case "finalize" | "scale":
             return without_all(fields, {"f:status": {}})
         case "approval":
@@ -261,10 +262,28 @@ def _differing(
     live = {} if before is None else served_form(kind, before)
     news = served_form(kind, after)
     if write.subresource == "status":
-        live, news = (
-            {"status": each["status"]} if "status" in each else {} for each in (live, news)
-        )
+        live, news = _written_with_status(kind, live, news)
     return differences(merge_type(write.catalog, kind), live, news)
+
+
+def _of_status(kind: Kind, fields: FieldSet) -> FieldSet:
+    kept = {step: node for step, node in fields.items() if step == "f:status"}
+    names = {f"f:{field}" for field in status_metadata(kind)}
+    metadata = {s: node for s, node in fields.get("f:metadata", {}).items() if s in names}
+    return {"f:metadata": metadata, **kept} if metadata else kept
+
+
+def _written_with_status(kind: Kind, *documents: Document) -> list[Document]:
+    """Returns the parts of an object before and after that a write of its status can change."""
+    parts: list[Document] = [
+        {"status": each["status"]} if "status" in each else {} for each in documents
+    ]
+    names = status_metadata(kind)
+    metadata: list[Document] = [each.get("metadata") or {} for each in documents]
+    if any(metadata[0].get(name) != metadata[1].get(name) for name in names):
+        for part, whole in zip(parts, metadata, strict=True):
+            part["metadata"] = {name: whole[name] for name in names if name in whole}
+    return parts
 
 
 def _after_update(

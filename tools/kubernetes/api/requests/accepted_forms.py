@@ -37,9 +37,10 @@ class AcceptedForm(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=512)
-def accepted_form(accept: str, *, of_groups: bool = False) -> AcceptedForm:
+def accepted_form(accept: str, *, of_groups: bool = False, tables: bool = True) -> AcceptedForm:
     """Returns the form that an Accept header prefers, of those that objects have or, if
-    `of_groups`, the list of the groups. Raises RefusedError with 406 if there is none.
+    `of_groups`, the list of the groups; reviews have no `tables`. Raises RefusedError with 406 if
+    there is none.
     """
     if not accept.strip():
         return AcceptedForm()
@@ -51,7 +52,9 @@ def accepted_form(accept: str, *, of_groups: bool = False) -> AcceptedForm:
         raise RefusedError(406, "NotAcceptable", message, {})
     for media_type, parameters, _ in ranges:
         form = _form(JSON if media_type == "*/*" else media_type, parameters)
-        if form is not None and (not form.as_kind or of_groups == (form.as_kind == GROUP_LIST)):
+        if form is None or (form.as_kind == TABLE and not tables):
+            continue
+        if not form.as_kind or of_groups == (form.as_kind == GROUP_LIST):
             return form
     if any(
         media_type == PROTOBUF and "as" not in parameters for media_type, parameters, _ in ranges

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+_REGISTERED = "autoregister-completion"
 _HOOKS = tuple(
     f"poststarthook/{name}"
     for name in (
@@ -43,11 +44,11 @@ _HOOKS = tuple(
         "apiservice-openapiv3-controller",
     )
 )
-_LIVE = ("ping", "log", "etcd", *_HOOKS)
+_LIVE = ("ping", "log", "etcd", *_HOOKS, _REGISTERED)
 CHECKS: Mapping[str, Sequence[str]] = {
     "healthz": _LIVE,
     "livez": _LIVE,
-    "readyz": ("ping", "log", "etcd", "informer-sync", *_HOOKS, "shutdown"),
+    "readyz": ("ping", "log", "etcd", "informer-sync", *_HOOKS, _REGISTERED, "shutdown"),
 }
 
 

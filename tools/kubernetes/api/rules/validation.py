@@ -179,7 +179,13 @@ def ephemeral_problems(document: Document, before: Document) -> list[str]:
 def status_problems(kind: str, document: Document, before: Document) -> list[str]:
     """Returns the problems of an update of an object's status. Both documents are whole objects."""
     rule = _OF_STATUSES.get(kind)
-    return [*rule(document, before)] if rule is not None else []
+    metadata, had = document.get("metadata") or {}, before.get("metadata") or {}
+    sent = any(
+        metadata.get(field) is not had.get(field)
+        for field in ("labels", "annotations", "finalizers")
+    )
+    own = _metadata(kind, metadata) if sent else []
+    return [*own, *rule(document, before)] if rule is not None else own
 
 
 @cached_by_document

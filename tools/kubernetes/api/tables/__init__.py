@@ -143,7 +143,7 @@ def table(
         "apiVersion": "meta.k8s.io/v1",
         "kind": "Table",
         "metadata": metadata or {"resourceVersion": revision},
-        "columnDefinitions": [column.definition() for column in columns] if definitions else [],
+        "columnDefinitions": [column.definition() for column in columns] if definitions else None,
         "rows": [_row(kind, columns, document, now, include) for document in documents],
     }
 

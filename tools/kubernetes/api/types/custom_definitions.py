@@ -24,12 +24,12 @@ _NAMES = ("plural", "singular", "kind", "listKind")
 def condition(definition: Document, name: str) -> Document | None:
     """Returns a condition of a definition."""
     conditions = (definition.get("status") or {}).get("conditions") or ()
-    return next((each for each in conditions if each["type"] == name), None)
+    return next((each for each in conditions if each.get("type") == name), None)
 
 
 def is_true(definition: Document, name: str) -> bool:
     found = condition(definition, name)
-    return found is not None and found["status"] == "True"
+    return found is not None and found.get("status") == "True"
 
 
 def followed(
@@ -238,7 +238,7 @@ def _condition(name: str, good: bool, reason: str, message: str, now: str) -> Do
 
 def _merged(status: Document, news: list[Document]) -> list[Document]:
     """Returns the conditions with new ones; a condition keeps its time while its status stays."""
-    kept = {each["type"]: each for each in status.get("conditions") or ()}
+    kept = {each.get("type", ""): each for each in status.get("conditions") or ()}
     for new in news:
         old = kept.get(new["type"])
         same = old is not None and old["status"] == new["status"]

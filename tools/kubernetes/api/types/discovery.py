@@ -181,7 +181,7 @@ def entries_of(kind: Kind) -> list[Document]:
     if categories:
         entry["categories"] = categories
     if "watch" in verbs:
-        entry["storageVersionHash"] = _storage_hash(kind.stored_as or kind)
+        entry["storageVersionHash"] = _storage_hash(kind)
     entries = [entry]
     for name in sorted(kind.subresources) if kind.custom is None else kind.subresources:
         of, (group, version, body) = _SUBRESOURCES.get(name, (CHANGES, ("", "", "")))
@@ -198,5 +198,7 @@ def entries_of(kind: Kind) -> list[Document]:
 
 def _storage_hash(kind: Kind) -> str:
     """Returns the hash of the form in which a kind is stored."""
-    name = f"{kind.group}/{kind.version}/{kind.kind}"
+    stored = kind.stored_as or kind
+    version = stored.api_version if kind.custom is None else kind.custom.stored_version
+    name = f"{version if kind.group else f'/{version}'}/{kind.kind}"
     return base64.b64encode(sha256(name.encode()).digest()[:8]).decode()

@@ -1,9 +1,7 @@
 """OpenAPI documents derived from the schema. kubectl reads them before it validates or explains.
 
 For version 3 there is one document for each group version and an index of them, as Kubernetes
-publishes them, without descriptions. For version 2 there is one document, which defines nothing.
-kubectl reads it, always as protobuf, before it splits a List. It skips kinds that the document does
-not define, and leaves the validation of every item to the server.
+publishes them, without descriptions. Version 2 is made from them in openapi_version_2.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ _PATCHES = (
     "application/strategic-merge-patch+json",
 )
 _PLAIN_PATCHES = _PATCHES[:3]  # of custom kinds, which have no strategic merge patch
-_TITLE = "Kubernetes"
+TITLE = "Kubernetes"
 
 # How a patch merges a field, where that is not by the merge key alone. kubectl counts on it: it
 # calls an object "configured" if a field is replaced, or keeps only the keys that a patch names.
@@ -54,21 +52,6 @@ _STRATEGIES = {
     ("PodSpec", "resourceClaims"): "merge,retainKeys",
     ("PodStatus", "resourceClaimStatuses"): "merge,retainKeys",
 }
-
-
-def _length_delimited(number: int, octets: bytes) -> bytes:
-    """Returns a length-delimited field of a protobuf message; fields here are below 128 bytes."""
-    return bytes((number << 3 | 2, len(octets))) + octets
-
-
-VERSION_2_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-
-
-def version_2(catalog: Catalog) -> bytes:
-    """Returns the Document of gnostic's OpenAPI v2: its version, and an Info of two fields."""
-    version = catalog.release.version.release
-    title = _length_delimited(1, _TITLE.encode()) + _length_delimited(2, version.encode())
-    return _length_delimited(1, b"2.0") + _length_delimited(2, title)
 
 
 def document(path: str, catalog: Catalog = CURRENT_CATALOG) -> dict[str, Any] | None:
@@ -103,7 +86,7 @@ def _document(path: str, catalog: Catalog) -> dict[str, Any] | None:
         paths |= _paths(kind, reference)
     return {
         "openapi": "3.0.0",
-        "info": {"title": _TITLE, "version": catalog.release.version.release},
+        "info": {"title": TITLE, "version": catalog.release.version.release},
         "paths": paths,
         "components": {"schemas": schemas},
     }

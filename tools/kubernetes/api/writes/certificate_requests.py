@@ -30,15 +30,6 @@ def with_kept_request(request: Document, before: Document) -> Document:
     return {**request, "spec": before["spec"], "status": before.get("status") or {}}
 
 
-def with_sent_notes(metadata: Document, sent: Document) -> Document:
-    """Returns the metadata of a stored request with the labels and annotations that were sent: a
-    decision may change them too.
-    """
-    notes = {field: sent[field] for field in ("labels", "annotations") if sent.get(field)}
-    kept = {k: v for k, v in metadata.items() if k not in ("labels", "annotations")}
-    return kept | notes
-
-
 def decided(subresource: str, sent: Document, before: Document, now: str) -> Document:
     """Returns the status that a write of a subresource leads to: an approval changes the conditions
     alone, and a status keeps those that decide.

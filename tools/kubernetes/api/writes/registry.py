@@ -28,6 +28,7 @@ from ..types.defaults import defaulted, timed
 from ..types.field_entries import FieldEntries
 from ..types.resources import BY_KIND, Kind
 from ..types.schema import pruned, replaced, strict_message, unknown_and_mistyped
+from ..types.status_metadata import with_sent_metadata
 from .admission import (
     DEVICE_CLAIMS,
     NAMESPACES,
@@ -41,7 +42,6 @@ from .certificate_requests import (
     check_signer,
     decided,
     decision_problems,
-    with_sent_notes,
 )
 from .custom_objects import decoded_custom
 from .custom_scale import check_replicas
@@ -80,6 +80,7 @@ CREATED_BY_PUT = {
 }
 NOT_UNIQUE = ", the server was not able to generate a unique name for the object"
 LONGEST_PREFIX = 58  # of a generated name, so that it has at most 63 characters
+WITH_STATUS = ("metadata", "status")  # the parts of an object that a write of its status changes
 OWNED_BY_SERVER = (
     "uid",
     "creationTimestamp",
@@ -260,7 +261,9 @@ class Api:
         version = expected_version(kind, sent, before)
         refuse_invalid(kind, before, deletion_problems(sent, before["metadata"]))
         if subresource in ("status", "approval"):
-            return self._update_status(kind, document, stored, version, subresource, claimed)
+            after = self._after_status(kind, document, stored.document, version, subresource)
+            entries = self._fields.of_update(kind, stored, after, claimed, subresource)
+            return self._written(kind, after, entries)
         metadata = {**sent, "name": name, "resourceVersion": version}
         for field in OWNED_BY_SERVER:
             metadata.pop(field, None)
@@ -277,29 +280,27 @@ class Api:
                 self.store, self._caller, self.warnings, kind, after, before, subresource
             )
         )
-        metadata = after["metadata"]
-        written = self._replace(kind, after, entries)
+        written = self._written(kind, after, entries)
         restore_certificate(self.store, kind, written.document)
+        return written
+
+    def _written(self, kind: Kind, after: Document, entries: FieldEntries | None) -> StoredObject:
+        """Stores an updated object, and removes it if its deletion waits for nothing more."""
+        written, metadata = self._replace(kind, after, entries), after["metadata"]
         if "deletionTimestamp" not in metadata:
             return written
+        namespace, name = names_of(after)
         if kind == NAMESPACES:
             return end_if_empty(self.store, name) or written
         waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
         return written if waits else self._remove(kind, namespace, name)
 
-    def _update_status(
-        self,
-        kind: Kind,
-        document: Document,
-        stored: StoredObject,
-        version: str,
-        subresource: str,
-        claimed: Any,
-    ) -> StoredObject:
-        before = stored.document
+    def _after_status(
+        self, kind: Kind, document: Document, before: Document, version: str, subresource: str
+    ) -> Document:
+        """Returns an object with the status that was sent. Raises RefusedError."""
         metadata = {**before["metadata"], "resourceVersion": version}
-        if kind is REQUESTS:
-            metadata = with_sent_notes(metadata, document.get("metadata") or {})
+        metadata = with_sent_metadata(kind, metadata, document.get("metadata") or {})
         status = stored_form(kind, document).get("status") or {}
         after = {**before, "metadata": metadata, "status": status}
         if kind.custom is not None and "status" not in document:
@@ -316,8 +317,7 @@ class Api:
         after = defaulted(kind, after) if kind == NODES else after
         namespace, name = names_of(after)
         self.admit("UPDATE", kind, namespace, name, after, before, subresource)
-        entries = self._fields.of_update(kind, stored, after, claimed, subresource)
-        return self._replace(kind, after, entries)
+        return after
 
     def _decided(self, after: Document, before: Document, subresource: str) -> Document:
         """Returns a certificate request with a decision or a certificate. Raises RefusedError."""
@@ -509,7 +509,7 @@ class Api:
         patch: Any = None,
     ) -> Document:
         """Returns the document without nulls and without fields that its kind does not have. For a
-        status, only that part is decoded, and of it only what was not stored before.
+        status, only that and metadata are decoded, and of them only what was not stored before.
 
         Raises RefusedError with 400 for a value of the wrong type and, if validation is Strict, for
         an unknown or duplicate field.
@@ -535,8 +535,8 @@ class Api:
             return document  # there is nothing to leave out
         fields = types[kind.type_name].fields or {}
         if subresource == "status" and "status" in fields:
-            status = pruned(fields["status"].shape, document.get("status"))
-            return {**document, "status": status}
+            parts = {name: pruned(fields[name].shape, document.get(name)) for name in WITH_STATUS}
+            return {**document, **parts}
         kept: Document = pruned(types[kind.type_name], document)
         return kept
 
@@ -571,10 +571,20 @@ class Api:
         namespace = terminating(self.store, namespace)
         return end_if_empty(self.store, namespace.document["metadata"]["name"]) or namespace
 
-    def end_contents(self, namespace: str) -> None:
-        """Deletes the contents of a namespace, and the namespace once nothing is left in it."""
+    def end_contents(self, namespace: str) -> bool:
+        """Deletes the contents of a namespace, and the namespace once nothing is left in it.
+
+        Pods may need the rest, so they go first. Returns False if some of them are still there.
+        """
+        self._end_all(PODS, namespace)
+        if any(self.store.list(PODS, namespace)):
+            return False
         for kind in self.store.catalog.kinds:
             if kind.namespaced:
-                for stored in list(self.store.list(kind, namespace)):
-                    self._delete(kind, stored, DeleteOptions(propagation_policy="Background"))
+                self._end_all(kind, namespace)
         end_if_empty(self.store, namespace)
+        return True
+
+    def _end_all(self, kind: Kind, namespace: str) -> None:
+        for stored in list(self.store.list(kind, namespace)):
+            self._delete(kind, stored, DeleteOptions(propagation_policy="Background"))

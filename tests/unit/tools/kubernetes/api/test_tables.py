@@ -466,7 +466,7 @@ def test_the_tables_metadata_and_definitions() -> None:
     assert [column["format"] for column in answer["columnDefinitions"]] == ["name", *[""] * 8]
     later = table(KIND["pods"], [pod(RUNNING)], revision="8", now=NOW, definitions=False)
     assert later["metadata"] == {"resourceVersion": "8"}
-    assert later["columnDefinitions"] == []
+    assert later["columnDefinitions"] is None
     assert len(later["rows"][0]["cells"]) == 9
 
 

@@ -44,6 +44,12 @@ def test_the_list_of_groups_is_a_form_of_groups_alone() -> None:
     assert accepted_form(f"{TABLE},{JSON}", of_groups=True) == AcceptedForm(JSON)
 
 
+def test_what_has_no_table_is_refused_as_one() -> None:
+    assert accepted_form(f"{TABLE},{JSON}", tables=False) == AcceptedForm(JSON)
+    with pytest.raises(RefusedError, match="only the following media types are accepted"):
+        accepted_form(TABLE, tables=False)
+
+
 @pytest.mark.parametrize(
     ("accept", "message"),
     [

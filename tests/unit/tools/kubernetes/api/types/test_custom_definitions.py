@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from hashlib import sha256
+
 import msgspec
 import pytest
 
 from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Response
+from berth.tools.kubernetes.api.requests.media_types import MERGE
 from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
 from berth.tools.kubernetes.api.store import DEFINITIONS, Store
@@ -110,6 +114,59 @@ def test_the_schema_is_published(store: Store) -> None:
     assert schema["properties"]["metadata"]["allOf"][0]["$ref"].endswith("ObjectMeta")
     patch = document["paths"][f"/apis/{GROUP}/v1/namespaces/{{namespace}}/shirts/{{name}}"]["patch"]
     assert "application/strategic-merge-patch+json" not in patch["requestBody"]["content"]
+
+
+def test_the_document_of_version_2_says_what_kubectl_can_read(store: Store) -> None:
+    text = {"type": "string", "description": "Any colour."}
+    spec = {
+        "properties": {
+            "colour": text,
+            "size": {"type": "integer", "nullable": True},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
+        "required": ["colour", "size"],
+        "anyOf": [{"required": ["colour"]}],
+    }
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    define(store, definition(version_of(schema_of(spec)), version_of(anything, "v2")))
+    document = asked(store, "/openapi/v2")
+    schema = document["definitions"]["com.example.shop.v1.Shirt"]
+    assert schema["properties"]["spec"] == {
+        "type": "object",
+        "properties": {
+            "colour": text,
+            "size": {},
+            "free": {"x-kubernetes-preserve-unknown-fields": True},
+        },
+        "required": ["colour"],
+    }
+    meta = schema["properties"]["metadata"]["$ref"].removeprefix("#/definitions/")
+    assert "ownerReferences" in document["definitions"][meta]["properties"]
+    assert "properties" not in document["definitions"]["com.example.shop.v2.Shirt"]
+    pod = document["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]
+    assert pod["spec"] == {"$ref": "#/definitions/io.k8s.api.core.v1.PodSpec"}
+    Api(store).delete(DEFINITIONS, "", NAME, DeleteOptions())
+    assert "com.example.shop.v1.Shirt" not in asked(store, "/openapi/v2")["definitions"]
+
+
+def test_a_condition_without_a_type_does_not_hinder_other_definitions(store: Store) -> None:
+    define(store, definition())
+    status = store.get(DEFINITIONS, "", NAME)["status"]
+    odd = {**status, "conditions": [{"message": "updated"}]}
+    Api(store).patch(DEFINITIONS, "", NAME, {"status": odd}, MERGE, "status")
+    define(store, definition(plural="shorts", kind="Short"))
+    Api(store).delete(DEFINITIONS, "", NAME, DeleteOptions())
+
+
+def test_the_storage_version_hash_is_of_the_stored_version(store: Store) -> None:
+    define(store, definition(version_of(schema_of({})), version_of(schema_of({}), "v2")))
+    (first,) = (
+        each["storageVersionHash"]
+        for each in asked(store, f"/apis/{GROUP}/v2")["resources"]
+        if each["name"] == "shirts"
+    )
+    hashed = sha256(f"{GROUP}/v1/Shirt".encode()).digest()[:8]
+    assert first == b64encode(hashed).decode()
 
 
 def test_columns_and_selectors_are_those_of_the_version(store: Store) -> None:
