@@ -6,6 +6,7 @@ Every actor is made here, the informers all at once; details of the parts are in
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 
@@ -50,6 +51,7 @@ from .runtime.clock import BootClock, Clock
 from .runtime.supervisor import Child, OnCrash, Stage, Supervisor
 from .scheduling.decision.observer import DecisionObserver, observed_by
 from .scheduling.decision.scheduler import Scheduler
+from .scheduling.framework.interface import Plugin
 from .scheduling.framework.logger import get_logger
 from .server.actor import ServerActor
 from .server.metrics.page import warn_of_unknown
@@ -58,6 +60,7 @@ from .telemetry.tracing import Tracing
 from .wiring.glance import Lookout, Parts
 from .wiring.informers import Informers, looked_up
 from .wiring.pages import Readiness, count_when_read, debug_of, pages_of, registry_for
+from .wiring.plugin_lives import PluginLives
 from .wiring.profiles import ProfilesInUse, SchedulerHandle, first_rules
 from .wiring.reloader import Reloader
 from .wiring.swap import Swap
@@ -75,6 +78,7 @@ class Daemon:
     does. The profiles follow `file`, if there is one. Attempts are also written to `flight_file`.
     `lease_clock` is that of the access' tenure, by default one that includes the time for which the
     machine slept. `host` is the name by which the scheduler signs, by default the machine's.
+    `plugins` are those that no package registers.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class Daemon:
         flight_file: FlightFile | None = None,
         lease_clock: Clock | None = None,
         host: str = "",
+        plugins: Sequence[type[Plugin]] = (),
     ) -> None:
         """Makes the parts. Raises RegistryError with every field of the configuration that is
         wrong.
@@ -125,7 +130,7 @@ class Daemon:
         handle = SchedulerHandle(
             api, listers, self._in_binding, gates, clock.now, clock.wall, instruments
         )
-        self._profiles = ProfilesInUse(configuration, handle, instruments.gate)
+        self._profiles = ProfilesInUse(configuration, handle, instruments.gate, plugins)
         profiles = self._profiles.by_name
         api.add_kinds(looked_up(profiles.values()))
         self._informers = informers = Informers(
@@ -134,7 +139,8 @@ class Daemon:
         self._rights = Rights(
             refusals, informers.paths, informers.refused, election, access.run_apart, clock
         )
-        swap = Swap(self._profiles, informers, api, mailboxes)
+        self._lives = PluginLives(self._profiles.plugins, clock, rng)
+        swap = Swap(self._profiles, informers, api, mailboxes, self._lives)
         self._reloader = Reloader(file, swap.go_on_with, clock)
 
         # The owners of state.
@@ -225,6 +231,7 @@ class Daemon:
         doctor = Doctor(mailboxes, profiles, extenders, clock)
         return (
             Child("recorder's writers", self._recorder.write),
+            Child("plugins' tasks with the lease", self._lives.lead),
             Child("preemption", preemption.run),
             Child("binding", binding.run, stop_deadline=10.0),
             Child("cycle", cycle.run),
@@ -266,6 +273,7 @@ class Daemon:
             Child("queue", self._queue.run),
             self._informers.children(),  # They have started when they are synced.
             *((debugger,) if of_process else ()),
+            Child("plugins", self._lives.run, stop_deadline=10.0),
             *self._leading,
             Child("watch for the end", self._readiness.run),
         )

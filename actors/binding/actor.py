@@ -42,7 +42,7 @@ from ..runtime.race import race
 from ..runtime.workers import Line, Workers
 from ..scheduling.decision.profile import PreBindStep, Profile
 from ..scheduling.framework.events import ASSIGNED_POD_DELETE
-from ..scheduling.framework.interface import ApiHandle
+from ..scheduling.framework.handle import ApiHandle
 from ..scheduling.framework.measuring import PRE_BIND
 from ..scheduling.framework.status import SUCCESS, Code, NotFound, Status
 from ..scheduling.kube.core import Pod

@@ -17,7 +17,7 @@ import msgspec
 from berth.config.types import Duration
 
 from ..messages.binding import WaitingPodDump
-from ..scheduling.framework.interface import WaitingPod
+from ..scheduling.framework.handle import WaitingPod
 from ..scheduling.framework.status import SUCCESS, Code, Status, error, unschedulable
 from ..scheduling.model.pod_info import PodInfo
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -27,12 +27,16 @@ log = get_logger(__name__)
 ENTRY_POINT_GROUP = "berth.plugins"
 
 
-def every_plugin() -> Mapping[str, type[Plugin]]:
-    """Returns the in-tree plugins and the plugins of installed packages, by name.
+def every_plugin(others: Iterable[type[Plugin]] = ()) -> Mapping[str, type[Plugin]]:
+    """Returns the in-tree plugins, the plugins of installed packages and these others, by name. The
+    others take the place of packages' plugins of their names.
+
+    Raises RegistryError if one of the others is no plugin, or has the name of an in-tree plugin.
 
     A plugin of a package is imported on each lookup, which may raise RegistryError. A package
     cannot replace an in-tree plugin: its entry is left out, and the log says so.
     """
+    by_name = {plugin_name(plugin): plugin for plugin in others}
     installed: dict[str, list[EntryPoint]] = defaultdict(list)
     for entry in entries_of(ENTRY_POINT_GROUP):
         if entry.name in IN_TREE:
@@ -46,9 +50,24 @@ def every_plugin() -> Mapping[str, type[Plugin]]:
             installed[entry.name].append(entry)
 
     def make(name: str) -> type[Plugin]:
-        return IN_TREE[name] if name in IN_TREE else _load(name, installed[name])
+        plugin = IN_TREE.get(name) or by_name.get(name)
+        return _load(name, installed[name]) if plugin is None else plugin
 
-    return OnDemand((*IN_TREE, *installed), make)
+    return OnDemand((*IN_TREE, *installed, *by_name), make)
+
+
+def plugin_name(plugin: object) -> str:
+    """Returns the name of a plugin class that no package registers. Raises RegistryError if it is
+    no plugin, or its name is that of an in-tree plugin.
+    """
+    if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
+        raise RegistryError(f"expected a Plugin class, got {plugin!r}")
+    name: object = getattr(plugin, "name", None)
+    if not isinstance(name, str) or not name:
+        raise RegistryError(f"plugin {plugin.__name__}: expected a name, got {name!r}")
+    if name in IN_TREE:
+        raise RegistryError(f"plugin {plugin.__name__}: {name} is the name of an in-tree plugin")
+    return name
 
 
 def changed_since(started: float) -> list[str]:

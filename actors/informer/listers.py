@@ -16,7 +16,7 @@ from ..mailboxes import Mailboxes
 from ..messages.cache import AssumeObject, RestoreObject
 from ..runtime.clock import Clock
 from ..runtime.race import race
-from ..scheduling.framework.interface import ObjectKey
+from ..scheduling.framework.handle import ObjectKey
 from ..scheduling.framework.status import Status
 from ..scheduling.kube.meta import HasMetadata, key
 from ..scheduling.model.cluster_objects import UnlistedError

@@ -39,7 +39,7 @@ from ..runtime.backoff import Backoff, Rng
 from ..runtime.clock import Clock
 from ..runtime.lines import Lines
 from ..runtime.workers import Workers
-from ..scheduling.framework.interface import ApiHandle
+from ..scheduling.framework.handle import ApiHandle
 from ..scheduling.framework.logger import get_logger
 from ..scheduling.framework.post_filter import Deletion, Patch
 from ..scheduling.framework.status import Status, error

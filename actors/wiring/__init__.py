@@ -6,13 +6,14 @@ profiles into use, in these steps:
 1. The profiles are made. If a plugin cannot be made, nothing has changed. A profile that is
    configured as before stays the same object, with what its plugins remember.
 2. Informers of kinds that only the new plugins look up are started, and it waits until they are
-   synced. The old profiles go on meanwhile.
+   synced. The new plugins are started. The old profiles go on meanwhile.
 3. In one turn, the shared mapping gets the new profiles, and the queue gets `UseProfiles` with
    their order, PreEnqueue and hints. From this turn on, informers send the pods of the new
    scheduler names, and mailboxes are first in, first out; so no pod is sent by the old names and
    handled by the new ones.
 4. The pending pods of scheduler names that are new are sent to the queue, slice by slice. A pod
    that changes meanwhile is sent by its informer.
+5. The plugins that are no longer in use are closed.
 
 The queue sorts and indexes its pods anew, drops those whose scheduler name is gone, has the new
 PreEnqueue decide about the pods of changed profiles, and tries the parked ones again. A pod in

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +20,8 @@ from ..scheduling.decision.completion import completed
 from ..scheduling.decision.profile import Profile
 from ..scheduling.decision.registry import RegistryError, build_profiles
 from ..scheduling.framework.events import SPLIT_POD_NAMES, PodNames
-from ..scheduling.framework.interface import ApiHandle, Handle, Objects
+from ..scheduling.framework.handle import ApiHandle, Handle, Objects
+from ..scheduling.framework.interface import Plugin
 from ..scheduling.framework.logger import get_logger
 from ..scheduling.framework.measuring import NO_MEASURES, UNMEASURED, PluginMeasures, Record
 from ..telemetry.instruments import Instruments
@@ -43,7 +44,8 @@ class SchedulerHandle(msgspec.Struct, frozen=True, eq=False):
 class ProfilesInUse:
     """The configuration in use, and its profiles by scheduler name.
 
-    Informers, cycle and debugger share the mapping `by_name`, which `replace` changes.
+    Informers, cycle and debugger share the mapping `by_name`, which `replace` changes. `others` are
+    plugins that no package registers.
     """
 
     def __init__(
@@ -51,10 +53,12 @@ class ProfilesInUse:
         configuration: KubeSchedulerConfiguration,
         handle: Handle,
         gate_of: Callable[[str], Record],
+        others: Sequence[type[Plugin]] = (),
     ) -> None:
         self.configuration = configuration
-        self.by_name = profiles_of(configuration, handle, gate_of)
+        self.by_name = profiles_of(configuration, handle, gate_of, others)
         self._handle = handle
+        self._others = others
         self._gate_of = gate_of
 
     def make(self, configuration: KubeSchedulerConfiguration) -> dict[str, Profile]:
@@ -62,10 +66,15 @@ class ProfilesInUse:
         is the same object. Raises RegistryError.
         """
         before, after = completed_profiles(self.configuration), completed_profiles(configuration)
+        made = profiles_of(configuration, self._handle, self._gate_of, self._others)
         return {
             name: self.by_name[name] if before.get(name) == after[name] else profile
-            for name, profile in profiles_of(configuration, self._handle, self._gate_of).items()
+            for name, profile in made.items()
         }
+
+    def plugins(self) -> list[Plugin]:
+        """Returns the plugins of all profiles."""
+        return plugins_of(self.by_name)
 
     def replace(
         self, configuration: KubeSchedulerConfiguration, profiles: Mapping[str, Profile]
@@ -78,18 +87,20 @@ class ProfilesInUse:
     def completed(self) -> dict[str, Any]:
         """Returns the configuration in use with all defaults, as /configz shows it."""
         gates = self._handle.feature_gates
-        return completed(self.configuration, every_plugin(), gates)
+        return completed(self.configuration, every_plugin(self._others), gates)
 
 
 def profiles_of(
     configuration: KubeSchedulerConfiguration,
     handle: Handle,
     gate_of: Callable[[str], Record] = lambda _: UNMEASURED,
+    others: Sequence[type[Plugin]] = (),
 ) -> dict[str, Profile]:
-    """Returns the profiles by scheduler name. `gate_of` gives a profile's record of PreEnqueue.
-    Raises RegistryError with every field that is wrong.
+    """Returns the profiles by scheduler name. `gate_of` gives a profile's record of PreEnqueue, and
+    `others` are plugins that no package registers. Raises RegistryError with every field that is
+    wrong.
     """
-    registry = every_plugin()
+    registry = every_plugin(others)
     profiles = tuple(completed_profiles(configuration).values())
     whole = msgspec.structs.replace(configuration, profiles=profiles)
     try:
@@ -98,6 +109,10 @@ def profiles_of(
         for name, exception in invalid.crashes:
             log.exception("plugin cannot be made", plugin=name, exc_info=exception)
         raise
+
+
+def plugins_of(profiles: Mapping[str, Profile]) -> list[Plugin]:
+    return [plugin for profile in profiles.values() for plugin in profile.plugins]
 
 
 def completed_profiles(

@@ -18,7 +18,8 @@ from ..informer.routing import is_pending
 from ..mailboxes import Mailboxes
 from ..messages.queue import PendingPodAdded, UseProfiles
 from .informers import Informers, looked_up
-from .profiles import ProfilesInUse, rules_of
+from .plugin_lives import PluginLives
+from .profiles import ProfilesInUse, plugins_of, rules_of
 
 # The fields that are swapped with the profiles.
 LIVE = (
@@ -50,8 +51,10 @@ class Swap:
         informers: Informers,
         api: ApiObjects,
         mailboxes: Mailboxes,
+        lives: PluginLives,
     ) -> None:
         self._profiles = profiles
+        self._lives = lives
         self._informers = informers
         self._api = api
         self._queue = mailboxes.queue
@@ -66,6 +69,7 @@ class Swap:
         profiles = in_use.make(configuration)
         self._api.add_kinds(looked_up(profiles.values()))
         await self._informers.follow(profiles.values())
+        await self._lives.start(plugins_of(profiles))
         # From here to `tell`, nothing waits: informers, cycle and queue change in the same turn.
         before = dict(in_use.by_name)
         in_use.replace(configuration, profiles)
@@ -80,6 +84,7 @@ class Swap:
         self._queue.tell(UseProfiles(**rules, changed=swapped.changed, gone=swapped.gone))
         if swapped.added:
             await self._send_pending(swapped.added)
+        await self._lives.keep(plugins_of(profiles))
         return swapped
 
     async def _send_pending(self, schedulers: Set[str]) -> None:

@@ -18,15 +18,14 @@ from berth.actors.scheduling.framework.events import (
     Registration,
     Resource,
 )
+from berth.actors.scheduling.framework.handle import Handle, ObjectKey, PluginScope, WaitingPod
 from berth.actors.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     BindPlugin,
     DependsOn,
     FilterPlugin,
-    Handle,
     NodeFilterPlugin,
     NodeScorePlugin,
-    ObjectKey,
     PermitPlugin,
     Plugin,
     PostBindPlugin,
@@ -41,7 +40,6 @@ from berth.actors.scheduling.framework.interface import (
     QueueSortPlugin,
     ReservePlugin,
     ScorePlugin,
-    WaitingPod,
     default_normalize,
 )
 from berth.actors.scheduling.framework.plugin_args import ArgsError, PluginArgs, read_args
@@ -135,6 +133,7 @@ __all__ = [
     "PersistentVolumeClaim",
     "Plugin",
     "PluginArgs",
+    "PluginScope",
     "Pod",
     "PodDisruptionBudget",
     "PodInfo",

@@ -43,11 +43,12 @@ from berth.actors.scheduling.kube.kinds import LOOKED_UP
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
-from berth.actors.wiring.profiles import profiles_of
+from berth.actors.wiring.profiles import plugins_of, profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..answers.explain.decision import Decision, steps
 from ..answers.explain.plugin_handle import ReadOnlyHandle
+from ..answers.explain.tried_lives import TriedLives
 from .measure import CheckResult, Difference, Effort, Meter
 
 T = TypeVar("T")
@@ -189,7 +190,9 @@ def check(
 def difference(kept: KeptDecision, configuration: KubeSchedulerConfiguration) -> str:
     """Returns how the decision differs from explain's; "" if it does not."""
     snapshot, info = rebuild_cluster(kept.cluster), PodInfo(kept.pod)
-    profile = profiles_of(configuration, ReadOnlyHandle())[kept.profile]
+    profiles = profiles_of(configuration, ReadOnlyHandle())
+    profile, lives = profiles[kept.profile], TriedLives(plugins_of(profiles))
+    lives.refresh()
     search = Sampling(configuration.percentage_of_nodes_to_score, configuration.extenders)
     search.start = kept.start
     explained = run_without_extenders(

@@ -39,7 +39,7 @@ from ..kubernetes.api.types.releases import release_of
 from ..kubernetes.api.types.resources import BY_KIND, KINDS, Kind
 from ..kubernetes.api.writes.registry import Api
 from .builders import nodes as many_nodes
-from .configuration import Configuration, configuration_of
+from .configuration import Args, Configuration, Plugins, configuration_of, with_plugins
 from .devices.known_devices import Devices, pools
 from .history import EVENT, PodHistory, PodLife
 from .pods import Pods, condition, why_pending
@@ -63,6 +63,7 @@ CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 _LATEST = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 EVERYTHING = Reading(everything=True, findings=Findings(strict=True))
 _MOST_TOLD = 10
+NO_ARGS: Args = {}
 
 
 class NotReachedError(AssertionError):
@@ -75,8 +76,10 @@ class Cluster:
     It has this many `nodes` (8 CPUs, 32Gi), and the `objects`: documents, or a path of manifests.
     `config` is a KubeSchedulerConfiguration, as a mapping (its apiVersion and kind may be missing)
     or as a file; no leader is elected unless it says so. `version` is that of Kubernetes, "1.36" or
-    "1.37". Without a `scheduler`, `controllers`, `kubelets` or `drivers`, the test does their work.
-    The `observers` are called with the kind and the event of each write, before it is done.
+    "1.37". `plugins` are classes, which are enabled in every profile that does not name them, and
+    `args` their arguments by name. Without a `scheduler`, `controllers`, `kubelets` or `drivers`,
+    the test does their work. The `observers` are called with the kind and the event of each write,
+    before it is done.
 
     Raises ConfigError, RegistryError, FeatureGateError or ValueError for what cannot be used.
     """
@@ -94,10 +97,13 @@ class Cluster:
         drivers: bool = True,
         seed: int = 1,
         observers: Sequence[Observer] = (),
+        plugins: Plugins = (),
+        args: Args = NO_ARGS,
     ) -> None:
         release = emulated(version)
         gates = with_defaults(feature_gates or {}, release)
-        self._configuration = configuration_of(config, gates)
+        self._configuration = with_plugins(configuration_of(config, gates), plugins, args)
+        self._plugins = tuple(plugins)
         self._options = Options(feature_gates=gates, version=release)
         self._first: tuple[Objects, ...] = (many_nodes(nodes, zones=3), *objects)
         self._parts = scheduler, controllers, kubelets
@@ -151,7 +157,14 @@ class Cluster:
         if controllers:
             await group.start(run_controllers, access.named(CONTROLLERS), clock, rng)
         if scheduler:
-            await group.start(run_scheduler, self._configuration, access, clock, rng, self._options)
+            await group.start(
+                partial(run_scheduler, plugins=self._plugins),
+                self._configuration,
+                access,
+                clock,
+                rng,
+                self._options,
+            )
 
     async def __aexit__(
         self,

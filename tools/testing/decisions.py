@@ -20,14 +20,15 @@ from ..answers.explain.decider import Attempt, Explainer, decided
 from ..answers.explain.pod_claims import with_claims
 from ..kubernetes.api.types.defaults import defaulted
 from ..kubernetes.api.types.resources import BY_KIND
-from .configuration import Configuration, configuration_of
+from .configuration import Args, Configuration, Plugins, configuration_of, with_plugins
 from .devices.known_devices import Devices
 
 Document = dict[str, Any]
 MOST_KEPT = 64  # configurations whose plugins are kept for the next decision
 PODS = BY_KIND["v1", "Pod"]
 DEVICES = "resource.k8s.io"
-_explainers: dict[bytes, Explainer] = {}
+NO_ARGS: Args = {}
+_explainers: dict[tuple[bytes, Plugins], Explainer] = {}
 
 
 class PodDecision:
@@ -89,19 +90,24 @@ def decide(
     feature_gates: Mapping[str, bool] | None = None,
     version: str = CURRENT.text,
     seed: int = 1,
+    plugins: Plugins = (),
+    args: Args = NO_ARGS,
 ) -> PodDecision:
     """Decides about a pod on these nodes; `others` are further objects, such as pods that are on
-    nodes, and devices of the nodes. `seed` breaks ties.
+    nodes, and devices of the nodes. `seed` breaks ties. `plugins` are classes, which are enabled in
+    every profile that does not name them, and `args` their arguments by name.
 
     The plugins of a configuration are made once. Raises ConfigError, RegistryError,
     FeatureGateError, ValueError or SourceError for what cannot be used.
     """
     release = emulated(version)
-    key = msgspec.json.encode((config, feature_gates, version), enc_hook=str)
+    encoded = msgspec.json.encode((config, feature_gates, version, args), enc_hook=str)
+    key = encoded, tuple(plugins)
     explainer = _explainers.get(key)
     if explainer is None:
         gates = with_defaults(feature_gates or {}, release)
-        explainer = Explainer(configuration_of(config, gates), gates)
+        configuration = with_plugins(configuration_of(config, gates), plugins, args)
+        explainer = Explainer(configuration, gates, others=plugins)
         if len(_explainers) >= MOST_KEPT:
             _explainers.clear()
         _explainers[key] = explainer

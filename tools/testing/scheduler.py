@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import anyio
@@ -15,6 +16,7 @@ from berth.actors.runtime.supervisor import Supervisor
 from berth.actors.system import Daemon
 from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration
+from berth.plugin import Plugin
 
 HOST = "berth"
 
@@ -26,6 +28,7 @@ async def run_scheduler(
     rng: Random,
     options: Options,
     host: str = HOST,
+    plugins: Sequence[type[Plugin]] = (),
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -34,7 +37,15 @@ async def run_scheduler(
     """
     async with Extenders(configuration.extenders, access.tenure) as extenders:
         daemon = Daemon(
-            configuration, access, extenders, clock, rng, options, lease_clock=clock, host=host
+            configuration,
+            access,
+            extenders,
+            clock,
+            rng,
+            options,
+            lease_clock=clock,
+            host=host,
+            plugins=plugins,
         )
         if not configuration.leader_election.leader_elect:
             access.tenure.lasts_until(ALWAYS)

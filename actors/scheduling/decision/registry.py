@@ -21,7 +21,8 @@ from berth.config.types import (
 )
 
 from ..framework import interface as api
-from ..framework.interface import DependsOn, Handle, Plugin
+from ..framework.handle import Handle
+from ..framework.interface import DependsOn, Plugin
 from ..framework.measuring import UNMEASURED, Record
 from ..framework.plugin_args import ArgsError, check_type_of_args, read_args
 from ..kube.kinds import LOOKED_UP, WatchedKind

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, ClassVar, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -29,7 +28,7 @@ from ..model.snapshot import NodeView, Snapshot
 from ..model.vectors import Bools, Ints
 from .cycle_state import CycleState
 from .events import Registration
-from .measuring import PluginMeasures
+from .handle import Handle, PluginScope
 from .plugin_args import ArgsError
 from .post_filter import FailedAttempt, PostFiltered
 from .questions import Steps
@@ -37,166 +36,6 @@ from .status import SUCCESS, Status
 from .verdicts import PASSES, Verdicts
 
 MAX_NODE_SCORE = 100
-T = TypeVar("T", bound=HasMetadata)
-# The kind, the namespace ("" for an object without one) and the name of an object.
-ObjectKey = tuple[type[HasMetadata], str, str]
-
-
-class ApiHandle(Protocol):
-    """Requests to the API server; the binding cycle that runs the plugin awaits them.
-
-    `kind` is one of the kinds that a plugin can look up. A refusal, or a missing answer, is a
-    Status with code ERROR. Without the lease, nothing is written.
-    """
-
-    def bind(self, namespace: str, name: str, uid: str, node: str) -> Awaitable[Status]:
-        """Binds a pod to a node."""
-        ...
-
-    def get(self, kind: type[T], name: str, namespace: str = "") -> Awaitable[T | Status]:
-        """Returns the object; NotFound if there is none, or another status if the request fails."""
-        ...
-
-    def create(
-        self, kind: type[T], body: Mapping[str, Any], namespace: str = ""
-    ) -> Awaitable[T | Status]:
-        """Creates an object; `body` is the object in JSON, which needs no apiVersion and kind."""
-        ...
-
-    def delete(
-        self, kind: type[HasMetadata], name: str, namespace: str = "", uid: str = ""
-    ) -> Awaitable[Status]:
-        """Deletes an object; with `uid`, only if the object still has this uid."""
-        ...
-
-    def update(
-        self,
-        kind: type[T],
-        name: str,
-        body: Mapping[str, Any],
-        namespace: str = "",
-        subresource: str = "",
-    ) -> Awaitable[T | Status]:
-        """Replaces an object, or its `subresource`, such as "status", with the whole `body`."""
-        ...
-
-    def patch(
-        self,
-        kind: type[T],
-        name: str,
-        changes: Mapping[str, Any],
-        namespace: str = "",
-        subresource: str = "",
-    ) -> Awaitable[T | Status]:
-        """Sends a JSON merge patch. With a metadata.resourceVersion it is refused if the object has
-        changed since. It keeps fields that berth does not read; `update` deletes them.
-        """
-        ...
-
-
-class Objects(Protocol):
-    """The objects of the kinds in the plugin's `lookups`, nodes and pods, as the API server last
-    sent them.
-
-    It is for PreEnqueue, hints, Reserve and PreBind. A decision reads `snapshot.objects` instead,
-    which does not change meanwhile and has the assumed objects. Look-ups raise UnlistedError for a
-    kind that the API server has not listed.
-    """
-
-    def get(self, kind: type[T], name: str, namespace: str = "") -> T | None: ...
-
-    def every(self, kind: type[T]) -> Iterable[T]: ...
-
-    def assume(self, item: HasMetadata) -> None:
-        """Makes `snapshot.objects` show this version of an object from the next decision on, until
-        the API server has a newer one.
-
-        It is ignored if the API server has a newer version already. An object of a kind that only
-        the scheduler has exists until `restore`.
-        """
-        ...
-
-    def restore(self, item: HasMetadata) -> None:
-        """Ends the assumption of an object, if it is of this version."""
-        ...
-
-    def wait_for(
-        self, check: Callable[[], Status | Sequence[ObjectKey]], seconds: float
-    ) -> Awaitable[Status | None]:
-        """Returns the first status that `check` returns; None if it returns none within these
-        seconds.
-
-        `check` is called now. As long as it returns the keys of objects, it is called again after
-        each change of one of them.
-        """
-        ...
-
-
-class WaitingPod(msgspec.Struct, frozen=True):
-    """A pod that is reserved on a node and waits until Permit plugins allow it."""
-
-    info: PodInfo
-    node: str
-    plugins: tuple[str, ...]
-
-
-class WaitingPods(Protocol):
-    """The pods that wait on Permit. If a Permit plugin makes a pod wait, the pod is here before
-    Permit runs for the next pod.
-
-    An answer is final: a pod that was allowed or rejected here cannot be decided again.
-    """
-
-    def each(self) -> tuple[WaitingPod, ...]:
-        """Returns the waiting pods, in the order in which they began to wait."""
-        ...
-
-    def get(self, uid: str) -> WaitingPod | None: ...
-
-    def allow(self, uid: str, plugin: str) -> bool:
-        """Allows a pod on behalf of `plugin`; True if no other plugin holds the pod up."""
-        ...
-
-    def reject(self, uid: str, plugin: str, reason: str) -> bool:
-        """Rejects a waiting pod as unschedulable by `plugin`; False if the pod does not wait."""
-        ...
-
-    def preempt(self, uid: str, plugin: str, reason: str) -> bool:
-        """Stops a pod that waits or is in PreBind, so that it is tried again; returns False if the
-        pod must be deleted instead.
-        """
-        ...
-
-
-class Handle(Protocol):
-    """A plugin's access to the scheduler, given to its constructor."""
-
-    @property
-    def api(self) -> ApiHandle: ...
-
-    @property
-    def objects(self) -> Objects: ...
-
-    @property
-    def waiting(self) -> WaitingPods: ...
-
-    @property
-    def feature_gates(self) -> Mapping[str, bool]:
-        """Every gate of `berth.config.feature_gates` with its value."""
-        ...
-
-    @property
-    def measures(self) -> PluginMeasures:
-        """The counts of kube-scheduler that in-tree plugins keep."""
-        ...
-
-    def now(self) -> float:
-        """Returns monotonic seconds; only their differences have a meaning."""
-        ...
-
-    def wall(self) -> datetime:
-        """Returns the time of day, in UTC."""
-        ...
 
 
 class PreFilterResult(msgspec.Struct, frozen=True):
@@ -271,6 +110,18 @@ class Plugin(ABC):
         for field in args:
             if field not in ("apiVersion", "kind"):
                 raise ArgsError(f"{field}: unknown field, {cls.name} takes no arguments")
+
+    async def start(self, scope: PluginScope) -> None:  # noqa: B027 - a plugin need not have one
+        """Begins the plugin's life: the objects are listed, and no pod is decided about yet.
+
+        It starts the plugin's tasks with `scope`. If it raises, its tasks end, and it is called
+        again after a backoff; pods are scheduled meanwhile.
+        """
+
+    async def close(self) -> None:  # noqa: B027
+        """Ends the plugin's life: its tasks have ended, the process stops, or the plugin is no
+        longer in use. The last attempts that began with it may still be under way.
+        """
 
     def events_to_register(self) -> Sequence[Registration]:
         """Returns the events that may make a pod schedulable that this plugin rejected.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
@@ -26,16 +26,18 @@ from berth.actors.scheduling.kube.whole import with_json
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.wiring.profiles import profiles_of
+from berth.actors.wiring.profiles import plugins_of, profiles_of
 from berth.config.feature_gates import DEFAULTS
 from berth.config.fields import path_first
 from berth.config.load import ConfigError, from_mapping
 from berth.config.types import KubeSchedulerConfiguration
+from berth.plugin import Plugin
 
 from .cluster_source import ClusterQuestion, Document, SourceError, from_scenario
 from .decision import Decision, Explanation, Failure, rejected, steps
 from .document_cluster import DocumentCluster
 from .plugin_handle import HeldObjects, ReadOnlyHandle
+from .tried_lives import TriedLives
 
 CHUNK = 8
 BETWEEN_SECONDS = 60.0  # decisions: no search is cut short because of earlier ones
@@ -68,7 +70,8 @@ class Attempt(msgspec.Struct, frozen=True):
 class Explainer:
     """A decider with the plugins of one configuration, which get `handle`.
 
-    `kinds` are the kinds that the plugins declare. Raises ConfigError or RegistryError.
+    `kinds` are the kinds that the plugins declare, and `others` plugins that no package registers.
+    Raises ConfigError or RegistryError.
     """
 
     def __init__(
@@ -76,17 +79,15 @@ class Explainer:
         configuration: KubeSchedulerConfiguration,
         gates: Mapping[str, bool] = DEFAULTS,
         objects: HeldObjects | None = None,
+        others: Sequence[type[Plugin]] = (),
     ) -> None:
         self.configuration = configuration
         self._gates = gates
         self.handle = ReadOnlyHandle(gates, objects)
-        self._profiles = profiles_of(configuration, self.handle)
-        lookups = (
-            kind
-            for profile in self._profiles.values()
-            for plugin in profile.plugins
-            for kind in plugin.lookups
-        )
+        self._profiles = profiles_of(configuration, self.handle, others=others)
+        plugins = plugins_of(self._profiles)
+        self._lives = TriedLives(plugins)
+        lookups = (kind for plugin in plugins for kind in plugin.lookups)
         self.kinds = tuple(dict.fromkeys(kind for kind in lookups if isinstance(kind, WatchedKind)))
 
     def attempt(self, question: ClusterQuestion, cluster: DocumentCluster | None = None) -> Attempt:
@@ -127,6 +128,7 @@ class Explainer:
             held.hold([info.pod])
             if info.pod.status.nominated_node_name:
                 cluster.nominate(info)
+        self._lives.refresh()
         return cluster
 
 

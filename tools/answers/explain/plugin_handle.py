@@ -13,7 +13,7 @@ from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import ConnectionFailedError
 from berth.actors.runtime.clock import SystemClock
-from berth.actors.scheduling.framework.interface import ObjectKey
+from berth.actors.scheduling.framework.handle import ObjectKey
 from berth.actors.scheduling.framework.measuring import NO_MEASURES
 from berth.actors.scheduling.framework.status import Status
 from berth.actors.scheduling.kube.meta import HasMetadata

@@ -23,7 +23,8 @@ from berth.actors.runtime.mailbox import Mailbox
 from berth.actors.runtime.supervisor import Child, Supervisor
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.wiring.informers import Informers
-from berth.actors.wiring.profiles import SchedulerHandle, profiles_of
+from berth.actors.wiring.plugin_lives import PluginLives
+from berth.actors.wiring.profiles import SchedulerHandle, plugins_of, profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.plugin_handle import ReadOnlyHandle
@@ -84,6 +85,7 @@ class Watching:
                 Child("cache's messages", _Feed(self._mailboxes.cache, self._take).run),
                 Child("queue's messages", _Feed(self._mailboxes.queue, self._take).run),
                 informers.children(),
+                Child("plugins", PluginLives(lambda: plugins_of(self._profiles), clock, rng).run),
                 Child("judging", self._judge),
             )
             await Supervisor(children, clock, rng).run(task_status=task_status)

@@ -12,7 +12,7 @@ import pytest
 from berth.actors.informer.listers import Listers
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.cache import AssumeObject, CacheMessage, RestoreObject
-from berth.actors.scheduling.framework.interface import ObjectKey
+from berth.actors.scheduling.framework.handle import ObjectKey
 from berth.actors.scheduling.framework.status import SUCCESS, Status, error
 from berth.actors.scheduling.kube.meta import ObjectMeta, key
 from berth.actors.scheduling.model.cluster_objects import UnlistedError

@@ -1,0 +1,255 @@
+"""The lives of plugins: each is started once the objects are listed, its tasks run while it is in
+use, and it is closed.
+
+A plugin that fails to start is started again after a backoff; pods are scheduled meanwhile, as a
+plugin is not needed for most of them. What a plugin raises ends none of its other tasks. Tasks that
+are to run only with the lease run inside `lead`, which is one of the gated parts, so that they have
+ended before the lease is released.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from ..runtime.backoff import Rng
+from ..runtime.clock import Clock
+from ..runtime.race import race
+from ..runtime.supervisor import BACKOFF, CANCELLED
+from ..scheduling.decision.failures import CRASHES, Point, failure_status
+from ..scheduling.framework.interface import Plugin
+from ..scheduling.framework.logger import get_logger
+
+log = get_logger(__name__)
+
+START = Point("Start", 'starting plugin "{}": ', "")
+TASK = Point("Task", 'running a task of plugin "{}": ', "")
+CLOSE = Point("Close", 'closing plugin "{}": ', "")
+# The decisions wait as long for a plugin to start, and the end of the process for it to close.
+START_SECONDS, CLOSE_SECONDS = 10.0, 5.0
+
+Work = Callable[[], Awaitable[object] | None]
+
+
+def lives(plugin: Plugin) -> bool:
+    """True if a plugin has something to start or to close."""
+    kind = type(plugin)
+    return kind.start is not Plugin.start or kind.close is not Plugin.close
+
+
+async def told(plugin: Plugin, point: Point, work: Work) -> bool:
+    """Calls a function of a plugin, and tells what it raises. False if it failed. A cancellation of
+    the task passes.
+    """
+    try:
+        result = work()
+        if inspect.isawaitable(result):
+            await result
+    except CRASHES as exception:
+        if not isinstance(exception, Exception) and (
+            anyio.current_effective_deadline() == CANCELLED
+        ):
+            raise
+        failure_status(plugin, point, exception)
+        return False
+    return True
+
+
+class _Task:
+    """A task of a plugin. With `seconds`, it is called again and again."""
+
+    def __init__(
+        self, plugin: Plugin, work: Work, seconds: float | None, clock: Clock, rng: Rng
+    ) -> None:
+        self._plugin = plugin
+        self._work = work
+        self._seconds = seconds
+        self._clock = clock
+        self._rng = rng
+        self._scopes: dict[anyio.CancelScope, anyio.Event] = {}
+        self._is_over = False
+
+    async def run(self) -> None:
+        if self._is_over:
+            return
+        scope, gone = anyio.CancelScope(), anyio.Event()
+        self._scopes[scope] = gone
+        try:
+            with scope:
+                await self._go_on()
+        finally:
+            del self._scopes[scope]
+            gone.set()
+
+    async def _go_on(self) -> None:
+        failures = 0
+        while True:
+            went_well = await told(self._plugin, TASK, self._work)
+            failures = 0 if went_well else failures + 1
+            if self._seconds is not None:
+                await self._clock.sleep(self._seconds)
+            elif went_well:
+                return
+            else:
+                await self._clock.sleep(BACKOFF.delay(failures, self._rng))
+
+    def cancel(self) -> list[anyio.Event]:
+        """Cancels the task for good. Returns what is set once it has ended."""
+        self._is_over = True
+        for scope in self._scopes:
+            scope.cancel()
+        return list(self._scopes.values())
+
+
+class _Life:
+    """A plugin that is in use, and its PluginScope."""
+
+    def __init__(self, plugin: Plugin, lives: PluginLives) -> None:
+        self.plugin = plugin
+        self.tried = anyio.Event()  # its first start has returned or failed
+        self.leading: list[_Task] = []
+        self.is_over = False
+        self._tasks: list[_Task] = []
+        self._lives = lives
+
+    # ------------------------------------------------------------------------------- for the plugin
+
+    def run(self, work: Callable[[], Awaitable[object]], *, leading: bool = False) -> None:
+        self._add(work, None, leading=leading)
+
+    def every(self, seconds: float, work: Work, *, leading: bool = False) -> None:
+        if not seconds > 0:
+            raise ValueError(f"expected seconds above 0, got {seconds!r}")
+        self._add(work, seconds, leading=leading)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._lives.clock.sleep(seconds)
+
+    # -------------------------------------------------------------------------------- for the lives
+
+    def _add(self, work: Work, seconds: float | None, *, leading: bool) -> None:
+        if self.is_over:
+            raise RuntimeError(f"the plugin {self.plugin.name} is closed")
+        task = _Task(self.plugin, work, seconds, self._lives.clock, self._lives.rng)
+        self._tasks.append(task)
+        if leading:
+            self.leading.append(task)
+        self._lives.begin(task, leading=leading)
+
+    async def start(self) -> None:
+        """Starts the plugin; again after a backoff if that fails."""
+        failures = 0
+        while not await told(self.plugin, START, lambda: self.plugin.start(self)):
+            await self._end_tasks()
+            self.tried.set()
+            failures += 1
+            await self._lives.clock.sleep(BACKOFF.delay(failures, self._lives.rng))
+        self.tried.set()
+
+    async def close(self) -> None:
+        """Ends the tasks, and closes the plugin."""
+        self.is_over = True
+        await self._end_tasks()
+        await told(self.plugin, CLOSE, self.plugin.close)
+
+    async def _end_tasks(self) -> None:
+        tasks, self._tasks, self.leading = self._tasks, [], []
+        for gone in [event for task in tasks for event in task.cancel()]:
+            await gone.wait()
+
+
+class PluginLives:
+    """The plugins in use that have a life; `in_use` returns all that are in use."""
+
+    def __init__(self, in_use: Callable[[], Iterable[Plugin]], clock: Clock, rng: Rng) -> None:
+        self.clock = clock
+        self.rng = rng
+        self._in_use = in_use
+        self._lives: dict[int, _Life] = {}
+        self._starting: dict[int, anyio.CancelScope] = {}
+        self._group: TaskGroup | None = None
+        self._leading: TaskGroup | None = None
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Starts the plugins, and closes them when it is cancelled."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            try:
+                await self.start(self._in_use())
+                task_status.started()
+                await anyio.sleep_forever()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self.close([life.plugin for life in self._lives.values()])
+                self._group = None
+                group.cancel_scope.cancel()
+
+    async def lead(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Runs the tasks that need the lease, until it is cancelled."""
+        async with anyio.create_task_group() as group:
+            self._leading = group
+            try:
+                for life in self._lives.values():
+                    for task in life.leading:
+                        group.start_soon(task.run)
+                task_status.started()
+                await anyio.sleep_forever()
+            finally:
+                self._leading = None
+
+    async def start(self, plugins: Iterable[Plugin]) -> None:
+        """Starts those of the plugins that are not in use yet. Returns once they have started or
+        failed, or after START_SECONDS.
+        """
+        new = [plugin for plugin in plugins if lives(plugin) and id(plugin) not in self._lives]
+        begun = [_Life(plugin, self) for plugin in new]
+        if not begun or self._group is None:
+            return
+        for life in begun:
+            self._lives[id(life.plugin)] = life
+            self._group.start_soon(self._start, life)
+
+        async def all_tried() -> None:
+            for life in begun:
+                await life.tried.wait()
+
+        await race(all_tried, lambda: self.clock.sleep(START_SECONDS))
+        for life in begun:
+            if not life.tried.is_set():
+                fields = {"plugin": life.plugin.name, "after_seconds": START_SECONDS}
+                log.warning("plugin has not started yet; pods are scheduled meanwhile", **fields)
+
+    async def _start(self, life: _Life) -> None:
+        with anyio.CancelScope() as scope:
+            self._starting[id(life.plugin)] = scope
+            try:
+                await life.start()
+            finally:
+                self._starting.pop(id(life.plugin), None)
+
+    async def keep(self, plugins: Iterable[Plugin]) -> None:
+        """Closes the plugins that are not among these."""
+        kept = {id(plugin) for plugin in plugins}
+        await self.close([life.plugin for key, life in self._lives.items() if key not in kept])
+
+    async def close(self, plugins: Iterable[Plugin]) -> None:
+        """Closes plugins, in reverse order, each within CLOSE_SECONDS."""
+        for plugin in reversed(list(plugins)):
+            life = self._lives.pop(id(plugin))
+            starting = self._starting.get(id(plugin))
+            if starting is not None:
+                starting.cancel()
+            with anyio.move_on_after(CLOSE_SECONDS) as limit:
+                await life.close()
+            if limit.cancelled_caught:
+                fields = {"plugin": plugin.name, "after_seconds": CLOSE_SECONDS}
+                log.warning("plugin is not closed; it is left to itself", **fields)
+
+    def begin(self, task: _Task, *, leading: bool) -> None:
+        """Runs a task. One that needs the lease waits for it."""
+        group = self._leading if leading else self._group
+        if group is not None:
+            group.start_soon(task.run)
