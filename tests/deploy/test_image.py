@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.blocks import blocks
 from tests.kit.containerfile import Build, Instruction, Stage, instructions
 from tests.kit.processes import ROOT
 from tests.kit.programs import needs
@@ -25,6 +27,20 @@ DOWNLOAD = ["-m", "pip", "download"]
 LOCKED = re.compile(r"^([\w.-]+)==", re.MULTILINE)
 # Requirements of the package itself, or of those that it requires.
 RUNTIME = {"aiohttp", "anyio", "click", "cryptography", "msgspec", "numpy", "uvloop", "multidict"}
+QUIET = """from berth.plugin import NodeScorePlugin
+
+class Quiet(NodeScorePlugin):
+    name = "Quiet"
+
+    def score_node(self, state, info, node):
+        return max(100 - len(node.pods), 0)
+"""
+COMMAND = "from berth.actors.cli import main; main()"
+ENABLED = """apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {multiPoint: {enabled: [{name: Quiet}]}}
+"""
 DEVELOPMENT = {"hatchling", "hypothesis", "mypy", "pytest", "ruff", "opentelemetry-sdk"}
 
 
@@ -41,9 +57,10 @@ def test_hadolint_finds_nothing() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_the_base_has_a_version() -> None:
+def test_the_base_has_a_version_and_a_digest() -> None:
     arguments = named("ARG")[0].pairs()
-    assert re.fullmatch(r"docker\.io/library/python:3\.\d+-slim", arguments["PYTHON"])
+    digest = r"@sha256:[0-9a-f]{64}"
+    assert re.fullmatch(rf"docker\.io/library/python:3\.\d+-slim{digest}", arguments["PYTHON"])
     assert all(each.text.startswith("${PYTHON}") for each in named("FROM"))
 
 
@@ -170,6 +187,38 @@ def test_kube_scheduler_is_berth_run(image: Stage, tmp_path: Path) -> None:
     assert "kube-scheduler" in done.stdout
     assert "--authentication-kubeconfig" in done.stdout
     assert sorted(image.root.rglob("*")) == before, "it writes into the image"
+
+
+@pytest.mark.full
+def test_an_image_made_from_it_has_the_plugins_of_the_page(image: Stage, tmp_path: Path) -> None:
+    (page,) = blocks(ROOT / "docs/deploying.md", "dockerfile")
+    first, copy = page.text.splitlines()
+    assert first.startswith("FROM registry.example/berth:")
+    source, target = copy.removeprefix("COPY ").split()
+    package = image.path(target)
+    assert source == package.name
+    metadata = package / "quiet-0.1.0.dist-info"
+    metadata.mkdir(parents=True)
+    try:
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: quiet\nVersion: 0.1.0\n")
+        (metadata / "entry_points.txt").write_text("[berth.plugins]\nQuiet = quiet:Quiet\n")
+        (package / "quiet.py").write_text(QUIET)
+        config = tmp_path / "scheduler.yaml"
+        config.write_text(ENABLED)
+        modules = dependencies(tmp_path / "modules")
+        done = subprocess.run(
+            # the script names the Python of the stage in which it was made
+            [image.path("/opt/berth/bin/python3"), "-c", COMMAND, "config", "check", config],
+            cwd="/",
+            env={**image.environment, "PYTHONPATH": str(modules)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+    finally:
+        shutil.rmtree(package)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def main(arguments: list[str]) -> None:

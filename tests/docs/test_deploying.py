@@ -18,6 +18,8 @@ PAGE = ROOT / "docs/deploying.md"
 # A command that begins with this is not run, for this reason.
 NOT_RUN = {
     "podman ": "there is no container engine; test_image.py carries out the instructions",
+    "python3 -m pip install --no-deps --target plugins ": "test_image.py has a plugin",
+    "helm ": "there is no command helm; test_chart.py renders the chart with Helm's engine",
     "kubectl apply -k ": "it needs a cluster with RBAC; `kubectl kustomize` is run instead",
     "kubectl delete -k ": "it needs a cluster",
     "kubectl -n kube-system ": "it needs a cluster",

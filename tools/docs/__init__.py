@@ -1,1 +1,1 @@
-"""Makes the pictures and the recording of the documentation from a running demo."""
+"""Makes the pictures, the recording and the site of the documentation."""

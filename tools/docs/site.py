@@ -1,0 +1,114 @@
+"""Makes the site of the documentation: the pages of docs/, the tour of the README, and the files
+that they link to.
+
+    .venv/bin/python -m berth.tools.docs.site FOLDER
+
+Zensical renders it, without the network: no page needs anything from another host. site.toml beside
+this file says which page is on which of the three paths.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = Path(__file__).with_name("site.toml")
+TOUR = "tour.md"  # the README's name in the site
+SOURCES = "source"  # the folder in the site with the files that pages link to
+_LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
+_FENCE = re.compile(r"^(```\w+) (title)=([^\s\"]+)$", re.MULTILINE)
+_LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".json": "json"}
+
+
+def main(folder: Path) -> int:
+    """Writes the site into a folder. Returns the exit code of the renderer: not 0 if a page that is
+    named is not there, or a link leads nowhere.
+    """
+    with tempfile.TemporaryDirectory(prefix="berth-site-") as name:
+        work = Path(name)
+        gather(work / "docs")
+        shutil.copy(SETTINGS, work / "zensical.toml")
+        program = Path(sys.executable).with_name("zensical")
+        build = [str(program), "build", "--strict"]
+        code = subprocess.run(build, cwd=work, check=False).returncode
+        if code == 0:
+            shutil.copytree(work / "site", folder, dirs_exist_ok=True)
+        return code
+
+
+def gather(folder: Path) -> None:
+    """Copies the pages, and makes a page of each file outside docs/ that one of them links to."""
+    docs = ROOT / "docs"
+    shutil.copytree(docs, folder, ignore=shutil.ignore_patterns("README.md"))
+    shutil.copy(ROOT / "README.md", folder / TOUR)
+    sources = set[Path]()
+    for page in folder.rglob("*.md"):
+        original = ROOT / "README.md" if page.name == TOUR else docs / page.relative_to(folder)
+        text = page.read_text(encoding="utf-8")
+        sources.update(_sources(text, original))
+        page.write_text(_rewritten(text, original), encoding="utf-8")
+    for source in sorted(sources):
+        _write_source(source, folder)
+
+
+def _sources(text: str, page: Path) -> Iterator[Path]:
+    """Yields the files outside docs/ that a page links to."""
+    for link, _ in _LINK.findall(text):
+        target = (page.parent / link).resolve()
+        if target.is_file() and target != ROOT / "README.md" and not _is_page(target):
+            yield target
+
+
+def _rewritten(text: str, page: Path) -> str:
+    """Returns a page with the links and titles of blocks that the site has."""
+
+    def link(match: re.Match[str]) -> str:
+        target = (page.parent / match[1]).resolve()
+        return _place(target, page) + (match[2] or "")
+
+    return _FENCE.sub(r'\1 \2="\3"', _LINK.sub(link, text))
+
+
+def _place(target: Path, page: Path) -> str:
+    """Returns where a file is in the site, as seen from a page."""
+    if target == ROOT / "README.md":
+        place = TOUR
+    elif _is_page(target):
+        place = target.relative_to(ROOT / "docs").as_posix()
+    else:
+        place = _source_page(target)
+    above = 0 if page.parent == ROOT else len(page.parent.relative_to(ROOT / "docs").parts)
+    return "../" * above + place
+
+
+def _is_page(target: Path) -> bool:
+    return target.is_relative_to(ROOT / "docs")
+
+
+def _source_page(source: Path) -> str:
+    """Returns the page of a file. Zensical leaves hidden folders out, such as .ci."""
+    return f"{SOURCES}/{source.relative_to(ROOT).as_posix().lstrip('.')}.md"
+
+
+def _write_source(source: Path, folder: Path) -> None:
+    """Writes a page that shows a file; the search leaves it out."""
+    name = source.relative_to(ROOT).as_posix()
+    page = folder / _source_page(source)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    text = source.read_text(encoding="utf-8").rstrip()
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`{3,}", text))])
+    head = f"---\nsearch:\n  exclude: true\n---\n\n# {name}\n\n"
+    language = _LANGUAGES.get(source.suffix, "text")
+    page.write_text(f"{head}{fence}{language}\n{text}\n{fence}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python -m berth.tools.docs.site FOLDER")
+    sys.exit(main(Path(sys.argv[1])))
