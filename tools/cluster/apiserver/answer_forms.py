@@ -52,19 +52,19 @@ def in_accepted_form(
     form = accepted_form(request.headers.get("accept", ""))
     if isinstance(answer, dict):
         return as_json(answer, code)
+    if isinstance(answer, StoredObject) and form.as_kind == PARTIAL_LIST:
+        raise _mismatch(kind, form, "not a list", "")
+    if isinstance(answer, ListPage) and form.as_kind == PARTIAL:
+        raise _mismatch(kind, form, "a list", "List")
     if form.media_type == PROTOBUF:
-        return Response(_in_protobuf(store, kind, answer), code, PROTOBUF)
+        return Response(_in_protobuf(store, kind, answer, form), code, PROTOBUF)
     if form.as_kind == TABLE:
         return as_json(_table(store, request, kind, answer, form.version), code)
     version = f"{META}/{form.version}"
     if isinstance(answer, StoredObject):
         if not form.as_kind:
             return Response(served_raw(kind, answer) + b"\n", code)
-        if form.as_kind == PARTIAL_LIST:
-            raise _mismatch(kind, form, "not a list", "")
         return as_json(partial(answer, version), code)
-    if form.as_kind == PARTIAL:
-        raise _mismatch(kind, form, "a list", "List")
     metadata = answer.metadata()
     if form.as_kind == PARTIAL_LIST:
         items = [partial(stored, version) for stored in answer.items]
@@ -77,8 +77,16 @@ def in_accepted_form(
     return Response(_list_body(opened, kind, answer))
 
 
-def _in_protobuf(store: Store, kind: Kind, answer: StoredObject | ListPage) -> bytes:
+def _in_protobuf(
+    store: Store, kind: Kind, answer: StoredObject | ListPage, form: AcceptedForm
+) -> bytes:
     """Raises RefusedError with 406 for a kind that has no such form, as custom ones."""
+    if form.as_kind:
+        shape, version = store.catalog.types[PARTIAL], f"{META}/{form.version}"
+        if isinstance(answer, StoredObject):
+            return encoded_object(shape, _partial(answer, version))
+        parts = [_partial(stored, version) for stored in answer.items]
+        return encoded_list(shape, version, PARTIAL_LIST, answer.metadata(), parts)
     shape = store.catalog.types.get(kind.type_name)
     if shape is None or kind.custom is not None or not numbers_of(shape):
         accepted = f"only the following media types are accepted: {JSON}, {YAML}"
@@ -92,6 +100,11 @@ def _in_protobuf(store: Store, kind: Kind, answer: StoredObject | ListPage) -> b
 def partial(stored: StoredObject, version: str) -> Document:
     """Returns an object's PartialObjectMetadata in a version of meta.k8s.io."""
     return {"kind": PARTIAL, "apiVersion": version, "metadata": stored.encodable["metadata"]}
+
+
+def _partial(stored: StoredObject, version: str) -> Document:
+    """Returns an object's PartialObjectMetadata with its entries as a document."""
+    return {"kind": PARTIAL, "apiVersion": version, "metadata": stored.whole["metadata"]}
 
 
 def _table(

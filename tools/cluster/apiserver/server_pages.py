@@ -12,6 +12,7 @@ from ...kubernetes.api.types.catalog import Catalog
 from ...kubernetes.api.types.discovery import discovery
 from ...kubernetes.api.types.openapi import document as openapi
 from ...kubernetes.api.types.openapi_version_2 import (
+    ACCEPTED_AS_PROTOBUF,
     PROTOBUF,
     version_2_as_json,
     version_2_as_protobuf,
@@ -65,7 +66,8 @@ def server_page(store: Store, request: HttpRequest, more: tuple[Kind, ...]) -> R
 
 
 def _version_2(request: HttpRequest, catalog: Catalog) -> Response:
-    if PROTOBUF in request.headers.get("accept", ""):
+    accept = request.headers.get("accept", "")
+    if any(media_type in accept for media_type in ACCEPTED_AS_PROTOBUF):
         return Response(version_2_as_protobuf(catalog), content_type=PROTOBUF)
     return Response(version_2_as_json(catalog))
 

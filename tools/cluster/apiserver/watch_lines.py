@@ -36,7 +36,7 @@ OBJECT, METADATA = "Object", "Metadata"
 
 def form_of(kind: Kind, request: HttpRequest) -> WatchForm:
     """Returns the form that the client prefers. Raises RefusedError with 406 if there is none."""
-    accepted = accepted_form(request.headers.get("accept", ""))
+    accepted = accepted_form(request.headers.get("accept", ""), streams=True)
     version = f"{META}/{accepted.version}"
     if accepted.as_kind == TABLE:
         return WatchForm(kind, TABLE, request.query.get("includeObject", METADATA), version)

@@ -25,6 +25,7 @@ _CONVERSIONS = {
     PARTIAL_LIST: (_META, ("v1", "v1beta1")),
     GROUP_LIST: ("apidiscovery.k8s.io", ("v2",)),
 }
+_IN_PROTOBUF = (PARTIAL, PARTIAL_LIST)
 _STREAMS = (f"{JSON};stream=watch",)
 
 
@@ -37,10 +38,12 @@ class AcceptedForm(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=512)
-def accepted_form(accept: str, *, of_groups: bool = False, tables: bool = True) -> AcceptedForm:
+def accepted_form(
+    accept: str, *, of_groups: bool = False, tables: bool = True, streams: bool = False
+) -> AcceptedForm:
     """Returns the form that an Accept header prefers, of those that objects have or, if
-    `of_groups`, the list of the groups; reviews have no `tables`. Raises RefusedError with 406 if
-    there is none.
+    `of_groups`, the list of the groups; reviews have no `tables`, and `streams` no protobuf. Raises
+    RefusedError with 406 if there is none.
     """
     if not accept.strip():
         return AcceptedForm()
@@ -54,6 +57,8 @@ def accepted_form(accept: str, *, of_groups: bool = False, tables: bool = True) 
         form = _form(JSON if media_type == "*/*" else media_type, parameters)
         if form is None or (form.as_kind == TABLE and not tables):
             continue
+        if streams and form.media_type == PROTOBUF:
+            continue
         if not form.as_kind or of_groups == (form.as_kind == GROUP_LIST):
             return form
     if any(
@@ -65,7 +70,7 @@ def accepted_form(accept: str, *, of_groups: bool = False, tables: bool = True) 
 
 def check_stream(accept: str) -> None:
     """Raises RefusedError with 406 if a watch would have to be in another media type than JSON."""
-    if accepted_form(accept).media_type != JSON:
+    if accepted_form(accept, streams=True).media_type != JSON:
         raise RefusedError(406, "NotAcceptable", _only(_STREAMS))
 
 
@@ -88,10 +93,12 @@ def _range(part: str) -> tuple[str, dict[str, str], float]:
 
 
 def _form(media_type: str, parameters: dict[str, str]) -> AcceptedForm | None:
-    """Returns the form of a media range; None if the server does not have it."""
-    if media_type not in (JSON, YAML):
-        return None
+    """Returns the form of a media range; None if the server does not have it, or, as objects in
+    protobuf, only for who accepts nothing else.
+    """
     kind, version = parameters.get("as", ""), parameters.get("v", "")
+    if media_type not in (JSON, YAML) and (media_type != PROTOBUF or kind not in _IN_PROTOBUF):
+        return None
     if not kind:
         return AcceptedForm(media_type)
     group, versions = _CONVERSIONS.get(kind, ("", ()))

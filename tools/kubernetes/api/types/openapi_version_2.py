@@ -18,6 +18,7 @@ from .openapi import TITLE, document
 from .published_schema import component_of, published_in_version_2
 
 PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+ACCEPTED_AS_PROTOBUF = (PROTOBUF, PROTOBUF.replace(".v1.0", "@v1.0"))  # which older clients ask for
 _COMPONENTS, _DEFINITIONS = "#/components/schemas/", "#/definitions/"
 
 

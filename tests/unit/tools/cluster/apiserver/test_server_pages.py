@@ -55,6 +55,15 @@ def test_the_checks_of_health_can_be_seen_one_by_one(server: Server, name: str) 
     assert page(server, f"/{name}/none").status == 404
 
 
+@pytest.mark.parametrize("version", ["@v1.0", ".v1.0"])
+def test_openapi_version_2_is_protobuf_for_who_asks_for_it(server: Server, version: str) -> None:
+    accept = f"application/com.github.proto-openapi.spec.v2{version}+protobuf"
+    answer = page(server, "/openapi/v2", accept)
+    assert answer.content_type == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+    assert answer.body.startswith(b"\n\x032.0")
+    assert read(page(server, "/openapi/v2"))["swagger"] == "2.0"
+
+
 def test_the_root_names_the_pages(server: Server) -> None:
     paths = read(page(server, "/"))["paths"]
     for path in ("/api/v1", "/apis/apps/v1", "/readyz/ping", "/metrics", "/openid/v1/jwks"):

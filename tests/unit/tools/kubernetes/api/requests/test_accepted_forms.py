@@ -12,6 +12,7 @@ from berth.tools.kubernetes.api.requests.accepted_forms import (
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 
 JSON, YAML = "application/json", "application/yaml"
+PROTO = "application/vnd.kubernetes.protobuf"
 TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io"
 PART = f"{JSON};as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 GROUPS = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -33,6 +34,8 @@ GROUPS = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
         (f"{JSON};as=Other;v=v1;g=meta.k8s.io,{JSON}", AcceptedForm(JSON)),
         (PART, AcceptedForm(JSON, "PartialObjectMetadata", "v1")),
         (f"{GROUPS},{JSON}", AcceptedForm(JSON)),
+        (f"{PART.replace(JSON, PROTO)},{PART}", AcceptedForm(PROTO, "PartialObjectMetadata", "v1")),
+        (f"{TABLE.replace(JSON, PROTO)},{JSON}", AcceptedForm(JSON)),
     ],
 )
 def test_the_first_form_of_the_best_quality_is_taken(accept: str, form: AcceptedForm) -> None:
@@ -42,6 +45,12 @@ def test_the_first_form_of_the_best_quality_is_taken(accept: str, form: Accepted
 def test_the_list_of_groups_is_a_form_of_groups_alone() -> None:
     assert accepted_form(f"{GROUPS},{JSON}", of_groups=True).as_kind == "APIGroupDiscoveryList"
     assert accepted_form(f"{TABLE},{JSON}", of_groups=True) == AcceptedForm(JSON)
+
+
+def test_a_stream_is_never_in_protobuf() -> None:
+    accept = f"{PART.replace(JSON, PROTO)},{PART}"
+    assert accepted_form(accept, streams=True).media_type == JSON
+    check_stream(accept)
 
 
 def test_what_has_no_table_is_refused_as_one() -> None:

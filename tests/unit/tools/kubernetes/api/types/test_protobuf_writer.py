@@ -69,6 +69,25 @@ def ask(server: Server, path: str, accept: str) -> Response:
     return answer
 
 
+def test_metadata_alone_is_protobuf_for_who_prefers_it() -> None:
+    store = fresh_store()
+    Api(store, manager="maker").seed()
+    server, form = Server(store), ";as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
+    path = "/api/v1/namespaces"
+    one, several = (
+        ask(server, where, f"{PROTOBUF}{form.format(suffix)},application/json{form.format(suffix)}")
+        for where, suffix in ((f"{path}/default", ""), (path, "List"))
+    )
+    assert (one.content_type, several.content_type) == (PROTOBUF, PROTOBUF)
+    head = {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata"}
+    whole = store.stored(BY_KIND["v1", "Namespace"], "", "default").whole
+    assert whole["metadata"]["managedFields"]
+    assert decoded(one.body) == {**head, "metadata": whole["metadata"]}
+    assert several.body.startswith(b"k8s\x00")
+    assert b"PartialObjectMetadataList" in several.body
+    assert b"kube-node-lease" in several.body
+
+
 def test_a_client_that_accepts_protobuf_alone_gets_it() -> None:
     store = fresh_store()
     Api(store).seed()
