@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from berth.actors.scheduling.kube.names import dns_subdomain
 
+from ..policy_expressions import compiled
 from .fields import Document, duplicate, invalid, one_of, required, unsupported
 from .policy_rules import (
     FAILURE_POLICIES,
@@ -56,7 +57,10 @@ def _webhook(path: str, hook: Document) -> Iterator[str]:
         yield invalid(f"{path}.timeoutSeconds", seconds, detail)
     yield from one_of(f"{path}.reinvocationPolicy", hook.get("reinvocationPolicy"), REINVOCATION)
     yield from _client(f"{path}.clientConfig", hook.get("clientConfig") or {})
-    yield from match_conditions(f"{path}.matchConditions", hook.get("matchConditions") or ())
+    conditions = hook.get("matchConditions") or ()
+    yield from match_conditions(f"{path}.matchConditions", conditions)
+    for place, text, detail in compiled({"matchConditions": conditions}).problems:
+        yield invalid(f"{path}.{place}", text, detail)
 
 
 def _full_name(path: str, name: str) -> Iterator[str]:

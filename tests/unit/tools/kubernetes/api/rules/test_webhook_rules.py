@@ -68,6 +68,16 @@ def test_a_webhook_with_one_thing_wrong(_: str, change: Document, problem: str) 
         assert problems(kind, named({"webhooks": [hook]})) == expected
 
 
+@pytest.mark.parametrize("text", ["object.x ==", "namespaceObject == null", "'text'"])
+def test_a_condition_that_cannot_be_compiled_is_refused(text: str) -> None:
+    hook = {**HOOK, "matchConditions": [{"name": "a", "expression": text}]}
+    (problem,) = problems("MutatingWebhookConfiguration", named({"webhooks": [hook]}))
+    path = "webhooks[0].matchConditions[0].expression"
+    assert problem.startswith(f'{path}: Invalid value: "{text}": ')
+    fine = {**hook, "matchConditions": [{"name": "a", "expression": "object.x == 1"}]}
+    assert problems("ValidatingWebhookConfiguration", named({"webhooks": [fine]})) == []
+
+
 def test_webhooks_of_a_configuration_have_different_names() -> None:
     document = named({"webhooks": [HOOK, HOOK]})
     assert problems("ValidatingWebhookConfiguration", document) == [
