@@ -82,11 +82,11 @@ def _in_protobuf(
 ) -> bytes:
     """Raises RefusedError with 406 for a kind that has no such form, as custom ones."""
     if form.as_kind:
-        shape, version = store.catalog.types[PARTIAL], f"{META}/{form.version}"
+        metadata, version = store.catalog.types[PARTIAL], f"{META}/{form.version}"
         if isinstance(answer, StoredObject):
-            return encoded_object(shape, _partial(answer, version))
+            return encoded_object(metadata, _partial(answer, version))
         parts = [_partial(stored, version) for stored in answer.items]
-        return encoded_list(shape, version, PARTIAL_LIST, answer.metadata(), parts)
+        return encoded_list(metadata, version, PARTIAL_LIST, answer.metadata(), parts)
     shape = store.catalog.types.get(kind.type_name)
     if shape is None or kind.custom is not None or not numbers_of(shape):
         accepted = f"only the following media types are accepted: {JSON}, {YAML}"
