@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -60,6 +60,16 @@ class YamlError(ValueError):
         self.problem = problem
 
 
+class RepeatedKey(NamedTuple):
+    """A key that occurs twice, and the line of its mapping."""
+
+    key: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"the key {self.key} occurs twice in the mapping of line {self.line}"
+
+
 class _Collection:
     """A mapping or list whose end has not been read yet."""
 
@@ -73,9 +83,9 @@ class _Collection:
         self.key: Any = _NO_KEY  # in a mapping: the key whose value comes next
         self.merged: list[dict[str, Any]] = []
 
-    def add(self, value: Any, size: int, line: int, *, merge: bool) -> str:
-        """Adds an item, a key or a value. Returns the problem of a repeated key, otherwise "".
-        Raises YamlError for an invalid key.
+    def add(self, value: Any, size: int, line: int, *, merge: bool) -> RepeatedKey | None:
+        """Adds an item, a key or a value. Returns a repeated key. Raises YamlError for an invalid
+        key.
         """
         self.size += size
         if isinstance(self.value, list):
@@ -83,7 +93,7 @@ class _Collection:
         elif self.key is _NO_KEY:
             self.key = _MERGE if merge else _key(value, line)
             if not merge and self.key in self.value:
-                return f"the key {self.key} occurs twice in the mapping of line {self.line}"
+                return RepeatedKey(self.key, self.line)
         elif self.key is _MERGE:
             merged = value if isinstance(value, list) else [value]
             if not all(isinstance(mapping, dict) for mapping in merged):
@@ -93,7 +103,7 @@ class _Collection:
         else:
             self.value[self.key] = value
             self.key = _NO_KEY
-        return ""
+        return None
 
     def close(self) -> dict[str, Any] | list[Any]:
         """Returns the collection; its own keys take precedence over merged ones."""
@@ -104,8 +114,8 @@ class _Collection:
         return self.value
 
 
-def _refuse(line: int, problem: str) -> None:
-    raise YamlError(line, problem)
+def _refuse(line: int, repeated: RepeatedKey) -> None:
+    raise YamlError(line, str(repeated))
 
 
 def documents(raw: bytes) -> list[Any]:
@@ -114,11 +124,11 @@ def documents(raw: bytes) -> list[Any]:
 
 
 def placed_documents(
-    raw: bytes, first: int = 1, repeated: Callable[[int, str], None] = _refuse
+    raw: bytes, first: int = 1, repeated: Callable[[int, RepeatedKey], None] = _refuse
 ) -> list[tuple[int, Any]]:
     """Returns the documents of a UTF-8 text with the lines in which they begin; `first` is the
     number of the text's first line. `repeated` is called with the line of a key that occurs twice,
-    and a sentence; then the later value counts. Raises YamlError.
+    and the key; then the later value counts. Raises YamlError.
     """
     try:
         return list(_documents(raw.decode("utf-8-sig"), first, repeated))
@@ -137,7 +147,7 @@ def placed_documents(
 
 
 def _documents(
-    text: str, first: int, repeated: Callable[[int, str], None]
+    text: str, first: int, repeated: Callable[[int, RepeatedKey], None]
 ) -> Iterator[tuple[int, Any]]:
     stack: list[_Collection] = []
     anchors: dict[str, tuple[Any, int]] = {}
@@ -179,8 +189,8 @@ def _documents(
             anchors[anchor] = (value, size)
         if not stack:
             yield line, value
-        elif problem := stack[-1].add(value, size, line, merge=merge):
-            repeated(line, problem)
+        elif again := stack[-1].add(value, size, line, merge=merge):
+            repeated(line, again)
 
 
 def _line(mark: Any, first: int) -> int:

@@ -20,6 +20,7 @@ import msgspec
 
 from berth.actors.scheduling.kube.yaml_documents import (
     MAX_DEPTH,
+    RepeatedKey,
     YamlError,
     json_number,
     placed_documents,
@@ -122,10 +123,10 @@ class Text(msgspec.Struct, frozen=True):
             yield from self._yaml(first, part, findings)
 
     def _yaml(self, first: int, part: bytes, findings: Findings) -> Iterator[tuple[int, Any]]:
-        def repeated(line: int, problem: str) -> None:
+        def repeated(line: int, again: RepeatedKey) -> None:
             if findings.strict:
-                raise YamlError(line, problem)
-            findings.warn(f"{self.place}:{line}: {problem}", LATER)
+                raise YamlError(line, str(again))
+            findings.warn(f"{self.place}:{line}: {again}", LATER)
 
         try:
             yield from placed_documents(part, first, repeated)

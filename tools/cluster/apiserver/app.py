@@ -37,6 +37,7 @@ from ...kubernetes.api.requests.request_content import (
     media_type_of,
     of_kind,
     read_body,
+    repeated_fields,
 )
 from ...kubernetes.api.requests.request_targets import RequestTarget, act_of, target_of
 from ...kubernetes.api.requests.selectors import Matches, matches_of
@@ -53,7 +54,6 @@ from ...kubernetes.api.types.resources import (
     UNSERVED,
     Kind,
 )
-from ...kubernetes.api.types.schema import duplicate_fields
 from ...kubernetes.api.writes.caller import Caller
 from ...kubernetes.api.writes.deletion import deletion_answer
 from ...kubernetes.api.writes.first_configuration import SELF_WRITTEN, write_configuration
@@ -215,7 +215,7 @@ class Server:
             options = document.get("deleteOptions")
         dry = is_dry_run(request.method, request.query, options)
         validation = field_validation(request.method, request.query)
-        duplicates = duplicate_fields(raw) if validation == "Strict" and raw[:1] == b"{" else ()
+        duplicates = repeated_fields(raw, media_type) if validation == "Strict" else ()
         verb = "patch" if request.method == "PATCH" else "update"
         caller = Caller(user, verb, dry, answers)
         manager = manager_of_request(request.method, request.query, request.headers, media_type)

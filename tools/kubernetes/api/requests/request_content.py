@@ -6,13 +6,14 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.kube.yaml_documents import documents
+from berth.actors.scheduling.kube.yaml_documents import RepeatedKey, placed_documents
 
 from ..rules.validation import details_of_kind, message_of_kind
 from ..types.api_documents import Document, RefusedError
 from ..types.protobuf import CONTENT_TYPE as PROTOBUF
 from ..types.protobuf import MAGIC, decoded
 from ..types.resources import BY_KIND, Kind
+from ..types.schema import duplicate_fields
 from .json_problems import END, go_type, json_problem
 from .media_types import APPLY, JSON, JSON_PATCH, MERGE, STRATEGIC, YAML
 from .request import HttpRequest
@@ -51,6 +52,25 @@ def media_type_of(request: HttpRequest) -> str:
     return media_type
 
 
+def _later_counts(_line: int, _again: RepeatedKey) -> None:
+    """Takes the later value of a key that occurs twice, as Kubernetes does."""
+
+
+def repeated_fields(raw: bytes, media_type: str) -> list[str]:
+    """Returns a message about the fields that an object of the body has twice, in a list; in YAML
+    there is one for all.
+    """
+    if media_type not in (APPLY, YAML):
+        return duplicate_fields(raw) if raw[:1] == b"{" else []
+    keys: list[str] = []
+
+    def note(line: int, again: RepeatedKey) -> None:
+        keys.append(f'\n  line {line}: key "{again.key}" already set in map')
+
+    placed_documents(raw, repeated=note)
+    return [f"yaml: unmarshal errors:{''.join(keys)}"] if keys else []
+
+
 def read_body(raw: bytes, media_type: str, expected: str = "") -> Any:
     """Returns the document in a body. Raises RefusedError with 400 if it cannot be read.
 
@@ -67,7 +87,7 @@ def read_body(raw: bytes, media_type: str, expected: str = "") -> Any:
         )
     try:
         if media_type in (APPLY, YAML):
-            read = documents(raw) or [None]
+            read = [value for _, value in placed_documents(raw, repeated=_later_counts)] or [None]
         else:
             read = [msgspec.json.decode(raw)]
     except (ValueError, RecursionError) as problem:
