@@ -72,7 +72,7 @@ def issued_token(store: Store, account: Document, request: Document) -> Document
     else:
         problems = []
     metadata = account["metadata"]
-    refuse_problems("TokenRequest", metadata["name"], problems)
+    refuse_problems("TokenRequest", "", problems)
     now = store.outside.wall()
     end = now + timedelta(seconds=seconds)
     audiences = spec.get("audiences") or [ISSUER]

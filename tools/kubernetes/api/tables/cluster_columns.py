@@ -225,11 +225,7 @@ SECRETS = (
     Column("Data", size(("data",)), "How many entries it has."),
     AGE,
 )
-SERVICE_ACCOUNTS = (
-    NAME,
-    Column("Secrets", size(("secrets",)), "How many secrets it may use."),
-    AGE,
-)
+SERVICE_ACCOUNTS = (NAME, AGE)
 LEASES = (NAME, Column("Holder", field("spec", "holderIdentity"), "Who holds it."), AGE)
 
 

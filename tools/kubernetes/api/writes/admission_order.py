@@ -26,7 +26,7 @@ from ..types.admission_plugins import (
     STORAGE_PROTECTION,
     VALIDATING_POLICY,
 )
-from ..types.api_documents import Document, RefusedError, names_of
+from ..types.api_documents import Document, names_of
 from ..types.resources import BY_KIND, Kind
 from ..types.schema import same
 from .admission import (
@@ -123,14 +123,9 @@ def _tolerate(write: AdmissionAttributes) -> Document:
     return with_tolerations(write.store, write.after)
 
 
-def _keep_placement(write: AdmissionAttributes) -> Document | None:
-    """Raises RefusedError with 422 if the update of a pod would change its node."""
+def _keep_the_rest(write: AdmissionAttributes) -> Document | None:
+    """Takes from a write of a subresource of a pod what that one is for."""
     after, before = write.after, write.before or {}
-    if after["spec"].get("nodeName") != before["spec"].get("nodeName"):
-        why = "a pod is bound through its binding subresource only"
-        name = before["metadata"]["name"]
-        message = f'Pod "{name}" is invalid: spec.nodeName: Forbidden: {why}'
-        raise RefusedError(422, "Invalid", message)
     if write.subresource == "ephemeralcontainers":
         return with_ephemeral_containers(after, before)
     return with_resized_resources(after, before) if write.subresource == "resize" else None
@@ -358,7 +353,7 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
     (MUTATING_PLUGINS, "", (), _ask_mutating_plugins),
     # What the server itself changes: the strategy of the kind.
     (STRATEGY, CREATE, [PODS], lambda write: with_first_status(write.store, write.after)),
-    (STRATEGY, UPDATE, [PODS], _keep_placement),
+    (STRATEGY, UPDATE, [PODS], _keep_the_rest),
     (STRATEGY, "", [CLAIMS], lambda write: with_both_sources(write.after, write.before)),
     (
         STRATEGY,

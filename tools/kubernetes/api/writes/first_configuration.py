@@ -18,6 +18,7 @@ _FLOW, _NETWORK = "flowcontrol.apiserver.k8s.io/v1", "networking.k8s.io/v1"
 FLOW_SCHEMAS, PRIORITY_LEVELS = (
     BY_KIND[_FLOW, kind] for kind in ("FlowSchema", "PriorityLevelConfiguration")
 )
+NAMESPACES = BY_KIND["v1", "Namespace"]
 API_SERVICES = BY_KIND["apiregistration.k8s.io/v1", "APIService"]
 SERVICE_RANGES = BY_KIND[_NETWORK, "ServiceCIDR"]
 SERVICE_RANGE = "10.96.0.0/16"
@@ -143,8 +144,11 @@ _VERSIONS = {
 
 
 def write_configuration(store: Store, kind: Kind) -> None:
-    """Stores what is not there yet, before a request for objects of one of these kinds."""
-    now = store.outside.now()
+    """Stores what is not there yet, before a request for objects of one of these kinds. It is as
+    old as the server's own namespace.
+    """
+    first = store.find(NAMESPACES, "", "kube-system")
+    now = store.outside.now() if first is None else first["metadata"]["creationTimestamp"]
     if kind is ADDRESSES:
         _write_addresses(store, now)
     elif not store.is_configured:
