@@ -16,6 +16,7 @@ from tests.docs import (
     queue_diagram,
     reason_table,
     rule_tables,
+    suite_table,
     verb_table,
 )
 from tests.docs.blocks import (
@@ -80,6 +81,7 @@ if __name__ == "__main__":
     rule_tables.refresh()
     verb_table.refresh()
     reason_table.refresh()
+    suite_table.refresh()
     for page in (EXPLAIN, PREEMPTION, WHATIF):
         with tempfile.TemporaryDirectory() as folder:
             write_files(page, Path(folder))

@@ -2,7 +2,13 @@
 
     python -m tests.peers FOLDER [SUITE ...]
 
-FOLDER holds a checkout of each project, by the name of its repository (kr8s-org/kr8s as kr8s). Each
-suite runs in an environment of its own (FOLDER/.environments), against a cluster of its own. Only
-what makes a cluster for a suite is replaced, by the plugin in stand_in/.
+FOLDER holds a checkout of each project, by the name of its repository (kr8s-org/kr8s as kr8s).
+
+    suites.yaml      the suites: how each is run, and why some of its tests do not pass
+    environments.py  an environment of Python for each suite, in FOLDER/.environments
+    clusters.py      a cluster for each suite, with what its containers do (container_ports.py)
+    runs.py          runs a suite; what it printed is in FOLDER/.printed
+    verdicts.py      compares what came of a suite with the list; the tables
+    stand_in/        what takes the place of other programs: a plugin of pytest in place of kind and
+                     k3d, commands that do nothing, what containers say
 """

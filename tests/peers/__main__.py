@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-import time
-import venv
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from xml.etree import ElementTree
 
 import click
 
-from .container_ports import container_scripts
+from . import verdicts
+from .clusters import cluster, given_cluster
+from .environments import environment
+from .runs import Outcome, run
 from .suites import SUITES, Suite
 
-STAND_IN = Path(__file__).with_name("stand_in")
-START_SECONDS = 30.0
-BARE = "{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}"
 NAMES = [suite.name for suite in SUITES]
 
 
@@ -38,109 +32,45 @@ NAMES = [suite.name for suite in SUITES]
 def peers(folder: Path, names: Sequence[str], kubeconfig: Path | None, chosen: str) -> None:
     """Run suites of the checkouts in FOLDER; without names, all of them.
 
-    The exit code is 1 if fewer tests of a suite pass than the table says, or if one fails without a
-    reason there.
+    The exit code is 1 if a test does not pass that suites.yaml does not list, or one passes that it
+    lists.
     """
-    short = False
-    for suite in SUITES:
-        if names and suite.name not in names:
-            continue
-        python = _environment(folder, suite)
-        with TemporaryDirectory() as place, _cluster(Path(place), kubeconfig, suite) as config:
-            outcomes = _run(python, folder / suite.checkout, suite, config, chosen)
-        short = _tell(suite, outcomes) or short
-    sys.exit(short and not chosen)
+    suites = [suite for suite in SUITES if not names or suite.name in names]
+    rows, told = [verdicts.HEAD], []
+    wrong = False
+    for suite in suites:
+        outcomes = _outcomes(folder, suite, kubeconfig, chosen)
+        if chosen:
+            faults = list(verdicts.unexplained(suite, outcomes))
+        else:
+            faults = verdicts.faults(suite, outcomes)
+        rows.append(verdicts.row(suite, outcomes))
+        told += [f"{suite.name}: {line}" for line in verdicts.explained(suite, outcomes)]
+        told += [f"{suite.name}: NOT AS LISTED: {fault}" for fault in faults]
+        wrong = wrong or bool(faults)
+    click.echo("\n".join([*told, "", *rows]))
+    sys.exit(wrong)
 
 
-def _environment(folder: Path, suite: Suite) -> Path:
-    """Returns the Python of the suite's environment, which is made if it is not there."""
-    place = (folder / ".environments" / suite.name).absolute()
-    python, done = place / "bin" / "python", place / "done"
-    if not done.exists():
-        click.echo(f"{suite.name}: installing what it needs", err=True)
-        venv.create(place, with_pip=True, clear=True)
-        pip = [str(python), "-m", "pip", "-q", "--disable-pip-version-check", "install"]
-        subprocess.run([*pip, *suite.needs], check=True)
-        project = folder / suite.checkout / suite.project
-        version = {**os.environ, "SETUPTOOLS_SCM_PRETEND_VERSION": "99.0"}
-        subprocess.run([*pip, str(project.absolute())], check=True, env=version)
-        done.touch()
-    return python
-
-
-@contextmanager
-def _cluster(place: Path, kubeconfig: Path | None, suite: Suite) -> Iterator[Path]:
-    """Runs a cluster of three nodes during the block, and yields its kubeconfig."""
-    if kubeconfig is not None:
-        yield kubeconfig
-        return
-    config, bare = place / ".kube" / "config", place / "bare.yaml"
-    config.parent.mkdir()
-    bare.write_text(BARE)
-    demo = [str(Path(sys.executable).with_name("berth")), "demo", "--keep", "--nodes", "3"]
-    demo += ["--tls", *suite.flags, "--stages", str(STAND_IN / "slow_start.yaml")]
-    command = [*demo, "-f", str(bare), "--kubeconfig-out", str(config)]
+def _outcomes(
+    folder: Path, suite: Suite, kubeconfig: Path | None, chosen: str
+) -> dict[str, Outcome]:
+    """Runs a suite against a cluster of its own."""
+    python = environment(folder, suite)
+    log = folder / ".printed" / f"{suite.name}.txt"
+    log.parent.mkdir(exist_ok=True)
+    click.echo(f"{suite.name}: running; what it prints is in {log}", err=True)
     with (
-        container_scripts(place) as scripts,
-        _started([*command, "--scripts", str(scripts)]) as process,
+        log.open("w") as printed,
+        TemporaryDirectory() as place,
     ):
-        try:
-            deadline = time.monotonic() + START_SECONDS
-            while not config.exists() or not config.stat().st_size:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise click.ClickException("the cluster did not start")
-                time.sleep(0.1)
-            yield config
-        finally:
-            process.terminate()
-
-
-def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Starts a cluster that finds the functions of scripts."""
-    environment = {**os.environ, "PYTHONPATH": str(STAND_IN)}
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
-
-
-def _run(python: Path, checkout: Path, suite: Suite, config: Path, chosen: str) -> dict[str, str]:
-    """Returns the outcome of each test: "passed", "skipped", or the first line of its failure."""
-    report = config.parent / "report.xml"
-    environment = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")},
-        "PATH": f"{python.parent}{os.pathsep}{STAND_IN / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(STAND_IN),
-        "HOME": str(config.parent.parent),
-        "KUBECONFIG": str(config),
-        "BERTH_KUBECONFIG": str(config),
-        "BERTH_CHECKOUT": str(checkout.absolute()),
-    }
-    command = [str(python), "-m", "pytest", "-p", "berth_stand_in", "-q", f"--junitxml={report}"]
-    command += [*suite.tests, "--timeout=120", *(["-k", chosen] if chosen else [])]
-    subprocess.run(command, cwd=checkout, env=environment, check=False)
-    if not report.exists():
-        raise click.ClickException(f"{suite.name}: pytest gave no report")
-    outcomes = {}
-    for case in ElementTree.parse(report).iter("testcase"):
-        problem = next((each for each in case if each.tag in ("failure", "error")), None)
-        skipped = case.find("skipped") is not None
-        name = f"{case.get('classname')}.{case.get('name')}"
-        said = (problem.get("message") or "failed") if problem is not None else ""
-        outcomes[name] = (
-            said.strip().partition("\n")[0] if said else "skipped" if skipped else "passed"
-        )
-    return outcomes
-
-
-def _tell(suite: Suite, outcomes: dict[str, str]) -> bool:
-    """Prints what a suite came to. Returns True if it fell short of the table."""
-    passed = sum(outcome == "passed" for outcome in outcomes.values())
-    failed = {name: said for name, said in outcomes.items() if said not in ("passed", "skipped")}
-    click.echo(f"{suite.name}: {passed} of {len(outcomes)} passed, {suite.passes} expected")
-    unexplained = False
-    for name, said in failed.items():
-        why = next((why for end, why in suite.reasons.items() if name.endswith(end)), "")
-        unexplained = unexplained or not why
-        click.echo(f"  {name}: {why or said}")
-    return passed < suite.passes or unexplained
+        home = Path(place)
+        if kubeconfig:
+            running = given_cluster(home, kubeconfig)
+        else:
+            running = cluster(home, suite.flags, printed)
+        with running:
+            return run(python, folder / suite.checkout, suite, home, chosen, printed)
 
 
 if __name__ == "__main__":

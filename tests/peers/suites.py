@@ -1,102 +1,48 @@
-"""The suites: how each is run, how many of its tests pass, and why others cannot."""
+"""The suites, as they are listed in suites.yaml."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
+import yaml
 
-NO_CONTAINER = "needs a container that runs"
+LIST = Path(__file__).with_name("suites.yaml")
 
 
-class Suite(msgspec.Struct, frozen=True):
+class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A suite of tests in the checkout of a project.
 
-    `tests` are pytest's arguments, `needs` the requirements besides the project itself, `passes`
-    the number of tests that pass. `reasons` has a reason for each test that cannot pass, by the end
-    of its name. `flags` are further ones of the demo.
+    `tests` are pytest's arguments, of which `count` is the number of tests. `needs` are the
+    requirements besides the project itself. If it is a `released` package, they name it too, and
+    modules that only the checkout has are added to those of the package.
+    `flags` are further ones of the demo. `not_passed` has the reasons why tests do not pass, each
+    with their names; those of `not_run` would wait for nothing for minutes.
     """
 
     name: str
-    checkout: str
-    tests: tuple[str, ...]
-    passes: int
-    needs: tuple[str, ...] = ()
-    project: str = "."
-    reasons: dict[str, str] = {}
-    flags: tuple[str, ...] = ()
+    project: str
+    tests: list[str]
+    count: int
+    needs: list[str]
+    released: str = ""
+    flags: list[str] = []
+    not_passed: dict[str, list[str]] = {}
+    not_run: dict[str, list[str]] = {}
+
+    @property
+    def checkout(self) -> str:
+        return self.project.partition("/")[2]
+
+    @property
+    def passes(self) -> int:
+        """The number of tests that pass."""
+        reasons = *self.not_passed.values(), *self.not_run.values()
+        return self.count - sum(len(tests) for tests in reasons)
 
 
-_PYTEST = ("pytest", "pytest-asyncio", "pytest-timeout")
-_KOPF = (
-    *_PYTEST,
-    "pytest-aiohttp",
-    "pytest-mock",
-    "pytest-cov",
-    "looptime",
-    "kubernetes",
-    "pykube-ng",
-)
-_HUB = (
-    "pytest<8",
-    "pytest-asyncio<0.23",
-    "pytest-timeout",
-    "pytest-cov",
-    "kubernetes",
-    "jupyterhub",
-)
-_DASK = (*_PYTEST, "pytest-rerunfailures", "kopf", "kr8s")
-SUITES = (
-    Suite(
-        "kr8s",
-        "kr8s",
-        ("kr8s", "--ignore=kr8s/conformance", "-o", "addopts="),
-        294,
-        (
-            *_PYTEST,
-            "pytest-cov",
-            "pytest-rerunfailures",
-            "trio",
-            "types-PyYAML",
-            "lightkube",
-            "kubernetes",
-            "kubernetes-asyncio",
-            "pykube-ng",
-        ),
-        reasons={
-            "test_cast_to_from_kubernetes": "it needs an older version of the package kubernetes",
-        },
-        flags=("--no-metrics",),  # it looks for the one kind named pods
-    ),
-    Suite(
-        "cloudcoil",
-        "cloudcoil",
-        (
-            "tests/test_async_e2e.py",
-            "tests/test_sync_e2e.py",
-            "tests/test_informers.py",
-            "tests/test_informers_edge_cases.py",
-        ),
-        43,
-        (*_PYTEST, "pytest-xdist", "pytest-cov", "filelock", "cloudcoil.models.kubernetes"),
-    ),
-    Suite("kopf-examples", "kopf", ("tests/e2e",), 13, _KOPF),
-    Suite(
-        "kopf-own-tests",
-        "kopf",
-        ("examples/09-testing", "examples/10-builtins", "examples/12-embedded"),
-        3,
-        _KOPF,
-    ),
-    Suite("kubernetes", "python", ("kubernetes/e2e_test",), 42, _PYTEST),
-    Suite("kubernetes-dynamic", "python", ("kubernetes/dynamic",), 16, _PYTEST),
-    Suite(
-        "kubernetes_asyncio",
-        "kubernetes_asyncio",
-        ("kubernetes_asyncio/e2e_test",),
-        12,
-        _PYTEST,
-    ),
-    Suite("lightkube", "lightkube", ("e2e-tests",), 22, (*_PYTEST, "lightkube-models")),
-    Suite("kubespawner", "kubespawner", ("tests",), 66, _HUB),
-    Suite("dask-kubernetes", "dask-kubernetes", ("dask_kubernetes",), 8, _DASK),
-    Suite("pytest-kubernetes", "pytest-kubernetes", ("--pyargs", "stand_in_external"), 2, _PYTEST),
-)
+def _read() -> list[Suite]:
+    return msgspec.convert(yaml.safe_load(LIST.read_text()), list[Suite])
+
+
+SUITES = _read()

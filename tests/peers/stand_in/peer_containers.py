@@ -15,6 +15,8 @@ from typing import Any
 from berth.tools.kubernetes.kubelet.scripts.script_rules import Process
 
 _READ = 1 << 16
+# The proxy stands for the network of the pods, whose addresses lead nowhere.
+_OWN = {"PATH": os.environ["PATH"], "http_proxy": os.environ["BERTH_CONTAINERS_PROXY"]}
 
 
 async def run(process: Process) -> int:
@@ -28,7 +30,7 @@ async def run(process: Process) -> int:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=folder,
-            env={"PATH": os.environ["PATH"], "HOME": folder, **_environment(process)},
+            env={**_OWN, "HOME": folder, **_environment(process)},
         )
         feeding = asyncio.create_task(_feed(process, running))
         try:
