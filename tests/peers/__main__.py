@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +36,8 @@ def peers(folder: Path, names: Sequence[str], kubeconfig: Path | None, chosen: s
     The exit code is 1 if a test does not pass that suites.yaml does not list, or one passes that it
     lists.
     """
+    # What was started ends with this program.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     suites = [suite for suite in SUITES if not names or suite.name in names]
     rows, told = [verdicts.HEAD], []
     wrong = False

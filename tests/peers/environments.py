@@ -31,7 +31,8 @@ def environment(folder: Path, suite: Suite) -> Path:
 
 
 def _install(python: Path, *requirements: str) -> None:
-    command = [str(python), "-m", "pip", "-q", "--disable-pip-version-check", "install"]
+    command = [str(python), "-m", "pip", "-q", "--disable-pip-version-check"]
+    command += ["install", "--no-compile"]  # of a client of thousands of modules few are used
     done = subprocess.run(
         [*command, *requirements],
         check=False,

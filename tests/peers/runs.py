@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
@@ -38,41 +37,40 @@ def run(
     told.touch()
     command = [str(python), "-P", "-m", "pytest", "-p", "berth_stand_in", *suite.tests]
     command += [f"--timeout={TEST_SECONDS}", *(["-k", chosen] if chosen else [])]
-    outcomes: dict[str, Outcome] = {}
+    environment = _environment(python, checkout, suite, home, told)
     with (
         told.open() as lines,
         subprocess.Popen(
-            command,
-            cwd=checkout,
-            env=_environment(python, checkout, suite, home, told),
-            stdout=printed,
-            stderr=printed,
+            command, cwd=checkout, env=environment, stdout=printed, stderr=printed
         ) as process,
     ):
-        begun = shown = time.monotonic()
-        while True:
-            over = process.poll() is not None
-            for outcome in _read(lines):
-                if outcome.outcome == "failed":
-                    click.echo(f"{suite.name}: {outcome.test} failed", err=True)
-                outcomes[outcome.test] = outcome
-            if over:
-                break
-            if (now := time.monotonic()) > shown + TELL_SECONDS:
-                _tell(suite, len(outcomes), now - begun)
-                shown = now
-            time.sleep(0.2)
+        try:
+            return _followed(suite, process, lines)
+        finally:
+            process.terminate()
+
+
+def _followed(suite: Suite, process: subprocess.Popen[bytes], lines: IO[str]) -> dict[str, Outcome]:
+    """Reads what the plugin tells until pytest ends, and says how far it is."""
+    outcomes: dict[str, Outcome] = {}
+    begun = shown = time.monotonic()
+    over = False
+    while not over:
+        time.sleep(0.2)
+        over = process.poll() is not None
+        for line in lines:
+            outcome = msgspec.json.decode(line, type=Outcome)
+            if outcome.outcome == "failed":
+                click.echo(f"{suite.name}: {outcome.test} failed", err=True)
+            outcomes[outcome.test] = outcome
+        if (now := time.monotonic()) > shown + TELL_SECONDS:
+            _tell(suite, len(outcomes), now - begun)
+            shown = now
     return outcomes
 
 
 def _tell(suite: Suite, done: int, seconds: float) -> None:
     click.echo(f"{suite.name}: {done} of {suite.count} tests in {seconds:.0f} s", err=True)
-
-
-def _read(lines: IO[str]) -> Iterator[Outcome]:
-    """Returns what the plugin has told since."""
-    for line in lines:
-        yield msgspec.json.decode(line, type=Outcome)
 
 
 def _environment(
