@@ -7,19 +7,15 @@ can call it.
 
 from __future__ import annotations
 
-import ast
 import gc
 import sys
 from contextlib import suppress
-from difflib import get_close_matches
 from errno import EPIPE
 from importlib.metadata import EntryPoint
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from ..process.packages import entries_of
 from ..process.streams import (
@@ -28,7 +24,6 @@ from ..process.streams import (
     open_missing_streams,
     tell_output_apart,
 )
-from ..process.version import Versions, described
 from ..runtime.exceptions import first_of
 
 GROUP = "berth.commands"
@@ -55,14 +50,16 @@ class Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
+        entry = _entry(name)
+        if entry is not None:
+            return name, _loaded(entry), args[1:]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, self.list_commands(ctx), 1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             ctx.fail(f"No such command {name!r}.{hint}")
-        entry = _entry(name)
-        if entry is None:
-            return super().resolve_command(ctx, args)
-        return name, _loaded(entry), args[1:]
+        return super().resolve_command(ctx, args)
 
     def __call__(self, *args: Any, **settings: Any) -> Any:
         open_missing_streams()
@@ -111,6 +108,9 @@ def _loaded(entry: EntryPoint) -> click.Command:
 
 def _help_of(entry: EntryPoint) -> str:
     """Returns the docstring of a command's function, read from the source of its module."""
+    import ast
+    from importlib.util import find_spec
+
     spec = find_spec(entry.module)
     if spec is None or spec.origin is None:
         return ""
@@ -122,6 +122,8 @@ def _help_of(entry: EntryPoint) -> str:
 
 def _print_version(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
     if requested and not ctx.resilient_parsing:
+        from ..process.version import described
+
         click.echo(described())
         ctx.exit()
 
@@ -148,6 +150,10 @@ def version(output: str) -> None:
 
     That of Kubernetes is the version whose kube-scheduler makes the same decisions.
     """
+    import msgspec
+
+    from ..process.version import Versions, described
+
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(Versions())).decode())
     else:

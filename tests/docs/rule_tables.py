@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from berth.tools.kubernetes.api.rules.validation import ACROSS
+from berth.tools.kubernetes.api.rules.kind_rules import ACROSS
 from berth.tools.kubernetes.api.types.schema import TYPES
 from tests.docs.blocks import ROOT
 

@@ -27,7 +27,7 @@ from berth.tools.kubernetes.api.requests.media_types import (
     YAML,
 )
 from berth.tools.kubernetes.api.requests.request import HttpRequest
-from berth.tools.kubernetes.api.types.protobuf import CONTENT_TYPE as PROTOBUF
+from berth.tools.kubernetes.api.types.api_documents import PROTOBUF
 from berth.tools.kubernetes.api.types.protobuf import MAGIC
 from berth.tools.kubernetes.api.types.releases import RELEASES
 from berth.tools.kubernetes.api.types.resources import KINDS, Kind

@@ -14,14 +14,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import yaml
-
 MAX_DEPTH = 100
 # The most that the aliases of a text may expand to: the characters, and VALUE for each value.
 MAX_ALIASED = 16 << 20
 VALUE = 16
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WORDS: dict[str, bool | float | None] = {
     **dict.fromkeys(
         ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True
@@ -130,6 +127,8 @@ def placed_documents(
     number of the text's first line. `repeated` is called with the line of a key that occurs twice,
     and the key; then the later value counts. Raises YamlError.
     """
+    import yaml  # its first use, as many programs never read any
+
     try:
         return list(_documents(raw.decode("utf-8-sig"), first, repeated))
     except UnicodeDecodeError as problem:
@@ -149,10 +148,12 @@ def placed_documents(
 def _documents(
     text: str, first: int, repeated: Callable[[int, RepeatedKey], None]
 ) -> Iterator[tuple[int, Any]]:
+    import yaml
+
     stack: list[_Collection] = []
     anchors: dict[str, tuple[Any, int]] = {}
     copies = 0
-    for event in yaml.parse(text, _LOADER):
+    for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         line = _line(event.start_mark, first)
         value, size, merge, anchor = None, VALUE, False, None
         match event:
@@ -201,7 +202,7 @@ def _not_json(tag: str, line: int) -> YamlError:
     return YamlError(line, f"expected a value that JSON can represent, got one with the tag {tag}")
 
 
-def _scalar(event: yaml.ScalarEvent, line: int) -> Any:
+def _scalar(event: Any, line: int) -> Any:
     tag: str | None = event.tag
     if tag is None and event.implicit[0]:
         return _unquoted_value(event.value, line)

@@ -6,7 +6,6 @@ from contextlib import suppress
 from io import BytesIO
 
 import msgspec
-import yaml
 
 from ...kubernetes.api.requests.accepted_forms import (
     PARTIAL,
@@ -16,15 +15,11 @@ from ...kubernetes.api.requests.accepted_forms import (
     accepted_form,
 )
 from ...kubernetes.api.requests.list_pages import ListPage
-from ...kubernetes.api.requests.media_types import JSON, YAML
+from ...kubernetes.api.requests.media_types import JSON, PROTOBUF, YAML
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.store import Store
-from ...kubernetes.api.tables import table
 from ...kubernetes.api.types.api_documents import Document, RefusedError, StoredObject
 from ...kubernetes.api.types.conversion import served_form, served_raw
-from ...kubernetes.api.types.protobuf import CONTENT_TYPE as PROTOBUF
-from ...kubernetes.api.types.protobuf import numbers_of
-from ...kubernetes.api.types.protobuf_writer import encoded_list, encoded_object
 from ...kubernetes.api.types.resources import Kind
 from .http import Response
 
@@ -34,7 +29,6 @@ META = "meta.k8s.io"
 Answer = StoredObject | Document | ListPage
 # The reasons of a Status whose details Kubernetes leaves out.
 _WITHOUT_DETAILS = ("", "BadRequest", "NotAcceptable", "Unauthorized", "UnsupportedMediaType")
-_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def in_accepted_form(
@@ -81,6 +75,9 @@ def _in_protobuf(
     store: Store, kind: Kind, answer: StoredObject | ListPage, form: AcceptedForm
 ) -> bytes:
     """Raises RefusedError with 406 for a kind that has no such form, as custom ones."""
+    from ...kubernetes.api.types.protobuf import numbers_of
+    from ...kubernetes.api.types.protobuf_writer import encoded_list, encoded_object
+
     if form.as_kind:
         metadata, version = store.catalog.types[PARTIAL], f"{META}/{form.version}"
         if isinstance(answer, StoredObject):
@@ -110,6 +107,8 @@ def _partial(stored: StoredObject, version: str) -> Document:
 def _table(
     store: Store, request: HttpRequest, kind: Kind, answer: StoredObject | ListPage, version: str
 ) -> Document:
+    from ...kubernetes.api.tables import table
+
     page = ListPage([answer], answer.revision) if isinstance(answer, StoredObject) else answer
     shown = table(
         kind,
@@ -138,9 +137,18 @@ def in_yaml(request: HttpRequest, response: Response) -> Response:
         return response
     with suppress(RefusedError):
         if accepted_form(accept).media_type == YAML:
-            text = yaml.dump(msgspec.json.decode(response.body), Dumper=_DUMPER, allow_unicode=True)
+            text = _as_yaml(response.body)
             return msgspec.structs.replace(response, body=text.encode(), content_type=YAML)
     return response
+
+
+def _as_yaml(body: bytes) -> str:
+    """Writes JSON as YAML."""
+    import yaml  # few clients want it
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(msgspec.json.decode(body), Dumper=dumper, allow_unicode=True)
+    return text
 
 
 def _list_body(opened: bytes, kind: Kind, page: ListPage) -> bytes:

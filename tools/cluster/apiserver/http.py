@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any, Protocol, cast
 
-import anyio
 import msgspec
 
 from ...kubernetes.api.requests.request import CertificateSubject, HttpRequest
@@ -434,6 +433,8 @@ async def listen(
     finally:
         sweeping.cancel()
         server.close()
+        import anyio  # not before: it takes its time
+
         with anyio.move_on_after(STOP_SECONDS, shield=True):
             for connection in tuple(connections):
                 connection.close()

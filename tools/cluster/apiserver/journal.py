@@ -32,7 +32,8 @@ from ...kubernetes.api.store import Store, StoreEvent
 from ...kubernetes.api.types.api_documents import RefusedError
 from ...kubernetes.api.types.resources import Kind
 from .group_commit import GroupCommit
-from .journal_replay import COMPACTED, JournalError, line_of, replay
+from .journal_replay import COMPACTED, line_of, replay
+from .kept_errors import JournalError
 from .this_machine import this_machine
 
 PRIVATE = 0o600  # there are secrets in the file

@@ -14,15 +14,10 @@ from ...kubernetes.api.store import Key, Store
 from ...kubernetes.api.types.api_documents import StoredObject
 from ...kubernetes.api.types.custom_definitions import reread
 from ...kubernetes.api.types.resources import BY_KIND, Kind
+from .kept_errors import JournalError
 
 HEAD = b'{"type":"'
 COMPACTED = "COMPACTED"  # the type of the line with the last revision whose history is dropped
-
-
-class JournalError(ValueError):
-    """The file is not a journal, or another server is using it, or the disk has failed; the message
-    says which.
-    """
 
 
 class _Line(msgspec.Struct, frozen=True):

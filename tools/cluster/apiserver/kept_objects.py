@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -12,8 +13,6 @@ import msgspec
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.releases import Release
 from .http import Gate
-from .journal import Journal
-from .snapshot import load_snapshot, save_snapshot
 from .this_machine import this_machine
 
 
@@ -37,13 +36,20 @@ class Kept(msgspec.Struct, frozen=True):
         store = Store(this_machine())
         store.release = release
         if self.snapshot is not None and self.snapshot.exists():
+            from .snapshot import load_snapshot
+
             load_snapshot(store, self.snapshot)
         yield store, None
         if self.snapshot is not None:
+            from .snapshot import save_snapshot
+
             save_snapshot(store, self.snapshot)
 
 
-def _journal(data: Path) -> Journal:
+def _journal(data: Path) -> Any:
+    """Returns a Journal."""
+    from .journal import Journal  # few servers keep one
+
     journal = Journal(data)
     if journal.cut_off:
         click.echo(

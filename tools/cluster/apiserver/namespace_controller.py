@@ -7,7 +7,7 @@ then what is in it, in one go, finds that still there.
 
 from __future__ import annotations
 
-import anyio
+import asyncio
 
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.writes.admission import NAMESPACES
@@ -21,7 +21,7 @@ GRACE_SECONDS = 5.0
 async def end_namespaces(store: Store) -> None:
     """Deletes the contents of deleted namespaces. Never returns."""
     begun: set[str] = set()
-    async with anyio.create_task_group() as group:
+    async with asyncio.TaskGroup() as group:
         while True:
             ending = {
                 metadata["uid"]: metadata["name"]
@@ -30,13 +30,13 @@ async def end_namespaces(store: Store) -> None:
             }
             for uid, name in ending.items():
                 if uid not in begun:
-                    group.start_soon(_end_namespace, store, uid, name)
+                    group.create_task(_end_namespace(store, uid, name))
             begun = set(ending)
             await next_write(store, NAMESPACES)
 
 
 async def _end_namespace(store: Store, uid: str, name: str) -> None:
-    await anyio.sleep(GRACE_SECONDS)
+    await asyncio.sleep(GRACE_SECONDS)
     while _is_there(store, uid, name) and not Api(store).end_contents(name):
         await next_write(store, PODS)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import signal
-from functools import partial
 from pathlib import Path
 
-import anyio
 import click
 
 from ...kubernetes.api.requests.flow_limits import FlowLimits
@@ -16,11 +15,10 @@ from ...kubernetes.api.types.api_documents import RefusedError
 from ...kubernetes.api.types.releases import CURRENT_RELEASE, RELEASES, Release
 from .app import serve
 from .compaction import compacted
-from .journal_replay import JournalError
+from .kept_errors import JournalError, SnapshotError
 from .kept_objects import Kept
 from .kubeconfig import kubeconfig
 from .server_options import ServerOptions, server_options
-from .snapshot import SnapshotError
 
 # Documents are trees, so reference counts free them. Searching all of them for cycles would only
 # make clients wait.
@@ -108,21 +106,21 @@ def apiserver(
     gc.set_threshold(*COLLECT)
     kept = Kept(data, snapshot)
     limits = None if per_second is None else FlowLimits(per_second)
+    from uvloop import new_event_loop
+
+    serving = _run(
+        port,
+        kept,
+        kubeconfig_out,
+        RELEASES[version],
+        allowed_hosts,
+        limits,
+        compaction_seconds,
+        server,
+    )
     try:
-        anyio.run(
-            partial(
-                _run,
-                port,
-                kept,
-                kubeconfig_out,
-                RELEASES[version],
-                allowed_hosts,
-                limits,
-                compaction_seconds,
-                server,
-            ),
-            backend_options={"use_uvloop": True},
-        )
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(serving)
     except KeyboardInterrupt:
         return
     except (JournalError, SnapshotError, RefusedError) as problem:
@@ -159,9 +157,17 @@ async def _run(
         ) as url:
             if kubeconfig_out is not None:
                 written = kubeconfig(url, tls.administrator() if tls else None)
-                await anyio.Path(kubeconfig_out).write_text(written)
+                await asyncio.to_thread(kubeconfig_out.write_text, written)
             server.write_account(store, url)
             click.echo(f"API server at {url}")
-            with anyio.open_signal_receiver(*STOPPING) as signals:
-                async for _ in signals:
-                    return
+            await _stop_signal()
+
+
+async def _stop_signal() -> None:
+    """Waits for one of the signals that stop the server."""
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for number in STOPPING:
+        loop.add_signal_handler(number, stopped.set)
+    await stopped.wait()
+    for number in STOPPING:
+        loop.remove_signal_handler(number)

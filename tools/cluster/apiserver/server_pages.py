@@ -7,16 +7,7 @@ from ...kubernetes.api.requests.accepted_forms import GROUP_LIST, accepted_form
 from ...kubernetes.api.requests.health_pages import CHECKS, health_page
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.store import Store
-from ...kubernetes.api.types.aggregated_discovery import MEDIA_TYPE, aggregated_discovery
 from ...kubernetes.api.types.catalog import Catalog
-from ...kubernetes.api.types.discovery import discovery
-from ...kubernetes.api.types.openapi import document as openapi
-from ...kubernetes.api.types.openapi_version_2 import (
-    ACCEPTED_AS_PROTOBUF,
-    PROTOBUF,
-    version_2_as_json,
-    version_2_as_protobuf,
-)
 from ...kubernetes.api.types.resources import Kind
 from .answer_forms import as_json
 from .http import Response
@@ -45,9 +36,11 @@ def server_page(store: Store, request: HttpRequest, more: tuple[Kind, ...]) -> R
         return _version_2(request, catalog)
     if request.method != "GET":
         return None
-    document = openapi(path, catalog)
-    if document is not None:
-        return as_json(document)
+    if path.startswith("/openapi/"):
+        from ...kubernetes.api.types.openapi import document
+
+        schemas = document(path, catalog)
+        return None if schemas is None else as_json(schemas)
     plain = path.rstrip("/")
     match plain:
         case "":
@@ -61,11 +54,20 @@ def server_page(store: Store, request: HttpRequest, more: tuple[Kind, ...]) -> R
         case "/openid/v1/jwks":
             # Tokens are signed by a secret, if at all, so there is no public key.
             return Response(b'{"keys":[]}', content_type="application/jwk-set+json")
+    from ...kubernetes.api.types.discovery import discovery
+
     served = discovery(path, catalog, more)
     return None if served is None else as_json(served)
 
 
 def _version_2(request: HttpRequest, catalog: Catalog) -> Response:
+    from ...kubernetes.api.types.openapi_version_2 import (
+        ACCEPTED_AS_PROTOBUF,
+        PROTOBUF,
+        version_2_as_json,
+        version_2_as_protobuf,
+    )
+
     accept = request.headers.get("accept", "")
     if any(media_type in accept for media_type in ACCEPTED_AS_PROTOBUF):
         return Response(version_2_as_protobuf(catalog), content_type=PROTOBUF)
@@ -87,7 +89,11 @@ def _groups(path: str, request: HttpRequest, catalog: Catalog, more: tuple[Kind,
     that, else with their versions.
     """
     accept = request.headers.get("accept", "")
+    from ...kubernetes.api.types.discovery import discovery
+
     if accepted_form(accept, of_groups=True).as_kind == GROUP_LIST:
+        from ...kubernetes.api.types.aggregated_discovery import MEDIA_TYPE, aggregated_discovery
+
         aggregated = aggregated_discovery(path, catalog, more) or {}
         return Response(as_json(aggregated).body, content_type=MEDIA_TYPE)
     groups = discovery(path, catalog, more) or {}

@@ -22,14 +22,11 @@ from ...kubernetes.api.types.api_documents import Document, RefusedError, names_
 from ...kubernetes.api.types.conversion import stored_form
 from ...kubernetes.api.types.resources import BY_KIND, Kind
 from ...kubernetes.api.writes.registry import Api
+from .kept_errors import SnapshotError
 
 _NAMESPACE = BY_KIND["v1", "Namespace"]
 _HEAD = b'{"apiVersion":"v1","kind":"List","metadata":{"resourceVersion":""},"items":[\n'
 _PRIVATE = 0o600  # there are secrets in the file
-
-
-class SnapshotError(ValueError):
-    """The file is not a snapshot; the message says why."""
 
 
 def load_snapshot(store: Store, path: Path) -> None:

@@ -11,7 +11,6 @@ import msgspec
 from ...kubernetes.api.requests.accepted_forms import TABLE, accepted_form
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.store import Store
-from ...kubernetes.api.tables import table
 from ...kubernetes.api.types.api_documents import Document, StoredObject
 from ...kubernetes.api.types.conversion import served_raw
 from ...kubernetes.api.types.resources import Kind
@@ -73,6 +72,8 @@ class WatchLines:
             return served_raw(form.kind, stored)
         if form.how == METADATA:
             return msgspec.json.encode(partial(stored, form.api_version))
+        from ...kubernetes.api.tables import table  # most watches show objects
+
         rows = table(
             form.kind,
             [stored.encodable],

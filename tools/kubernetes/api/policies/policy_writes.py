@@ -1,4 +1,4 @@
-"""A write that is subject to admission policies, and the policies that match it."""
+"""A write that is subject to admission policies and webhooks, and those that match it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ POLICIES = BY_KIND[_GROUP, "ValidatingAdmissionPolicy"]
 BINDINGS = BY_KIND[_GROUP, "ValidatingAdmissionPolicyBinding"]
 MUTATING_POLICIES = BY_KIND[_GROUP, "MutatingAdmissionPolicy"]
 MUTATING_BINDINGS = BY_KIND[_GROUP, "MutatingAdmissionPolicyBinding"]
+MUTATING = BY_KIND[_GROUP, "MutatingWebhookConfiguration"]
+VALIDATING = BY_KIND[_GROUP, "ValidatingWebhookConfiguration"]
 # What decides about writes is not decided about.
 POLICY_KINDS = frozenset((POLICIES, BINDINGS, MUTATING_POLICIES, MUTATING_BINDINGS))
 SYSTEM_FIELDS = ("uid", "creationTimestamp", "generation", "selfLink")

@@ -14,16 +14,15 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.cel import CelError, Expression
-
-from ..policy_expressions import compiled
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.conversion import stored_form
-from ..types.resources import BY_KIND, Kind
+from ..types.resources import Kind
 from .policy_writes import (
+    MUTATING,
     POLICY_KINDS,
     SYSTEM_FIELDS,
+    VALIDATING,
     Write,
     matched_kind,
     request_of,
@@ -32,9 +31,6 @@ from .policy_writes import (
 )
 from .reinvocation import Reinvocation
 
-_GROUP = "admissionregistration.k8s.io/v1"
-MUTATING = BY_KIND[_GROUP, "MutatingWebhookConfiguration"]
-VALIDATING = BY_KIND[_GROUP, "ValidatingWebhookConfiguration"]
 # What decides about writes is not decided about.
 _EXEMPT = frozenset((MUTATING, VALIDATING, *POLICY_KINDS))
 _LEAST_CODE = 400
@@ -145,6 +141,8 @@ def _conditions_hold(hook: Document, write: Write, kind: Kind) -> bool:
     conditions = hook.get("matchConditions") or ()
     if not conditions:
         return True
+    from berth.actors.scheduling.cel import CelError  # few webhooks have conditions
+
     failed = ""
     values = values_of(write, kind)
     for expression in _compiled(tuple((each["name"], each["expression"]) for each in conditions)):
@@ -159,7 +157,10 @@ def _conditions_hold(hook: Document, write: Write, kind: Kind) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _compiled(conditions: tuple[tuple[str, str], ...]) -> tuple[Expression, ...]:
+def _compiled(conditions: tuple[tuple[str, str], ...]) -> tuple[Any, ...]:
+    """Returns expressions, of which each has a value."""
+    from ..policy_expressions import compiled
+
     listed = [{"name": name, "expression": expression} for name, expression in conditions]
     return compiled({"matchConditions": listed}).conditions
 

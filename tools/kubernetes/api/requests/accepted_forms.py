@@ -11,8 +11,7 @@ from functools import lru_cache
 import msgspec
 
 from ..types.api_documents import RefusedError
-from ..types.protobuf import CONTENT_TYPE as PROTOBUF
-from .media_types import JSON, YAML
+from .media_types import JSON, PROTOBUF, YAML
 
 OFFERED = (JSON, YAML, PROTOBUF)
 TABLE, PARTIAL, PARTIAL_LIST = "Table", "PartialObjectMetadata", "PartialObjectMetadataList"

@@ -10,12 +10,10 @@ from berth.actors.scheduling.kube.yaml_documents import RepeatedKey, placed_docu
 
 from ..rules.validation import details_of_kind, message_of_kind
 from ..types.api_documents import Document, RefusedError
-from ..types.protobuf import CONTENT_TYPE as PROTOBUF
-from ..types.protobuf import MAGIC, decoded
 from ..types.resources import BY_KIND, Kind
 from ..types.schema import duplicate_fields
 from .json_problems import END, go_type, json_problem
-from .media_types import APPLY, JSON, JSON_PATCH, MERGE, STRATEGIC, YAML
+from .media_types import APPLY, JSON, JSON_PATCH, MERGE, PROTOBUF, STRATEGIC, YAML
 from .request import HttpRequest
 
 MOST_SUMMARY_BYTES = 30  # of a body, in a refusal
@@ -77,6 +75,8 @@ def read_body(raw: bytes, media_type: str, expected: str = "") -> Any:
     `expected` is the kind of object that the body should hold.
     """
     if media_type == PROTOBUF:
+        from ..types.protobuf import MAGIC, decoded
+
         if raw[:4] == MAGIC:
             return decoded(raw)
         prefix = " ".join(str(byte) for byte in MAGIC)

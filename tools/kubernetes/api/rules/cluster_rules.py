@@ -1,4 +1,4 @@
-"""Rules for nodes, priority classes, leases, runtime classes and events."""
+"""Rules for nodes, leases, runtime classes and events."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ from .value_forms import cidr
 
 _TOLERATION = ("Key", "Operator", "Value", "Effect", "TolerationSeconds")
 _UNSET = {"key": "", "operator": "", "value": "", "effect": ""}
-HIGHEST_USER_PRIORITY = 1_000_000_000
 EVENT_FIELD_BYTES, EVENT_MESSAGE_BYTES = 128, 1024
-SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _FIXED_OF_EVENT = (
     "involvedObject",
     "reason",
@@ -63,28 +61,6 @@ def node(document: Document, before: Document | None) -> list[str]:
     return problems + quantities("status.allocatable", status.get("allocatable"))
 
 
-def priority_class(document: Document, before: Document | None) -> Iterator[str]:
-    name, value = (document.get("metadata") or {}).get("name") or "", document.get("value") or 0
-    if name.startswith("system-"):
-        if SYSTEM_CLASSES.get(name) != value:
-            detail = (
-                "priority class names with 'system-' prefix are reserved for system use only. "
-                "error: "
-            )
-            mismatch = (
-                f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}"
-                if name in SYSTEM_CLASSES
-                else ""
-            )
-            detail += mismatch or f"{name} is not a known system priority class"
-            yield forbidden("metadata.name", detail)
-    elif value > HIGHEST_USER_PRIORITY:
-        detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
-        yield forbidden("value", detail)
-    if before is not None and value != (before.get("value") or 0):
-        yield forbidden("value", "may not be changed in an update.")
-
-
 def overhead(path: str, value: Document) -> list[str]:
     """Checks the overhead of a RuntimeClass."""
     return resources(path, {"limits": value.get("podFixed")})
@@ -104,7 +80,11 @@ def scheduling(path: str, value: Document) -> list[str]:
     ]
 
 
-def event(document: Document, controller: str) -> Iterator[str]:
+def core_event(document: Document) -> Iterator[str]:
+    yield from _event(document, "reportingComponent")
+
+
+def _event(document: Document, controller: str) -> Iterator[str]:
     """Checks that an event is in the namespace of its object, or in `default` if the object has no
     namespace.
 
@@ -137,6 +117,7 @@ def event(document: Document, controller: str) -> Iterator[str]:
 
 def strict_event(document: Document, before: Document | None) -> Iterator[str]:
     """Checks the stricter rules of events.k8s.io: an update may change the series only."""
+    yield from _event(document, "reportingController")
     series = document.get("series") or {}
     if series and (before is None or series != before.get("series")):
         if (series.get("count") or 0) < 2:

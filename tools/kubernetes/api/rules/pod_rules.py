@@ -24,6 +24,7 @@ from .fields import (
     labels,
     required,
 )
+from .pod_updates import mirror_annotation, pod_update
 from .value_forms import relative_path
 from .volume_rules import unique_places, volume_mounts
 
@@ -101,6 +102,17 @@ def pod_template(path: str, template: Document) -> Iterator[str]:
         yield forbidden(place, "ephemeral containers not allowed in pod template")
 
 
+def pod(document: Document, before: Document | None) -> Iterator[str]:
+    """Checks what concerns the pod as a whole, and its updates."""
+    spec = document.get("spec") or {}
+    yield from mirror_annotation(document, before)
+    yield from pod_annotations("metadata.annotations", document["metadata"], spec)
+    if before is None:
+        yield from _new_pod(spec)
+    else:
+        yield from pod_update(spec, before.get("spec") or {})
+
+
 def pod_annotations(path: str, metadata: Document, spec: Document) -> Iterator[str]:
     """Yields the problems of annotations that have a meaning for pods."""
     containers = {each.get("name") for field in _LISTS for each in spec.get(field) or ()}
@@ -128,7 +140,7 @@ def pod_annotations(path: str, metadata: Document, spec: Document) -> Iterator[s
                 yield invalid(f"{path}.{key}", profile, "must be a valid seccomp profile")
 
 
-def new_pod(spec: Document) -> Iterator[str]:
+def _new_pod(spec: Document) -> Iterator[str]:
     """Checks a pod that is created, beyond the rules for its spec."""
     if spec.get("ephemeralContainers"):
         yield forbidden("spec.ephemeralContainers", "cannot be set on create")

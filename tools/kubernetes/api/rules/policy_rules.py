@@ -45,7 +45,8 @@ _RESERVED = frozenset(
 )
 
 
-def policy(name: str, spec: Document) -> Iterator[str]:
+def policy(document: Document) -> Iterator[str]:
+    name, spec = document["metadata"].get("name") or "", document.get("spec") or {}
     yield from _of_any_policy(spec, _match_resources)
     validations, annotations = spec.get("validations"), spec.get("auditAnnotations")
     if not validations and not annotations:
@@ -60,10 +61,10 @@ def policy(name: str, spec: Document) -> Iterator[str]:
     )
 
 
-def status(status: Document) -> list[str]:
+def policy_status(document: Document) -> list[str]:
     """Returns the problems of the type checking in a policy's status."""
     problems: list[str] = []
-    checking = status.get("typeChecking") or {}
+    checking = (document.get("status") or {}).get("typeChecking") or {}
     for i, warning in enumerate(checking.get("expressionWarnings") or ()):
         path = f"status.typeChecking.expressionWarnings[{i}]"
         if not warning.get("warning"):

@@ -57,11 +57,12 @@ def quota(document: Document, before: Document | None) -> Iterator[str]:
         yield invalid("spec.scopes", scopes, IMMUTABLE)
 
 
-def status(document: Document) -> list[str]:
+def quota_status(document: Document) -> list[str]:
+    status = document.get("status") or {}
     return [
         problem
         for field in ("hard", "used")
-        for problem in _amounts(f"status.{field}", document.get(field) or {})
+        for problem in _amounts(f"status.{field}", status.get(field) or {})
     ]
 
 

@@ -20,7 +20,7 @@ def path_segment(name: str) -> tuple[str, ...]:
     return tuple(f"may not contain '{part}'" for part in _FORBIDDEN_PARTS if part in name)
 
 
-def role(kind: str, document: Document) -> Iterator[str]:
+def role(kind: str, document: Document, _before: Document | None) -> Iterator[str]:
     for i, rule in enumerate(document.get("rules") or ()):
         yield from _rule(f"rules[{i}]", rule, namespaced=kind == "Role")
     aggregation = document.get("aggregationRule")

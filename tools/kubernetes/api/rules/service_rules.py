@@ -155,7 +155,7 @@ def _traffic_policies(path: str, spec: Document, type_: str) -> Iterator[str]:
         yield invalid(at, check, "must be between 1 and 65535, inclusive")
 
 
-def as_validated(spec: Document, before: Document) -> Document:
+def without_lost_addresses(spec: Document, before: Document) -> Document:
     """Returns a service's spec without the addresses that it loses by becoming an ExternalName."""
     if spec.get("type") != "ExternalName" or before.get("type") == "ExternalName":
         return spec

@@ -80,14 +80,6 @@ def _data_sources(path: str, spec: Document) -> list[str]:
     return problems
 
 
-def is_known_source(source: Document) -> bool:
-    """True for a claim or a snapshot, the only sources that dataSource could name before
-    dataSourceRef.
-    """
-    known = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
-    return (source.get("apiGroup") or "", source.get("kind")) in known
-
-
 def claim_update(document: Document, before: Document) -> Iterator[str]:
     """Checks that a claim keeps its spec. Once bound, it may change its size and attributes;
     binding sets its volume, and its class if it names none.

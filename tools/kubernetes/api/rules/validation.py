@@ -8,46 +8,17 @@ problem once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from typing import Any
 
 from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, qualified_name
 
 from ..types.document_cache import cached_by_document
 from ..types.schema import TYPES
-from . import (
-    autoscaler_rules,
-    certificate_rules,
-    cluster_rules,
-    container_rules,
-    data_rules,
-    device_claim_rules,
-    device_rules,
-    endpoint_rules,
-    ephemeral_containers,
-    flow_rules,
-    limit_rules,
-    negotiation_rules,
-    network_rules,
-    placement_rules,
-    pod_resize,
-    pod_rules,
-    pod_updates,
-    policy_rules,
-    quota_rules,
-    role_rules,
-    security_rules,
-    service_rules,
-    storage_rules,
-    volume_rules,
-    webhook_rules,
-    workload_rules,
-)
-from .field_marks import Marks, Rule
-from .fields import Document, annotation_rules, invalid, label_selector, labels, required
+from .field_marks import Marks
+from .fields import Document, annotation_rules, invalid, labels, required
+from .kind_rules import ACROSS, rule_of
+from .role_rules import path_segment
 
-KindRule = Callable[[Document, Document | None], Iterable[str]]
 _LABEL_NAMES = ("Namespace", "Service")
 _PATH_NAMES = (
     *("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"),
@@ -66,60 +37,6 @@ _REASONS = {
     "Internal error": "InternalError",
 }
 _PROBLEM = re.compile(rf"(.*?): ((?:{'|'.join(_REASONS)})(?::.*|$))", re.DOTALL)
-# The rules across the fields of a type, wherever it occurs in an object.
-ACROSS: dict[str, Rule] = {
-    "AppArmorProfile": security_rules.app_armor_profile,
-    "AzureDiskVolumeSource": volume_rules.azure_disk,
-    "CSIDriverSpec": storage_rules.csi_driver,
-    "CSINodeDriver": storage_rules.csi_node_driver,
-    "CSIVolumeSource": volume_rules.csi,
-    "Container": container_rules.container,
-    "DownwardAPIVolumeFile": volume_rules.downward_file,
-    "EmptyDirVolumeSource": volume_rules.empty_dir,
-    "EndpointSubset": service_rules.subset,
-    "EnvVar": container_rules.env_var,
-    "EphemeralContainer": container_rules.container,
-    "FCVolumeSource": volume_rules.fibre_channel,
-    "FlockerVolumeSource": volume_rules.flocker,
-    "HTTPIngressPath": network_rules.ingress_path,
-    "HTTPGetAction": container_rules.http_get,
-    "IPBlock": network_rules.ip_block,
-    "ISCSIPersistentVolumeSource": volume_rules.iscsi,
-    "ISCSIVolumeSource": volume_rules.iscsi,
-    "IngressClassParametersReference": network_rules.class_parameters,
-    "IngressSpec": network_rules.ingress_spec,
-    "JobSpec": workload_rules.job,
-    "LabelSelector": label_selector,
-    "LifecycleHandler": container_rules.handler,
-    "NetworkPolicyPeer": network_rules.policy_peer,
-    "NetworkPolicyPort": network_rules.policy_port,
-    "NetworkPolicySpec": network_rules.network_policy,
-    "NodeSelector": placement_rules.node_selector,
-    "Overhead": cluster_rules.overhead,
-    "PersistentVolumeClaimSpec": storage_rules.claim,
-    "PersistentVolumeClaimTemplate": volume_rules.claim_template,
-    "PersistentVolumeSpec": storage_rules.volume,
-    "PodAffinityTerm": placement_rules.pod_affinity_term,
-    "PodDisruptionBudgetSpec": workload_rules.disruption_budget,
-    "PodResourceClaim": pod_rules.claim,
-    "PodSchedulingGroup": pod_rules.scheduling_group,
-    "PodSpec": pod_rules.pod_spec,
-    "PodTemplateSpec": pod_rules.pod_template,
-    "PreferredSchedulingTerm": placement_rules.preferred_term,
-    "Probe": container_rules.probe,
-    "ProjectedVolumeSource": volume_rules.projected,
-    "QuobyteVolumeSource": volume_rules.quobyte,
-    "Scheduling": cluster_rules.scheduling,
-    "SeccompProfile": security_rules.seccomp_profile,
-    "SecurityContext": security_rules.security_context,
-    "ServiceSpec": service_rules.service,
-    "StorageClass": storage_rules.storage_class,
-    "Toleration": placement_rules.toleration,
-    "TopologySpreadConstraint": placement_rules.spread_constraint,
-    "Volume": volume_rules.volume,
-    "VolumeAttachmentSpec": storage_rules.volume_attachment,
-    "WindowsSecurityContextOptions": security_rules.windows_options,
-}
 _MARKS = Marks(ACROSS)
 
 
@@ -130,9 +47,12 @@ def problems(kind: str, document: Document, before: Document | None = None) -> l
     if kind == "Pod":
         own += _pod_spec(document.get("spec") or {})
     else:
-        own += network_rules.address(document) if kind == "IPAddress" else []
+        if kind == "IPAddress":
+            from .network_rules import address
+
+            own += address(document)
         own += _MARKS.problems(kind, "", _as_validated(kind, document, before), before)
-    if (rule := _OF_KINDS.get(kind)) is not None:
+    if (rule := rule_of(kind)) is not None:
         own += rule(document, before)
     return own
 
@@ -143,9 +63,13 @@ def _as_validated(kind: str, document: Document, before: Document | None) -> Doc
     """
     spec, was = document.get("spec"), (before or {}).get("spec")
     if kind == "StatefulSet" and spec:
-        return {**document, "spec": workload_rules.as_validated(spec)}
+        from .workload_rules import with_claims_as_volumes
+
+        return {**document, "spec": with_claims_as_volumes(spec)}
     if kind == "Service" and spec and was:
-        return {**document, "spec": service_rules.as_validated(spec, was)}
+        from .service_rules import without_lost_addresses
+
+        return {**document, "spec": without_lost_addresses(spec, was)}
     return document
 
 
@@ -164,21 +88,25 @@ def resize_problems(document: Document, before: Document, qos: str) -> list[str]
     """Returns the problems of the resize of a pod. `qos` is the QoS class that the resized pod
     would have.
     """
+    from .pod_resize import pod_resize
+
     spec, metadata = document.get("spec") or {}, document.get("metadata") or {}
     own = _metadata("Pod", metadata) + _pod_spec(spec)
-    return [*own, *pod_resize.pod_resize(document, before, qos)]
+    return [*own, *pod_resize(document, before, qos)]
 
 
 def ephemeral_problems(document: Document, before: Document) -> list[str]:
     """Returns the problems of an update of a pod's ephemeral containers."""
+    from .ephemeral_containers import ephemeral_update
+
     spec, metadata = document.get("spec") or {}, document.get("metadata") or {}
     own = _metadata("Pod", metadata) + _pod_spec(spec)
-    return [*own, *ephemeral_containers.ephemeral_update(document, before)]
+    return [*own, *ephemeral_update(document, before)]
 
 
 def status_problems(kind: str, document: Document, before: Document) -> list[str]:
     """Returns the problems of an update of an object's status. Both documents are whole objects."""
-    rule = _OF_STATUSES.get(kind)
+    rule = rule_of(kind, status=True)
     metadata, had = document.get("metadata") or {}, before.get("metadata") or {}
     sent = any(
         metadata.get(field) is not had.get(field)
@@ -190,140 +118,14 @@ def status_problems(kind: str, document: Document, before: Document) -> list[str
 
 @cached_by_document
 def _pod_spec(spec: Document) -> list[str]:
-    return [*_MARKS.problems("PodSpec", "spec", spec), *pod_rules.pod_only_rules(spec)]
+    from .pod_rules import pod_only_rules
 
-
-def _pod(document: Document, before: Document | None) -> Iterator[str]:
-    spec = document.get("spec") or {}
-    yield from pod_updates.mirror_annotation(document, before)
-    yield from pod_rules.pod_annotations("metadata.annotations", document["metadata"], spec)
-    if before is None:
-        yield from pod_rules.new_pod(spec)
-    else:
-        yield from pod_updates.pod_update(spec, before.get("spec") or {})
-
-
-def _workload(kind: str) -> KindRule:
-    return _rule_of_spec(lambda spec, _: workload_rules.workload(kind, spec))
-
-
-def _stateful_set(spec: Document, was: Document | None) -> Iterator[str]:
-    yield from workload_rules.workload("StatefulSet", spec)
-    yield from workload_rules.stateful_set(spec, was)
-
-
-def _job(document: Document, before: Document | None) -> Iterator[str]:
-    yield from workload_rules.own_selector(document, new=before is None)
-    if before is None:
-        yield from workload_rules.job_name(document)
-    else:
-        yield from workload_rules.job_update(document.get("spec") or {}, before.get("spec") or {})
-
-
-def _events_event(document: Document, before: Document | None) -> Iterator[str]:
-    yield from cluster_rules.event(document, "reportingController")
-    yield from cluster_rules.strict_event(document, before)
-
-
-def _rule_of_spec(rule: Callable[[Document, Document | None], Iterable[str]]) -> KindRule:
-    """Returns the rule for an object that applies this rule to its spec and its earlier spec."""
-    return lambda document, before: rule(
-        document.get("spec") or {}, None if before is None else before.get("spec") or {}
-    )
-
-
-def _rule_of_update(rule: Callable[[Document, Document], Iterable[str]]) -> KindRule:
-    """Returns the rule for an object that applies this rule to its spec at an update."""
-    return _rule_of_spec(lambda spec, was: [] if was is None else rule(spec, was))
-
-
-# The rules of an object as a whole, and of its updates, beyond those of its types.
-_OF_KINDS: dict[str, KindRule] = {
-    "Pod": _pod,
-    **{
-        kind: _workload(kind)
-        for kind in ("Deployment", "ReplicaSet", "DaemonSet", "ReplicationController")
-    },
-    "StatefulSet": _rule_of_spec(_stateful_set),
-    "Job": _job,
-    "CronJob": workload_rules.cron_job,
-    "ControllerRevision": workload_rules.revision,
-    "PersistentVolumeClaim": lambda document, before: (
-        [] if before is None else storage_rules.claim_update(document, before)
-    ),
-    "PersistentVolume": _rule_of_update(storage_rules.volume_update),
-    "CSINode": _rule_of_update(storage_rules.csi_node_update),
-    "ResourceClaim": _rule_of_spec(device_claim_rules.claim),
-    "ResourceClaimTemplate": _rule_of_spec(device_claim_rules.template),
-    "ResourceSlice": _rule_of_spec(device_rules.resource_slice),
-    "DeviceClass": _rule_of_spec(device_rules.device_class),
-    "DeviceTaintRule": _rule_of_spec(device_rules.taint_rule),
-    "v1alpha2.ResourceClaim": _rule_of_spec(negotiation_rules.claim),
-    "v1alpha2.PodSchedulingContext": _rule_of_spec(lambda spec, _: negotiation_rules.context(spec)),
-    "Service": _rule_of_update(service_rules.service_update),
-    "Node": cluster_rules.node,
-    "PriorityClass": cluster_rules.priority_class,
-    "Event": lambda document, _: cluster_rules.event(document, "reportingComponent"),
-    "events.Event": _events_event,
-    "ConfigMap": data_rules.config_map,
-    "Secret": data_rules.secret,
-    **dict.fromkeys(
-        ("v2.HorizontalPodAutoscaler", "autoscaling.HorizontalPodAutoscaler"),
-        _rule_of_spec(autoscaler_rules.autoscaler),
-    ),
-    "LimitRange": _rule_of_spec(lambda spec, _: limit_rules.limit_range(spec)),
-    "ResourceQuota": quota_rules.quota,
-    "Role": lambda document, _: role_rules.role("Role", document),
-    "ClusterRole": lambda document, _: role_rules.role("ClusterRole", document),
-    **{kind: partial(role_rules.binding, kind) for kind in ("RoleBinding", "ClusterRoleBinding")},
-    "ValidatingAdmissionPolicy": lambda document, _: policy_rules.policy(
-        document["metadata"].get("name") or "", document.get("spec") or {}
-    ),
-    "ValidatingAdmissionPolicyBinding": _rule_of_spec(lambda spec, _: policy_rules.binding(spec)),
-    "MutatingAdmissionPolicy": _rule_of_spec(lambda spec, _: policy_rules.mutating_policy(spec)),
-    "MutatingAdmissionPolicyBinding": _rule_of_spec(
-        lambda spec, _: policy_rules.mutating_binding(spec)
-    ),
-    **dict.fromkeys(
-        ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
-        webhook_rules.configuration,
-    ),
-    "APIService": webhook_rules.api_service,
-    "CertificateSigningRequest": certificate_rules.request,
-    "EndpointSlice": endpoint_rules.endpoint_slice,
-    "FlowSchema": flow_rules.flow_schema,
-    "PriorityLevelConfiguration": flow_rules.priority_level,
-    "Ingress": network_rules.ingress,
-    "ServiceCIDR": _rule_of_spec(network_rules.service_range),
-    "VolumeAttributesClass": storage_rules.attributes_class,
-}
-# The versions of devices that are stored as v1 have the rules of v1.
-_OF_KINDS |= {
-    f"{version}.{kind}": _OF_KINDS[kind]
-    for version in ("v1beta1", "v1beta2")
-    for kind in ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass")
-}
-_OF_STATUSES: dict[str, Callable[[Document, Document], Iterable[str]]] = {
-    "ResourceClaim": device_claim_rules.status,
-    **dict.fromkeys(("v1beta1.ResourceClaim", "v1beta2.ResourceClaim"), device_claim_rules.status),
-    "DeviceTaintRule": device_rules.taint_rule_status,
-    "v1alpha2.ResourceClaim": negotiation_rules.claim_status,
-    "v1alpha2.PodSchedulingContext": lambda after, _: negotiation_rules.context_status(after),
-    "ResourceQuota": lambda after, _: quota_rules.status(after.get("status") or {}),
-    "ValidatingAdmissionPolicy": lambda after, _: policy_rules.status(after.get("status") or {}),
-    "APIService": webhook_rules.api_service_status,
-    "CertificateSigningRequest": certificate_rules.status,
-    "FlowSchema": flow_rules.conditions,
-    "PriorityLevelConfiguration": flow_rules.conditions,
-    "Ingress": network_rules.ingress_status,
-}
+    return [*_MARKS.problems("PodSpec", "spec", spec), *pod_only_rules(spec)]
 
 
 def _metadata(kind: str, metadata: Document, *, is_label: bool = False) -> list[str]:
     name, prefix = metadata.get("name") or "", metadata.get("generateName") or ""
-    form = (
-        dns_label if is_label else role_rules.path_segment if kind in _PATH_NAMES else dns_subdomain
-    )
+    form = dns_label if is_label else path_segment if kind in _PATH_NAMES else dns_subdomain
     problems: list[str] = []
     if prefix:
         # a prefix may end in a dash, since the suffix ends the name with a letter or a digit

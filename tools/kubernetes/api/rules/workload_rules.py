@@ -40,7 +40,7 @@ _STATEFUL_RULE = (
 )
 
 
-def workload(kind: str, spec: Document) -> Iterator[str]:
+def workload(kind: str, spec: Document, before: Document | None) -> Iterator[str]:
     """Checks a Deployment, ReplicaSet, StatefulSet, DaemonSet or ReplicationController."""
     template, selector = spec.get("template") or {}, spec.get("selector")
     pod_labels = (template.get("metadata") or {}).get("labels") or {}
@@ -58,6 +58,8 @@ def workload(kind: str, spec: Document) -> Iterator[str]:
         detail = "`selector` does not match template `labels`"
         yield invalid("spec.template.metadata.labels", pod_labels or None, detail)
     yield from _template_problems(kind, template.get("spec") or {})
+    if kind == "StatefulSet":
+        yield from _stateful_set(spec, before)
     yield from strategy(kind, spec)
     if kind == "Deployment":
         deadline, ready = spec.get("progressDeadlineSeconds"), spec.get("minReadySeconds") or 0
@@ -77,7 +79,7 @@ def _template_problems(kind: str, pod: Document) -> Iterator[str]:
         yield forbidden(f"{place}.activeDeadlineSeconds", detail)
 
 
-def stateful_set(spec: Document, before: Document | None) -> Iterator[str]:
+def _stateful_set(spec: Document, before: Document | None) -> Iterator[str]:
     policy = spec.get("podManagementPolicy") or "OrderedReady"
     if policy not in ("OrderedReady", "Parallel"):
         yield invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
@@ -91,7 +93,7 @@ def stateful_set(spec: Document, before: Document | None) -> Iterator[str]:
         yield forbidden("spec", _STATEFUL_RULE)
 
 
-def as_validated(spec: Document) -> Document:
+def with_claims_as_volumes(spec: Document) -> Document:
     """Returns a StatefulSet's spec as its pods have it: with volumes for its claims, and without
     host names, which it overwrites.
     """
@@ -121,7 +123,15 @@ def job(path: str, spec: Document) -> Iterator[str]:
     yield from end_policies(path, spec)
 
 
-def own_selector(document: Document, *, new: bool) -> Iterator[str]:
+def whole_job(document: Document, before: Document | None) -> Iterator[str]:
+    yield from _own_selector(document, new=before is None)
+    if before is None:
+        yield from _job_name(document)
+    else:
+        yield from _job_update(document.get("spec") or {}, before.get("spec") or {})
+
+
+def _own_selector(document: Document, *, new: bool) -> Iterator[str]:
     """Checks that the selector of a job matches its pods. The selector of a new job must be
     generated, unless it is manual.
     """
@@ -156,7 +166,7 @@ def own_selector(document: Document, *, new: bool) -> Iterator[str]:
         yield invalid("spec.template.metadata.labels", labels or None, detail)
 
 
-def job_name(document: Document) -> list[str]:
+def _job_name(document: Document) -> list[str]:
     """Checks that the name of an indexed job, followed by an index, is a valid host name."""
     spec, name = document.get("spec") or {}, (document.get("metadata") or {}).get("name") or ""
     completions = spec.get("completions")
@@ -167,7 +177,7 @@ def job_name(document: Document) -> list[str]:
     return [invalid("metadata.name", name, detail)] if dns_label(host) else []
 
 
-def job_update(spec: Document, before: Document) -> Iterator[str]:
+def _job_update(spec: Document, before: Document) -> Iterator[str]:
     after, was = spec.get("completions"), before.get("completions")
     if spec.get("completionMode") != "Indexed":
         yield from unchanged("spec.completions", after, was)

@@ -12,6 +12,7 @@ from .field_entries import FieldEntries, compacted_entries
 Document = dict[str, Any]
 Place = tuple[str, str, str]  # kind, namespace and name
 ENTRIES = "managedFields"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 _MARK_BYTES = b"\0"  # which JSON never has
 _MARK = msgspec.Raw(_MARK_BYTES)
 _ENCODER = msgspec.json.Encoder()

@@ -19,11 +19,10 @@ import msgspec
 
 from berth.actors.scheduling.kube.times import micro_time, rfc3339
 
-from .api_documents import Document, RefusedError
+from .api_documents import PROTOBUF, Document, RefusedError
 from .resources import BY_KIND, ON_REQUEST
 from .schema import TYPES, Field, Shape
 
-CONTENT_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _GROUP_END, _FIXED32 = range(6)  # the wire types
@@ -66,7 +65,7 @@ def _document(body: bytes) -> Document:
     if not body.startswith(MAGIC):
         raise _MalformedError(f"expected it to begin with {MAGIC!r}, got {body[: len(MAGIC)]!r}")
     type_meta, raw, encoding, form = _flat(body[len(MAGIC) :], _BYTES, _BYTES, _BYTES, _BYTES)
-    if encoding.octets or form.octets not in (b"", CONTENT_TYPE.encode()):
+    if encoding.octets or form.octets not in (b"", PROTOBUF.encode()):
         raise _MalformedError(
             f"expected plain protobuf inside, got {form.octets!r} encoded as {encoding.octets!r}"
         )

@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,20 +65,34 @@ Path_ = tuple[Any, ...]
 class Shape:
     """A type: an object with `fields`, a list of `item`, a map of `values`, or else a scalar.
 
-    `recall` returns the findings for a document that many objects have in common, cached for equal
-    ones; None for other types.
+    The fields are those that `read` returns once somebody asks for them: most programs meet a tenth
+    of the types. `recall` returns the findings for a document that many objects have in common,
+    cached for equal ones; None for other types.
     """
 
-    __slots__ = ("api_version", "exact", "fields", "item", "name", "recall", "values")
+    __slots__ = ("_read", "api_version", "exact", "fields", "item", "name", "recall", "values")
+    fields: dict[str, Field] | None
 
-    def __init__(self, name: str, api_version: str = "") -> None:
+    def __init__(
+        self, name: str, api_version: str = "", read: Callable[[], dict[str, Field]] | None = None
+    ) -> None:
         self.name = name
         self.api_version = api_version
         self.exact = _EXACT.get(name)  # a value of this Python type needs no further check
-        self.fields: dict[str, Field] | None = None
+        if read is None:
+            self.fields = None
+        else:
+            self._read = read
         self.item: Shape | None = None
         self.values: Shape | None = None
         self.recall: Callable[[dict[str, Any]], Findings] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Reads the fields. Raises ValueError for a type that is not defined."""
+        if name != "fields":
+            raise AttributeError(name)
+        self.fields = self._read()
+        return self.fields
 
     @property
     def go(self) -> str:
@@ -130,10 +145,11 @@ def compiled(text: str, minor: int | None = None) -> dict[str, Shape]:
     """Returns the object types of this text, by name, with the fields that a minor version has;
     with all fields without one.
 
-    Raises ValueError for a type that is not defined or is defined twice.
+    Raises ValueError for a type that is defined twice. A type raises it, once its fields are asked
+    for, if one of their types is not defined.
     """
-    entries: dict[str, list[str]] = {}
     shapes: dict[str, Shape] = {}
+    seen: dict[str, Shape] = {}
     words: list[str] = []
     api_version, has_group = "", True
     for line in text.splitlines():
@@ -145,34 +161,40 @@ def compiled(text: str, minor: int | None = None) -> dict[str, Shape]:
         elif not has_group:
             continue
         elif line.startswith(" "):
-            words.extend(line.split())
+            words.append(line)
         else:
-            name, *words = line.split()
+            name, _, first = line.partition(" ")
             if name in shapes:
                 raise ValueError(f"expected each type once, got {name} again")
-            entries[name] = words
-            shapes[name] = Shape(name.rpartition(".")[2], api_version)
-    seen: dict[str, Shape] = {}
-    for name, words in entries.items():
-        shapes[name].fields = fields = {}
-        for word, *marks in (word.split(",") for word in words):
-            if minor is not None and not _has(minor, marks):
-                continue
-            field, _, notation = word.partition(":")
-            notation, _, numbers = notation.partition("=")
-            required = notation.endswith("!")
-            listed, _, key = notation.strip("*!").partition("|")
-            shape = _shape(listed + "]" if key else listed, shapes, seen)
-            fields[field] = Field(
-                shape,
-                required,
-                merge_key=key.rstrip("]") or None,
-                keeps_zero=required or notation.startswith("*"),
-                numbers=tuple(int(number) for number in numbers.split(".")) if numbers else (),
-                marks=tuple(mark for mark in marks if not mark.startswith((*_VERSIONS, _MERGED))),
-                merged=next((m[len(_MERGED) :] for m in marks if m.startswith(_MERGED)), ""),
-            )
+            words = [first]
+            read = partial(_fields_of, words, minor, shapes, seen)
+            shapes[name] = Shape(name.rpartition(".")[2], api_version, read)
     return shapes
+
+
+def _fields_of(
+    lines: list[str], minor: int | None, shapes: dict[str, Shape], seen: dict[str, Shape]
+) -> dict[str, Field]:
+    """Returns the fields of a type, from its lines."""
+    fields: dict[str, Field] = {}
+    for word, *marks in (word.split(",") for line in lines for word in line.split()):
+        if minor is not None and not _has(minor, marks):
+            continue
+        field, _, notation = word.partition(":")
+        notation, _, numbers = notation.partition("=")
+        required = notation.endswith("!")
+        listed, _, key = notation.strip("*!").partition("|")
+        shape = _shape(listed + "]" if key else listed, shapes, seen)
+        fields[field] = Field(
+            shape,
+            required,
+            merge_key=key.rstrip("]") or None,
+            keeps_zero=required or notation.startswith("*"),
+            numbers=tuple(int(number) for number in numbers.split(".")) if numbers else (),
+            marks=tuple(mark for mark in marks if not mark.startswith((*_VERSIONS, _MERGED))),
+            merged=next((m[len(_MERGED) :] for m in marks if m.startswith(_MERGED)), ""),
+        )
+    return fields
 
 
 def _has(minor: int, marks: list[str]) -> bool:

@@ -12,8 +12,6 @@ from typing import Any
 from berth.actors.scheduling.kube.annotations import BETA_CLASS, DEFAULT_CLASS
 from berth.actors.scheduling.kube.quantity import nano_value
 
-from ..rules import device_claim_rules
-from ..rules.storage_rules import is_known_source
 from ..store import Store
 from ..types.admission_plugins import NAMESPACE_LIFECYCLE
 from ..types.api_documents import Document, RefusedError
@@ -159,13 +157,21 @@ def with_both_sources(claim: Document, before: Document | None) -> Document:
     spec, was = claim["spec"], {} if before is None else before["spec"]
     old, new = spec.get("dataSource"), spec.get("dataSourceRef")
     had_none = was.get("dataSource") is None and was.get("dataSourceRef") is None
-    if old is not None and new is None and had_none and not is_known_source(old):
+    if old is not None and new is None and had_none and not _is_known_source(old):
         return {**claim, "spec": {f: v for f, v in spec.items() if f != "dataSource"}}
     if old is not None and new is None:
         return {**claim, "spec": {**spec, "dataSourceRef": old}}
     if new and not old and not new.get("namespace"):
         return {**claim, "spec": {**spec, "dataSource": new}}
     return claim
+
+
+def _is_known_source(source: Document) -> bool:
+    """True for a claim or a snapshot, the only sources that dataSource could name before
+    dataSourceRef.
+    """
+    known = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+    return (source.get("apiGroup") or "", source.get("kind")) in known
 
 
 def admin_access_problems(
@@ -178,6 +184,8 @@ def admin_access_problems(
     kind = kind.stored_as or kind
     if kind not in DEVICE_CLAIMS:
         return []
+    from ..rules import device_claim_rules  # it brings the language of selectors with it
+
     namespace = store.find(NAMESPACES, "", document["metadata"]["namespace"])
     if device_claim_rules.has_admin_label(namespace):
         return []

@@ -10,10 +10,9 @@ import msgspec
 from ..access.device_rights import status_problems
 from ..access.rights import Act, check_right, may_all
 from ..access.users import Requester
-from ..policies.policy_decisions import judge
-from ..policies.policy_writes import BINDINGS, MUTATING_BINDINGS, Write
+from ..policies.policy_writes import BINDINGS, MUTATING, MUTATING_BINDINGS, VALIDATING, Write
 from ..policies.reinvocation import Reinvocation
-from ..policies.webhook_decisions import MUTATING, VALIDATING, WebhookAnswers
+from ..policies.webhook_decisions import WebhookAnswers
 from ..requests.media_types import JSON_PATCH
 from ..store import Store
 from ..types.admission_plugins import (
@@ -26,7 +25,6 @@ from ..types.admission_plugins import (
 from ..types.api_documents import Document, names_of
 from ..types.resources import BY_KIND, Kind
 from .node_restriction import check_node_restriction
-from .patch import patched_document
 from .webhook_admission import decoded_again
 
 NAMESPACES = BY_KIND["v1", "Namespace"]
@@ -62,7 +60,11 @@ class Caller(msgspec.Struct, frozen=True):
         if not judges and asks is None:
             return []
         write = self._write(store, operation, kind, place, after, before, subresource)
-        warnings = judge(store, write) if judges else []
+        warnings: list[str] = []
+        if judges:
+            from ..policies.policy_decisions import judge  # it brings their language with it
+
+            warnings = judge(store, write)
         return warnings if asks is None else warnings + asks.warnings(store, write)
 
     def changes_objects(self, store: Store) -> bool:
@@ -154,4 +156,6 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 def _json_patched(kind: Kind, document: Document, patch: Any) -> Document:
+    from .patch import patched_document
+
     return patched_document(kind, document, patch, JSON_PATCH)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..requests.request_bodies import DeleteOptions, Preconditions, check_delete_options
-from ..rules.cluster_rules import SYSTEM_CLASSES
+from ..rules.priority_rules import SYSTEM_CLASSES
 from ..store import Store
 from ..types.api_documents import Document, RefusedError, StoredObject, names_of
 from ..types.resources import Kind

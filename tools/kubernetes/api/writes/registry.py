@@ -14,13 +14,11 @@ from typing import Any
 
 import msgspec
 
-from ..ownership.applies import applied
 from ..requests.field_managers import CONTROLLERS
 from ..requests.media_types import STRATEGIC
 from ..requests.request_bodies import DeleteOptions, NamedObject
 from ..requests.request_content import of_kind
 from ..requests.selectors import Matches
-from ..rules.device_claim_rules import without_deallocated
 from ..store import DEFINITIONS, Store
 from ..types.api_documents import Document, RefusedError, StoredObject, names_of
 from ..types.conversion import in_stored_version, served_form, stored_form
@@ -330,6 +328,8 @@ class Api:
 
     def _checked_status(self, kind: Kind, after: Document, before: Document) -> Document:
         """Returns a claim with its new status. Raises RefusedError with 422 if it is invalid."""
+        from ..rules.device_claim_rules import without_deallocated
+
         status = without_deallocated(after["status"], before.get("status") or {})
         after = {**after, "status": status}
         problems = admin_access_problems(self.store, kind, after, before)
@@ -385,6 +385,8 @@ class Api:
         With `force`, the manager takes the fields of others. Returns True beside the object if it
         was created.
         """
+        from ..ownership.applies import applied  # most programs do not apply
+
         write, live = self._fields.write(kind, subresource), None
         if subresource or self.store.find(kind, namespace, name) is not None:
             live = self.store.stored(kind, namespace, name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..requests.request_bodies import NamedObject, Replicas, Scale, converted
 from ..rules.validation import details_of_kind, message_of_kind
-from ..tables.column import selector_text
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import Kind
 from .refusals import other_name
@@ -20,6 +19,8 @@ def scale_of(kind: Kind, workload: Document) -> Document:
         wanted, present, text = replicas_and_selector(kind, workload)
         scale = _scale(workload, wanted, present, text)
         return scale if text else {**scale, "status": {"replicas": present}}
+    from ..tables.column import selector_text  # the tables are large
+
     selector = workload["spec"].get("selector") or {}
     if kind.group == "":
         selector = {"matchLabels": selector}

@@ -347,7 +347,7 @@ async def test_a_form_of_an_event_is_encoded_once_for_all_watchers(
         made.extend(document["metadata"].get("name", "") for document in documents)
         return table(kind, documents, **how)
 
-    monkeypatch.setattr("berth.tools.cluster.apiserver.watch_lines.table", counted)
+    monkeypatch.setattr("berth.tools.kubernetes.api.tables.table", counted)
     await server.create("a")
     async with AsyncExitStack() as stack:
         watches = [await stack.enter_async_context(server.watch("", **TABLE)) for _ in range(5)]

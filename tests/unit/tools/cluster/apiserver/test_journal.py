@@ -17,7 +17,7 @@ import pytest
 
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.cluster.apiserver.journal import Journal, Tail
-from berth.tools.cluster.apiserver.journal_replay import JournalError
+from berth.tools.cluster.apiserver.kept_errors import JournalError
 from berth.tools.kubernetes.api.requests.media_types import MERGE
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
 from berth.tools.kubernetes.api.store import DEFINITIONS, Store

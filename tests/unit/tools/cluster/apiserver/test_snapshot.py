@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from berth.tools.cluster.apiserver.snapshot import SnapshotError, load_snapshot, save_snapshot
+from berth.tools.cluster.apiserver.kept_errors import SnapshotError
+from berth.tools.cluster.apiserver.snapshot import load_snapshot, save_snapshot
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api

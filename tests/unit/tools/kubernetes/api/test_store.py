@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from berth.tools.cluster.apiserver.journal import Journal
-from berth.tools.cluster.apiserver.journal_replay import JournalError
+from berth.tools.cluster.apiserver.kept_errors import JournalError
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from tests.kit.documents import thing
