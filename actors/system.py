@@ -56,13 +56,15 @@ from .scheduling.framework.logger import get_logger
 from .server.actor import ServerActor
 from .server.metrics.page import warn_of_unknown
 from .telemetry.instruments import Instruments
+from .telemetry.plugin_metrics import PluginMetrics
 from .telemetry.tracing import Tracing
 from .wiring.glance import Lookout, Parts
 from .wiring.informers import Informers, looked_up
 from .wiring.pages import Readiness, count_when_read, debug_of, pages_of, registry_for
 from .wiring.plugin_lives import PluginLives
-from .wiring.profiles import ProfilesInUse, SchedulerHandle, first_rules
+from .wiring.profiles import ProfilesInUse, first_rules
 from .wiring.reloader import Reloader
+from .wiring.scheduler_handle import Outlets, SchedulerHandle
 from .wiring.swap import Swap
 
 log = get_logger(__name__)
@@ -127,8 +129,10 @@ class Daemon:
 
         # The profiles, and the informers of the kinds that they need.
         listers = Listers(mailboxes, clock)
+        own = PluginMetrics(instruments.registry)
+        outlets = Outlets(mailboxes, access.tenure, own, api.kind_of)
         handle = SchedulerHandle(
-            api, listers, self._in_binding, gates, clock.now, clock.wall, instruments
+            api, listers, self._in_binding, gates, clock.now, clock.wall, instruments, outlets
         )
         self._profiles = ProfilesInUse(configuration, handle, instruments.gate, plugins)
         profiles = self._profiles.by_name

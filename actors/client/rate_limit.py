@@ -19,6 +19,7 @@ from ..runtime.lines import Lines
 from .token_bucket import TokenBucket
 
 _counted_for: ContextVar[str] = ContextVar("counted_for", default="")
+_limited_by: ContextVar[RateLimit | None] = ContextVar("limited_by", default=None)
 
 
 @contextmanager
@@ -32,6 +33,16 @@ def counted_for(namespace: str) -> Iterator[None]:
         yield
     finally:
         _counted_for.reset(before)
+
+
+@contextmanager
+def limited_by(limit: RateLimit) -> Iterator[None]:
+    """Makes the requests of the block wait for another limit than that of their client."""
+    before = _limited_by.set(limit)
+    try:
+        yield
+    finally:
+        _limited_by.reset(before)
 
 
 @dataclass(eq=False, slots=True)
@@ -63,6 +74,9 @@ class RateLimit:
         A waiter that is cancelled has used no token, unless it is cancelled at the moment of its
         turn.
         """
+        other = _limited_by.get()
+        if other is not None and other is not self:
+            return await other.wait_turn(namespace)
         if self._bucket is None:
             return 0.0
         namespace = _counted_for.get() or namespace

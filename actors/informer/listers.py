@@ -16,12 +16,22 @@ from ..mailboxes import Mailboxes
 from ..messages.cache import AssumeObject, RestoreObject
 from ..runtime.clock import Clock
 from ..runtime.race import race
-from ..scheduling.framework.handle import ObjectKey
+from ..scheduling.framework.handle import NO_LABELS, ObjectKey
 from ..scheduling.framework.status import Status
 from ..scheduling.kube.meta import HasMetadata, key
 from ..scheduling.model.cluster_objects import UnlistedError
 
 T = TypeVar("T", bound=HasMetadata)
+
+
+def selected(items: Iterable[T], namespace: str, labels: Mapping[str, str]) -> Sequence[T]:
+    """Returns the objects of a namespace, "" for all, that have these labels."""
+    wanted = labels.items()
+    return [
+        item
+        for item in items
+        if namespace in ("", item.metadata.namespace) and wanted <= item.metadata.labels.items()
+    ]
 
 
 class InformerView(Protocol):
@@ -58,6 +68,11 @@ class Listers:
 
     def every(self, kind: type[T]) -> Iterable[T]:
         return self._objects(kind).values()
+
+    def select(
+        self, kind: type[T], namespace: str = "", labels: Mapping[str, str] = NO_LABELS
+    ) -> Sequence[T]:
+        return selected(self.every(kind), namespace, labels)
 
     def assume(self, item: HasMetadata) -> None:
         self._cache.tell(AssumeObject(item))

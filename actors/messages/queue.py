@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -315,7 +316,7 @@ class ProfileRules(msgspec.Struct, frozen=True):
     was rejected by a plugin without an entry wakes on any event.
     """
 
-    sort_key: Callable[[PodInfo, float], tuple[float, ...]]
+    sort_key: Callable[[PodInfo, float], tuple[Any, ...]]
     pre_enqueue: Callable[[Pod], Status]
     hints: Mapping[str, Mapping[str, Sequence[Registration]]]
     initial_backoff: float = 1.0

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 V = TypeVar("V")
-Slot = tuple[float, ...]
+Slot = tuple[Any, ...]
 _Item = tuple[Slot, int, str]
 
 SMALLEST_REBUILD = 64

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
-from ..client.access import Access
+from ..client.access import Access, Source
+from ..client.polling import Poller
 from ..client.rights import Right
 from ..informer.actor import InformerActor
 from ..informer.listers import Listers
@@ -61,6 +62,7 @@ class Informers:
         rng: Rng,
     ) -> None:
         self._access = access
+        self._clock = clock
         self._mailboxes = mailboxes
         self._listers = listers
         self._by_kind: dict[WatchedKind, InformerActor[Any]] = {}
@@ -106,7 +108,7 @@ class Informers:
         new = [kind for kind in looked_up(profiles) if kind not in self._by_kind]
         for kind in new:
             self._by_kind[kind] = InformerActor(
-                self._access.follow(kind.path, kind.type),
+                self._source(kind),
                 partial(self._route, kind),
                 self._mailboxes,
                 looked_up=kind.type,
@@ -114,6 +116,11 @@ class Informers:
             )
             self._listers.follow(kind.type, self._by_kind[kind])
         return new
+
+    def _source(self, kind: WatchedKind) -> Source[Any]:
+        if kind.every > 0:
+            return Poller(self._access.calls, kind, self._clock)
+        return self._access.follow(kind.path, kind.type)
 
     def _route(self, kind: WatchedKind, change: Change[HasMetadata]) -> Routed:
         return route_object(change, _resource_of(kind, self._kinds_of_events))

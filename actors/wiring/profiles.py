@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -12,7 +11,6 @@ from berth.config.extenders import without_ignored_resources
 from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 
-from ..binding.state import PodsInBinding
 from ..configuration.plugin_packages import every_plugin
 from ..messages.queue import ProfileRules
 from ..queue.queues import QueueRules
@@ -20,25 +18,13 @@ from ..scheduling.decision.completion import completed
 from ..scheduling.decision.profile import Profile
 from ..scheduling.decision.registry import RegistryError, build_profiles
 from ..scheduling.framework.events import SPLIT_POD_NAMES, PodNames
-from ..scheduling.framework.handle import ApiHandle, Handle, Objects
+from ..scheduling.framework.handle import Handles
 from ..scheduling.framework.interface import Plugin
 from ..scheduling.framework.logger import get_logger
-from ..scheduling.framework.measuring import NO_MEASURES, UNMEASURED, PluginMeasures, Record
+from ..scheduling.framework.measuring import UNMEASURED, Record
 from ..telemetry.instruments import Instruments
 
 log = get_logger(__name__)
-
-
-class SchedulerHandle(msgspec.Struct, frozen=True, eq=False):
-    """The scheduler's implementation of the handle for plugins."""
-
-    api: ApiHandle
-    objects: Objects
-    waiting: PodsInBinding
-    feature_gates: Mapping[str, bool]
-    now: Callable[[], float]
-    wall: Callable[[], datetime]
-    measures: PluginMeasures = NO_MEASURES
 
 
 class ProfilesInUse:
@@ -51,7 +37,7 @@ class ProfilesInUse:
     def __init__(
         self,
         configuration: KubeSchedulerConfiguration,
-        handle: Handle,
+        handle: Handles,
         gate_of: Callable[[str], Record],
         others: Sequence[type[Plugin]] = (),
     ) -> None:
@@ -92,7 +78,7 @@ class ProfilesInUse:
 
 def profiles_of(
     configuration: KubeSchedulerConfiguration,
-    handle: Handle,
+    handle: Handles,
     gate_of: Callable[[str], Record] = lambda _: UNMEASURED,
     others: Sequence[type[Plugin]] = (),
 ) -> dict[str, Profile]:

@@ -18,7 +18,17 @@ from berth.actors.scheduling.framework.events import (
     Registration,
     Resource,
 )
-from berth.actors.scheduling.framework.handle import Handle, ObjectKey, PluginScope, WaitingPod
+from berth.actors.scheduling.framework.handle import (
+    ApiHandle,
+    Handle,
+    ObjectKey,
+    Objects,
+    PluginCounter,
+    PluginGauge,
+    PluginHistogram,
+    PluginScope,
+    WaitingPod,
+)
 from berth.actors.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     BindPlugin,
@@ -42,6 +52,7 @@ from berth.actors.scheduling.framework.interface import (
     ScorePlugin,
     default_normalize,
 )
+from berth.actors.scheduling.framework.logger import Logger
 from berth.actors.scheduling.framework.plugin_args import ArgsError, PluginArgs, read_args
 from berth.actors.scheduling.framework.post_filter import (
     Deletion,
@@ -74,6 +85,8 @@ from berth.actors.scheduling.kube.node_selector import (
     validate_node_selector_term,
 )
 from berth.actors.scheduling.kube.policy import PodDisruptionBudget
+from berth.actors.scheduling.kube.quantity import milli_value as milli
+from berth.actors.scheduling.kube.quantity import value as quantity
 from berth.actors.scheduling.kube.storage import (
     CSIDriver,
     CSINode,
@@ -97,6 +110,7 @@ __all__ = [
     "SKIP",
     "SUCCESS",
     "Action",
+    "ApiHandle",
     "ArgsError",
     "BindPlugin",
     "Bools",
@@ -116,6 +130,7 @@ __all__ = [
     "Handle",
     "Hint",
     "Ints",
+    "Logger",
     "Namespace",
     "Node",
     "NodeFilterPlugin",
@@ -127,12 +142,16 @@ __all__ = [
     "NotFound",
     "ObjectKey",
     "ObjectMeta",
+    "Objects",
     "Patch",
     "PermitPlugin",
     "PersistentVolume",
     "PersistentVolumeClaim",
     "Plugin",
     "PluginArgs",
+    "PluginCounter",
+    "PluginGauge",
+    "PluginHistogram",
     "PluginScope",
     "Pod",
     "PodDisruptionBudget",
@@ -175,7 +194,9 @@ __all__ = [
     "default_normalize",
     "error",
     "fit_error",
+    "milli",
     "node_selector_matches",
+    "quantity",
     "read_args",
     "supposing",
     "unresolvable",

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from random import Random
 
-from berth.actors.binding.state import PodsInBinding
 from berth.actors.client.objects import ApiObjects
-from berth.actors.scheduling.framework.measuring import NO_MEASURES
 from berth.actors.scheduling.framework.status import Status
 from berth.config.feature_gates import DEFAULTS
-from berth.tools.answers.explain.plugin_handle import HeldObjects
+from berth.tools.answers.explain.plugin_handle import ReadOnlyHandle
 from tests.kit.clock import VirtualClock
 from tests.kit.fake_calls import FakeCalls
 
@@ -21,10 +19,9 @@ class _Api(ApiObjects):
         raise AssertionError(f"{namespace}/{name} bound to {node} by a decision")
 
 
-class NoApi:
+class NoApi(ReadOnlyHandle):
     """A handle that fails the test on every write. `seconds` is the time that its clock shows."""
 
-    measures = NO_MEASURES
     seconds = 0.0
 
     def now(self) -> float:
@@ -36,10 +33,8 @@ class NoApi:
         return datetime(2100, 1, 1, tzinfo=UTC)
 
     def __init__(self, gates: Mapping[str, bool] = DEFAULTS) -> None:
-        self.feature_gates = gates
+        super().__init__(gates)
         self.api = _Api(FakeCalls(), VirtualClock(), Random(1))
-        self.objects = HeldObjects()
-        self.waiting = PodsInBinding()
 
 
 class Nowhere:

@@ -21,6 +21,7 @@ from berth.actors.cache.state import CacheState
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.objects import ApiObjects
 from berth.actors.client.rest import ApiError
+from berth.actors.client.tenure import ALWAYS, Tenure
 from berth.actors.cycle.actor import CycleActor
 from berth.actors.cycle.doctor import Doctor
 from berth.actors.informer.listers import Listers
@@ -38,7 +39,9 @@ from berth.actors.scheduling.framework.events import Action, ClusterEvent, Resou
 from berth.actors.scheduling.framework.interface import Plugin
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
-from berth.actors.wiring.profiles import SchedulerHandle, first_rules
+from berth.actors.telemetry.plugin_metrics import PluginMetrics
+from berth.actors.wiring.profiles import first_rules
+from berth.actors.wiring.scheduler_handle import Outlets, SchedulerHandle
 from berth.config.feature_gates import with_defaults
 from berth.config.load import from_mapping
 from berth.config.options import Options
@@ -138,6 +141,8 @@ class Pipeline:
         api = ApiObjects(self.store, self.clock, Random(1))
         options = Options(feature_gates=with_defaults(gates))
         self.instruments = unread(self.clock)
+        tenure = Tenure(self.clock.now)
+        tenure.lasts_until(ALWAYS)
         handle = SchedulerHandle(
             api,
             self.listers,
@@ -146,6 +151,12 @@ class Pipeline:
             self.clock.now,
             self.clock.wall,
             self.instruments,
+            Outlets(
+                self.mailboxes,
+                tenure,
+                PluginMetrics(self.instruments.registry),
+                api.kind_of,
+            ),
         )
         profiles = build_profiles(configuration, registry, handle)
         self.queue_state = QueueState(

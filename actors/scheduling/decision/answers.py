@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from math import isnan, nan
+from math import isnan
 from numbers import Real
 
 import numpy as np
@@ -174,20 +174,6 @@ def as_question(question: object) -> PreemptVictims | Pause:
     if not isinstance(question, (PreemptVictims, Pause)):
         raise expected("PreemptVictims to be asked", question)
     return question
-
-
-def as_sort_key(answer: tuple[float, ...]) -> tuple[float, ...]:
-    try:
-        # One call checks nearly all tuples of numbers. Infinities may add up to NaN, which is not
-        # equal to itself.
-        total = sum(answer)
-    except TypeError:
-        total = nan
-    if type(answer) is tuple and type(total) in (float, int) and total == total:
-        return answer
-    if not isinstance(answer, tuple) or not all(map(_is_number, answer)):
-        raise expected("a tuple of numbers", answer)
-    return answer
 
 
 def _is_number(value: object) -> bool:

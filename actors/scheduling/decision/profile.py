@@ -35,7 +35,7 @@ from ..model.pod_info import PodInfo
 from ..model.snapshot import Snapshot
 from ..plugins.in_tree import IN_TREE
 from ..plugins.node_unreadable import NodeUnreadable
-from .answers import as_hint, as_keys, as_post_filtered, as_registrations, as_sort_key, as_status
+from .answers import as_hint, as_keys, as_post_filtered, as_registrations, as_status
 from .failures import (
     BIND,
     CRASHES,
@@ -59,6 +59,7 @@ from .failures import (
 )
 from .guard import Hook, IsCancelled, Points, guarded_call, hooks, questions_of
 from .rules import KEPT, Rules, rule_hooks
+from .sort_keys import as_sort_key
 from .statuses import as_binding, as_permit_answer, as_pre_flight, as_success, unchecked
 
 PreBindStep = Callable[[], Awaitable[Status]]
@@ -119,7 +120,7 @@ class Profile(Rules):
             sort,
             QUEUE_SORT,
             sort.sort_key,
-            as_sort_key,
+            partial(as_sort_key, plugin=sort),
             lambda _, info, enqueued_at: (-info.priority, enqueued_at),
             lambda info, _: info.key,
         )

@@ -21,7 +21,7 @@ from berth.config.types import (
 )
 
 from ..framework import interface as api
-from ..framework.handle import Handle
+from ..framework.handle import Handles
 from ..framework.interface import DependsOn, Plugin
 from ..framework.measuring import UNMEASURED, Record
 from ..framework.plugin_args import ArgsError, check_type_of_args, read_args
@@ -97,7 +97,7 @@ class OnDemand(Mapping[str, V]):
 def build_profiles(
     configuration: KubeSchedulerConfiguration,
     registry: Mapping[str, type[Plugin]],
-    handle: Handle,
+    handle: Handles,
     gate_of: Callable[[str], Record] = lambda _: UNMEASURED,
 ) -> dict[str, Profile]:
     """Returns a Profile for every scheduler name. Raises RegistryError with every field that is
@@ -209,7 +209,7 @@ def _plugins_by_point(
     profile: KubeSchedulerProfile,
     registry: Mapping[str, type[Plugin]],
     points_of: Mapping[str, frozenset[str]],
-    handle: Handle,
+    handle: Handles,
     path: str,
 ) -> dict[str, list[tuple[Plugin, int]]]:
     """Returns the plugins of each extension point with their weights."""
@@ -229,7 +229,7 @@ def _plugins_by_point(
     return points
 
 
-def _make(kind: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, path: str) -> Plugin:
+def _make(kind: type[Plugin], profile: KubeSchedulerProfile, handle: Handles, path: str) -> Plugin:
     """Creates the plugin with the arguments from the profile."""
     args, field = {}, f".pluginConfig[{kind.name}].args"
     for j, entry in enumerate(profile.plugin_config):
@@ -237,8 +237,10 @@ def _make(kind: type[Plugin], profile: KubeSchedulerProfile, handle: Handle, pat
             args = {} if _takes_none(kind.name) else entry.args
             field = f".pluginConfig[{j}].args"
             break
+    in_tree = IN_TREE.get(kind.name) is kind
     try:
-        plugin = kind(args, handle)
+        own = handle if in_tree else handle.for_plugin(kind.name, kind.__module__)
+        plugin = kind(args, own)
     except ArgsError as invalid:
         raise RegistryError(*(f"{path}{field}.{problem}" for problem in invalid.problems)) from None
     except CRASHES as exception:

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from ..kube.core import Pod
+from ..kube.kinds import WatchedKind
 from ..kube.meta import HasMetadata
 from ..model.pod_info import PodInfo
+from .logger import Logger
 from .measuring import PluginMeasures
 from .status import Status
 
 T = TypeVar("T", bound=HasMetadata)
 # The kind, the namespace ("" for an object without one) and the name of an object.
 ObjectKey = tuple[type[HasMetadata], str, str]
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 class PluginScope(Protocol):
@@ -45,35 +50,55 @@ class PluginScope(Protocol):
 
 
 class ApiHandle(Protocol):
-    """Requests to the API server; the binding cycle that runs the plugin awaits them.
+    """Requests to the API server, for PreBind, Bind and the plugin's tasks.
 
-    `kind` is one of the kinds that a plugin can look up. A refusal, or a missing answer, is a
-    Status with code ERROR. Without the lease, nothing is written.
+    `kind` is the type of a kind that a plugin can look up, or any other kind as a WatchedKind. A
+    refusal, or a missing answer, is a Status with code ERROR. Without the lease, nothing is
+    written. Requests count for the rate of the scheduler's client.
     """
+
+    def with_rate(self, qps: float, burst: int) -> ApiHandle:
+        """Returns a handle whose requests have a rate of their own, and do not count for that of
+        the scheduler's client.
+        """
+        ...
+
+    def list(
+        self,
+        kind: type[T] | WatchedKind,
+        namespace: str = "",
+        labels: Mapping[str, str] = NO_LABELS,
+    ) -> Awaitable[tuple[T, ...] | Status]:
+        """Returns the objects of a namespace, "" for all, that have these labels. Objects that
+        cannot be read are left out.
+        """
+        ...
 
     def bind(self, namespace: str, name: str, uid: str, node: str) -> Awaitable[Status]:
         """Binds a pod to a node."""
         ...
 
-    def get(self, kind: type[T], name: str, namespace: str = "") -> Awaitable[T | Status]:
+    def get(
+        self, kind: type[T] | WatchedKind, name: str, namespace: str = ""
+    ) -> Awaitable[T | Status]:
         """Returns the object; NotFound if there is none, or another status if the request fails."""
         ...
 
     def create(
-        self, kind: type[T], body: Mapping[str, Any], namespace: str = ""
+        self, kind: type[T] | WatchedKind, body: Mapping[str, Any], namespace: str = ""
     ) -> Awaitable[T | Status]:
         """Creates an object; `body` is the object in JSON, which needs no apiVersion and kind."""
         ...
 
     def delete(
-        self, kind: type[HasMetadata], name: str, namespace: str = "", uid: str = ""
+        self, kind: type[HasMetadata] | WatchedKind, name: str, namespace: str = "", uid: str = ""
     ) -> Awaitable[Status]:
         """Deletes an object; with `uid`, only if the object still has this uid."""
         ...
 
     def update(
         self,
-        kind: type[T],
+        kind: type[T] | WatchedKind,
         name: str,
         body: Mapping[str, Any],
         namespace: str = "",
@@ -84,7 +109,7 @@ class ApiHandle(Protocol):
 
     def patch(
         self,
-        kind: type[T],
+        kind: type[T] | WatchedKind,
         name: str,
         changes: Mapping[str, Any],
         namespace: str = "",
@@ -108,6 +133,14 @@ class Objects(Protocol):
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None: ...
 
     def every(self, kind: type[T]) -> Iterable[T]: ...
+
+    def select(
+        self, kind: type[T], namespace: str = "", labels: Mapping[str, str] = NO_LABELS
+    ) -> Sequence[T]:
+        """Returns the objects of a namespace, "" for all, that have these labels. It looks at every
+        object of the kind.
+        """
+        ...
 
     def assume(self, item: HasMetadata) -> None:
         """Makes `snapshot.objects` show this version of an object from the next decision on, until
@@ -170,8 +203,49 @@ class WaitingPods(Protocol):
         ...
 
 
+class PluginCounter(Protocol):
+    def inc(self, *labels: str, by: float = 1) -> None:
+        """Adds to the number with these label values."""
+        ...
+
+
+class PluginGauge(Protocol):
+    def set(self, value: float, *labels: str) -> None: ...
+
+    def inc(self, *labels: str, by: float = 1) -> None: ...
+
+
+class PluginHistogram(Protocol):
+    def observe(self, value: float, *labels: str) -> None: ...
+
+
+class OwnMetrics(Protocol):
+    """The metrics of a plugin, which /metrics shows beside the scheduler's.
+
+    The plugin chooses the names, with its own prefix. Asked for again, a name gives the same
+    metric. Raises ValueError for a name that is invalid, or taken. Of label values, a metric keeps
+    1,000 combinations; others count as "unexpected". The constructor is the place to ask.
+    """
+
+    def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> PluginCounter: ...
+
+    def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> PluginGauge: ...
+
+    def histogram(
+        self, name: str, text: str, labels: Sequence[str] = (), buckets: Sequence[float] = ...
+    ) -> PluginHistogram: ...
+
+
 class Handle(Protocol):
     """A plugin's access to the scheduler, given to its constructor."""
+
+    @property
+    def log(self) -> Logger:
+        """The scheduler's log; each line has the plugin's name as `plugin`."""
+        ...
+
+    @property
+    def metrics(self) -> OwnMetrics: ...
 
     @property
     def api(self) -> ApiHandle: ...
@@ -198,4 +272,43 @@ class Handle(Protocol):
 
     def wall(self) -> datetime:
         """Returns the time of day, in UTC."""
+        ...
+
+    def event(
+        self,
+        about: PodInfo | HasMetadata,
+        reason: str,
+        note: str,
+        *,
+        warning: bool = False,
+        action: str = "Scheduling",
+    ) -> None:
+        """Writes an event about a pod, or another object of a kind that plugins look up. Equal
+        events are counted, as the scheduler's own. Without the lease, it is dropped. `reason` is a
+        word in CamelCase; raises ValueError for any other.
+        """
+        ...
+
+    def activate(self, *pods: PodInfo | Pod | str) -> None:
+        """Has pods (or their keys, namespace/name) tried again now, even before the end of their
+        backoff. A pod that is activated again and again and not placed backs off all the same.
+        """
+        ...
+
+    def allow(self, pod: PodInfo | Pod) -> bool:
+        """Allows a pod that this plugin made wait in Permit; True if no other plugin holds it."""
+        ...
+
+    def reject(self, pod: PodInfo | Pod, reason: str) -> bool:
+        """Rejects a pod that waits in Permit, as unschedulable by this plugin; False if it does not
+        wait.
+        """
+        ...
+
+
+class Handles(Handle, Protocol):
+    """A handle that is made for each plugin."""
+
+    def for_plugin(self, name: str, module: str) -> Handle:
+        """Returns the handle of a plugin, whose lines in the log are those of `module`."""
         ...

@@ -140,8 +140,10 @@ class PreEnqueuePlugin(Plugin):
 
 class QueueSortPlugin(Plugin):
     @abstractmethod
-    def sort_key(self, info: PodInfo, enqueued_at: float) -> tuple[float, ...]:
-        """Returns the key by which the active queue hands out pods, in ascending order."""
+    def sort_key(self, info: PodInfo, enqueued_at: float) -> Any:
+        """Returns the key by which the active queue hands out pods, in ascending order: a value
+        that `<` compares with the other pods' keys. Tuples of numbers are compared fastest.
+        """
 
 
 class PreFilterPlugin(Plugin):

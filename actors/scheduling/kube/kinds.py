@@ -25,13 +25,16 @@ from .storage import (
 
 
 class WatchedKind(msgspec.Struct, frozen=True):
-    """A kind that is watched. `selector` is a query that leaves out irrelevant objects."""
+    """A kind that is watched. `selector` is a query that leaves out irrelevant objects. With
+    `every`, the kind is not watched but listed again after so many seconds.
+    """
 
     api_version: str
     kind: str
     path: str
     type: type[Any]
     selector: str = ""
+    every: float = 0.0
 
     @property
     def full_name(self) -> str:

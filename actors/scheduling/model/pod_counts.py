@@ -322,6 +322,18 @@ class PodCounts:
             )
         return column
 
+    def rows_with(self, namespace: str, labels: Mapping[str, str]) -> list[int]:
+        """Returns the rows that have pods of a namespace, "" for all, with these labels."""
+        wanted = labels.items()
+        return sorted(
+            {
+                row
+                for group in self._groups.values()
+                if namespace in ("", group.key.namespace) and wanted <= group.labels.items()
+                for row in group.rows
+            }
+        )
+
     def _new_column(self, counted: Counted) -> Column:
         if isinstance(counted, MatchedByAll | WeighedByPart):
             self._make_room(counted.terms)

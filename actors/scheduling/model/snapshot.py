@@ -6,7 +6,7 @@ read the columns; rules that look at one node at a time read the NodeInfo from `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from ..kube.core import Node
 from .amounts import Amounts
 from .cluster_objects import ClusterObjects
 from .columns import NodeColumns
-from .node_info import NodeInfo
+from .node_info import NO_LABELS, NodeInfo
 from .nominations import Nominations
+from .pod_info import PodInfo
 from .vectors import Bools, Ints, Rows, all_true
 
 
@@ -39,6 +40,23 @@ class Snapshot:
     def rows(self, rows: Ints) -> NodeView:
         """Returns a view of these rows, in this order."""
         return NodeView(self, rows)
+
+    def pods(
+        self, namespace: str = "", labels: Mapping[str, str] = NO_LABELS
+    ) -> list[tuple[str, PodInfo]]:
+        """Returns the pods of a namespace, "" for all, that have these labels, each with the name
+        of its node. It looks at each set of labels once, and at the pods of the nodes where some
+        have them.
+        """
+        columns, wanted = self.columns, labels.items()
+        return [
+            (info.name, pod)
+            for row in columns.counts.rows_with(namespace, labels)
+            if (info := columns.infos[row]) is not None
+            for pod in info.pods.values()
+            if namespace in ("", pod.pod.metadata.namespace)
+            and wanted <= pod.pod.metadata.labels.items()
+        ]
 
 
 class NodeView:

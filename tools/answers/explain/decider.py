@@ -36,7 +36,7 @@ from berth.plugin import Plugin
 from .cluster_source import ClusterQuestion, Document, SourceError, from_scenario
 from .decision import Decision, Explanation, Failure, rejected, steps
 from .document_cluster import DocumentCluster
-from .plugin_handle import HeldObjects, ReadOnlyHandle
+from .plugin_handle import HeldApi, HeldObjects, ReadOnlyHandle
 from .tried_lives import TriedLives
 
 CHUNK = 8
@@ -83,12 +83,16 @@ class Explainer:
     ) -> None:
         self.configuration = configuration
         self._gates = gates
-        self.handle = ReadOnlyHandle(gates, objects)
+        self._held = HeldObjects() if objects is None else objects
+        api = HeldApi(self._held)
+        self.reads_from = api.reads_from  # a live cluster, kinds that plugins do not look up
+        self.handle = ReadOnlyHandle(gates, self._held, api=api)
         self._profiles = profiles_of(configuration, self.handle, others=others)
         plugins = plugins_of(self._profiles)
         self._lives = TriedLives(plugins)
         lookups = (kind for plugin in plugins for kind in plugin.lookups)
         self.kinds = tuple(dict.fromkeys(kind for kind in lookups if isinstance(kind, WatchedKind)))
+        self.handle.api.add_kinds(self.kinds)
 
     def attempt(self, question: ClusterQuestion, cluster: DocumentCluster | None = None) -> Attempt:
         """Returns the attempt at a question, in the `cluster` of its objects, if it is at hand.
@@ -118,7 +122,7 @@ class Explainer:
 
         Raises msgspec.ValidationError.
         """
-        whole, held = bool(self.configuration.extenders), self.handle.objects
+        whole, held = bool(self.configuration.extenders), self._held
         held.clear()
         names = self._profiles.keys()
         cluster = DocumentCluster(names, self.kinds, self._gates, whole=whole, held=held)

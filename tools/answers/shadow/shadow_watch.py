@@ -24,7 +24,7 @@ from berth.actors.runtime.supervisor import Child, Supervisor
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.wiring.informers import Informers
 from berth.actors.wiring.plugin_lives import PluginLives
-from berth.actors.wiring.profiles import SchedulerHandle, plugins_of, profiles_of
+from berth.actors.wiring.profiles import plugins_of, profiles_of
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..explain.plugin_handle import ReadOnlyHandle
@@ -59,11 +59,7 @@ class Watching:
         self._mailboxes = Mailboxes()
         self._informers: Informers | None = None
         self._listers = Listers(self._mailboxes, clock)
-        nothing = ReadOnlyHandle(gates)
-        handle = SchedulerHandle(
-            nothing.api, self._listers, nothing.waiting, gates, clock.now, clock.wall
-        )
-        self._profiles = profiles_of(configuration, handle)
+        self._profiles = profiles_of(configuration, ReadOnlyHandle(gates, self._listers, clock))
 
         def extended(pod: Pod) -> bool:
             return any(manages_resource(extender, pod) for extender in configuration.extenders)

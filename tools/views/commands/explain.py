@@ -186,6 +186,7 @@ def _objects(
     cluster: list[Document] = []
     if live.is_named or not paths:
         connection = connection_to(live)
+        explainer.reads_from(connection)
         cluster = anyio.run(from_cluster, connection, explainer.kinds, others)
     if not paths:
         return cluster

@@ -9,7 +9,7 @@ restored. Mirrors AssumePodVolumes, BindPodVolumes and checkBindings.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -114,8 +114,9 @@ class Binding:
         while reservation.unwritten:
             write = reservation.unwritten[0]
             metadata = write.assumed.metadata
+            kind = cast("type[PersistentVolume]", type(write.assumed))
             answer = await self._handle.api.patch(
-                type(write.assumed), metadata.name, write.changes, metadata.namespace
+                kind, metadata.name, write.changes, metadata.namespace
             )
             if isinstance(answer, Status):
                 self.unreserve(reservation)

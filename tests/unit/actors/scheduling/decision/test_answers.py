@@ -444,7 +444,7 @@ def test_an_answer_is_signed_by_who_gave_it(info: PodInfo) -> None:
     assert profile_with(at.PreEnqueue, answer).pre_enqueue(info.pod).plugin == "Wrong"
 
 
-@pytest.mark.parametrize("answer", [None, 5, (1, nan), ("a",), (1, None), [1, 2], ((1,),), (1j,)])
+@pytest.mark.parametrize("answer", [None, (1, nan), 1j, object(), {}])
 def test_a_pod_without_a_place_in_the_queue_gets_the_one_of_its_priority(
     answer: Any, info: PodInfo
 ) -> None:
@@ -452,7 +452,25 @@ def test_a_pod_without_a_place_in_the_queue_gets_the_one_of_its_priority(
         assert profile_with(at.QueueSort, answer).sort_key(info, 12.5) == (0, 12.5)
     (line,) = lines
     assert (line["point"], line["plugin"], line["pod"]) == ("QueueSort", "Wrong", "default/web")
-    assert line["error"].startswith("expected a tuple of numbers, got ")
+    expected = ("expected a value that can be compared with <, got ", "expected a key without NaN")
+    assert line["error"].startswith(expected)
+
+
+@pytest.mark.parametrize("keys", [("b", "a"), ((2, "x"), (1, "y")), ([2], [1]), (("b",), ("a",))])
+def test_any_value_that_can_be_compared_sorts(keys: tuple[Any, Any], info: PodInfo) -> None:
+    later, sooner = (profile_with(at.QueueSort, key).sort_key(info, 12.5) for key in keys)
+    assert sooner < later
+    assert later > sooner
+    assert not later < sooner
+    assert sooner != later
+
+
+@pytest.mark.parametrize("keys", [("b", 1), ((1, "x"), (1, None))])
+def test_keys_that_cannot_be_compared_count_as_equal(keys: tuple[Any, Any], info: PodInfo) -> None:
+    one, other = (profile_with(at.QueueSort, key).sort_key(info, 12.5) for key in keys)
+    with capture_logs() as lines:
+        assert sorted([(one, 1), (other, 0)]) == [(other, 0), (one, 1)]
+    assert {line["plugin"] for line in lines} <= {"Wrong"}
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,22 @@ from __future__ import annotations
 import gc
 from typing import ClassVar
 
+import msgspec
+
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.config.feature_gates import DEFAULTS
-from berth.plugin import CycleState, NodeInfo, NodeScorePlugin, PluginScope, PodInfo
+from berth.plugin import (
+    CycleState,
+    Node,
+    NodeInfo,
+    NodeScorePlugin,
+    NotFound,
+    ObjectMeta,
+    PluginScope,
+    PodInfo,
+    Status,
+    WatchedKind,
+)
 from berth.testing import decide, node, pod
 from berth.tools.answers.explain.decider import Explainer
 from berth.tools.testing.configuration import configuration_of, with_plugins
@@ -57,3 +70,41 @@ async def test_also_where_a_loop_runs() -> None:
     gc.collect()
     assert Preferring.told == ["start", "ask", "close"]
     assert "Preferring" not in IN_TREE
+
+
+class Asking(NodeScorePlugin):
+    """A plugin that reads and writes by the API when it starts."""
+
+    name = "Asking"
+    told: ClassVar[list[object]] = []
+
+    async def start(self, scope: PluginScope) -> None:
+        api = self.handle.api
+        nodes = await api.list(Node, labels={"a": "b"})
+        assert not isinstance(nodes, Status)
+        self.told.append([each.metadata.name for each in nodes])
+        self.told.append(await api.get(Node, "none"))
+        self.told.append(await api.patch(Node, "n", {"metadata": {}}))
+        self.told.append(await api.list(WatchedKind("x/v1", "X", "/apis/x/v1/xs", Other)))
+        self.handle.event(nodes[0], "Seen", "it")
+        self.handle.activate("default/p")
+
+    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
+        return 0
+
+
+class Other(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+
+
+def test_the_api_reads_what_is_there_and_writes_nothing() -> None:
+    Asking.told.clear()
+    nodes = [node("n", labels={"a": "b"}), node("m")]
+    assert decide(pod("p", cpu=1), nodes, plugins=[Asking]).node
+    names, missing, written, other = Asking.told
+    assert names == ["n"]
+    assert isinstance(missing, NotFound)
+    assert isinstance(written, Status)
+    assert written.message == "nothing is written here"
+    assert isinstance(other, Status)
+    assert other.message == "nothing is requested here"
