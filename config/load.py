@@ -17,6 +17,7 @@ from .types import (
     API_VERSION,
     KIND,
     NEW_POINTS,
+    RESOURCE_LOCKS,
     ClientConnectionConfiguration,
     Duration,
     KubeSchedulerConfiguration,
@@ -162,7 +163,8 @@ def _check_leader_election(election: LeaderElectionConfiguration, problems: Prob
     expected = f"more than renewDeadline ({renew})"
     problems.expect(lease > renew, f"{path}.leaseDuration", expected, lease)
     lock = election.resource_lock
-    problems.expect(lock == "leases", f"{path}.resourceLock", "leases", repr(lock))
+    expected = f"one of {', '.join(RESOURCE_LOCKS)}"
+    problems.expect(lock in RESOURCE_LOCKS, f"{path}.resourceLock", expected, repr(lock))
     name, namespace = election.resource_name, election.resource_namespace
     problems.expect(bool(name), f"{path}.resourceName", "a name", repr(name))
     problems.expect(bool(namespace), f"{path}.resourceNamespace", "a namespace", repr(namespace))

@@ -219,6 +219,22 @@ class KubeSchedulerProfile(
     plugin_config: Annotated[tuple[PluginConfig, ...], described("The arguments of plugins.")] = ()
 
 
+_LEASES, _ENDPOINTS, _CONFIG_MAPS = (
+    ("coordination.k8s.io", "leases"),
+    ("", "endpoints"),
+    ("", "configmaps"),
+)
+# The kinds of locks, each with the groups and resources that it writes. The last four, which
+# kube-scheduler had until 1.26, are for clusters that migrate to leases.
+RESOURCE_LOCKS = {
+    "leases": (_LEASES,),
+    "endpoints": (_ENDPOINTS,),
+    "configmaps": (_CONFIG_MAPS,),
+    "endpointsleases": (_ENDPOINTS, _LEASES),
+    "configmapsleases": (_CONFIG_MAPS, _LEASES),
+}
+
+
 class LeaderElectionConfiguration(
     msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True
 ):
@@ -232,7 +248,9 @@ class LeaderElectionConfiguration(
         Duration, described("How long the leader tries to renew the lease before it stops.")
     ] = Duration(10)
     retry_period: Annotated[Duration, described("The time between attempts.")] = Duration(2)
-    resource_lock: Annotated[str, described("The kind of the lock; it must be leases.")] = "leases"
+    resource_lock: Annotated[
+        str, described("The kind of the lock: leases, or an older one, which is deprecated.")
+    ] = "leases"
     resource_name: Annotated[str, described("The name of the Lease.")] = "kube-scheduler"
     resource_namespace: Annotated[str, described("The namespace of the Lease.")] = "kube-system"
 

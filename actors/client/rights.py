@@ -15,7 +15,7 @@ import anyio
 import msgspec
 from anyio.abc import TaskStatus
 
-from berth.config.types import LeaderElectionConfiguration
+from berth.config.types import RESOURCE_LOCKS, LeaderElectionConfiguration
 
 from ..runtime.clock import Clock
 from ..scheduling.framework.logger import get_logger
@@ -40,7 +40,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 class Right(msgspec.Struct, frozen=True, order=True):
     """The right to a kind of request. `resource` includes the subresource, such as `pods/binding`.
-    Without a `namespace`, it is a right in the whole cluster. Only leases have a `name`, because
+    Without a `namespace`, it is a right in the whole cluster. Only locks have a `name`, because
     roles usually grant them by name.
     """
 
@@ -162,9 +162,7 @@ class Rights:
         self._paths = paths
         self._unlisted = unlisted
         self._namespace = election.resource_namespace
-        self._lease = (
-            (election.resource_namespace, election.resource_name) if election.leader_elect else None
-        )
+        self._election = election
         self._run_apart = run_apart
         self._clock = clock
         self._ungranted: frozenset[Right] = frozenset()
@@ -198,7 +196,7 @@ class Rights:
         rules = answer.status
         self._ungranted = frozenset(
             right
-            for right in needed(self._paths(), self._lease)
+            for right in needed(self._paths(), self._election)
             if not rules.incomplete and not any(rule.grants(right) for rule in rules.resource_rules)
         )
 
@@ -218,11 +216,8 @@ class Rights:
         self._reported = missing
 
 
-def needed(paths: Iterable[str], lease: tuple[str, str] | None) -> list[Right]:
-    """Returns the rights without which scheduling is impossible, with informers of these paths.
-
-    `lease` is the namespace and the name of the lease; None without leader election.
-    """
+def needed(paths: Iterable[str], election: LeaderElectionConfiguration) -> list[Right]:
+    """Returns the rights without which scheduling is impossible, with informers of these paths."""
     read = [Right.of("GET", path) for path in paths]
     rules = [
         *((right.group, right.resource, ("list", "watch")) for right in read),
@@ -232,10 +227,11 @@ def needed(paths: Iterable[str], lease: tuple[str, str] | None) -> list[Right]:
         ("", "pods/status", ("patch",)),
     ]
     rights = [Right(group, resource, verb) for group, resource, verbs in rules for verb in verbs]
-    if lease is not None:
-        namespace, name = lease
-        for verb, object_name in (("get", name), ("create", ""), ("update", name)):
-            rights.append(Right("coordination.k8s.io", LEASES, verb, namespace, object_name))
+    if election.leader_elect:
+        namespace, name = election.resource_namespace, election.resource_name
+        for group, resource in RESOURCE_LOCKS[election.resource_lock]:
+            for verb, object_name in (("get", name), ("create", ""), ("update", name)):
+                rights.append(Right(group, resource, verb, namespace, object_name))
     return rights
 
 

@@ -22,6 +22,9 @@ If `retryPeriod` and `renewDeadline` together are not less than `leaseDuration`,
 after `renewDeadline` already; kube-scheduler writes on. The lease has whole seconds: the fraction
 of `leaseDuration` does not count.
 
+The lock is a Lease or, as long as older schedulers run beside it, a record in an annotation; see
+`locks`.
+
 The leader actor runs the election in a second event loop in a second thread, with its own client,
 so that a plugin or a huge pod that blocks the scheduler does not cost the lease. The election tells
 the actor two things: that the lease is acquired, upon which the gated four start, and that it is

@@ -24,12 +24,12 @@ from ..messages.recorder import EventType, RecordEvent
 from ..runtime.clock import Clock
 from ..runtime.exceptions import ungrouped
 from ..scheduling.framework.logger import get_logger
-from ..scheduling.kube.meta import ObjectReference
 from ..telemetry.instruments import Instruments
 from .election import Election
 from .state import Terms
 
 log = get_logger(__name__)
+LEASES = "leases"
 
 
 def terms_of(
@@ -44,6 +44,7 @@ def terms_of(
         election.renew_deadline,
         election.retry_period,
         tuple(profiles),
+        election.resource_lock,
     )
 
 
@@ -88,7 +89,10 @@ class LeaderActor:
         LeaseLostError.
         """
         task_status.started()
-        lock = self._terms.lock
+        lock, kind = self._terms.lock, self._terms.resource
+        if kind != LEASES:
+            advice = f"change resourceLock to {_after(kind)} once every candidate has {kind}"
+            log.warning("deprecated kind of lock", kind=kind, advice=advice)
         log.info("Attempting to acquire leader lease...", lock=lock)
         async with _running_beside(
             self._elect
@@ -135,19 +139,16 @@ class LeaderActor:
     def _record(self, what: str) -> None:
         """Records an event about the lease, without an action, as kube-scheduler does."""
         assert self._election is not None, "nothing is recorded before the lease is acquired"
-        metadata = self._election.metadata
-        lease = ObjectReference(
-            "coordination.k8s.io/v1",
-            "Lease",
-            self._terms.namespace,
-            self._terms.name,
-            metadata.uid,
-            metadata.resource_version,
-        )
         note = f"{self._terms.identity} {what}"
-        self._recorder.tell(
-            RecordEvent(lease, EventType.NORMAL, "LeaderElection", "", note, self._sender)
-        )
+        for lock in self._election.references():
+            self._recorder.tell(
+                RecordEvent(lock, EventType.NORMAL, "LeaderElection", "", note, self._sender)
+            )
+
+
+def _after(kind: str) -> str:
+    """Returns the kind of lock to which one of this kind migrates next."""
+    return LEASES if kind.endswith(LEASES) else f"{kind}{LEASES}"
 
 
 @asynccontextmanager

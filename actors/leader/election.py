@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 import anyio
 
@@ -20,9 +21,11 @@ from ..runtime.clock import Clock
 from ..runtime.exceptions import ungrouped
 from ..runtime.race import race
 from ..scheduling.framework.logger import get_logger
-from ..scheduling.kube.coordination import Lease
-from ..scheduling.kube.meta import ObjectMeta
+from ..scheduling.kube.meta import ObjectReference
+from .locks import lock_of
 from .state import LeaderState, Terms, Wait, Write
+
+T = TypeVar("T")
 
 log = get_logger(__name__)
 JITTER = 1.2
@@ -62,14 +65,15 @@ class Election:
         self._failing = self._hung = False
         self._holder = ""  # the other candidate that holds the lease
         self._advice_about_holder = _advice_about_holder(terms)
-        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{terms.namespace}/leases"
+        self._lock = lock_of(terms, self._call)
         # A request that hangs leaves time for another one, as in kube-scheduler.
         self._request_seconds = max(1.0, terms.renew_deadline / 2)
 
-    @property
-    def metadata(self) -> ObjectMeta:
-        """The metadata of the lease as it was written last. May be read in any thread."""
-        return self._state.metadata
+    def references(self) -> list[ObjectReference]:
+        """Returns the objects of the lock as they were written last. May be called in any
+        thread.
+        """
+        return self._lock.references()
 
     async def acquire(self) -> None:
         """Waits for the lease. On return this process holds it, and its tenure has begun."""
@@ -136,14 +140,13 @@ class Election:
         if renewal is not None:
             try:
                 sent_at = self._clock.now()
-                self._state.written(await self._put(renewal, create=False), sent_at)
+                self._state.written(await self._lock.write(renewal, create=False), sent_at)
             except (ApiError, ConnectionFailedError) as failure:
                 log.debug("lease not renewed at once", error=str(failure))
             else:
                 return ""
         try:
-            step = self._state.next_step(await self._get(), self._clock.now(), self._clock.wall())
-            match step:
+            match await self._next_step():
                 case Wait(holder, until):
                     self._free_at = until
                     if holder != self._holder:
@@ -153,7 +156,7 @@ class Election:
                     sent_at = self._clock.now()
                     if self._state.leading and self._state.left(sent_at) <= 0:
                         return NO_ANSWER  # The process was stopped meanwhile; others may lead now.
-                    self._state.written(await self._put(lease, create=create), sent_at)
+                    self._state.written(await self._lock.write(lease, create=create), sent_at)
                     if renewal is not None:
                         self._renewed_slowly()
         except (ApiError, ConnectionFailedError) as failure:
@@ -168,48 +171,42 @@ class Election:
         else:
             log.info(event, holder=holder, lock=lock)
 
-    async def _get(self) -> Lease | None:
-        try:
-            return await self._call("GET", f"{self._path}/{self._terms.name}")
-        except ApiError as refused:
-            if refused.code == 404:
-                return None
-            raise
+    async def _next_step(self) -> Write | Wait:
+        held = await self._lock.read()
+        now, wall = self._clock.now(), self._clock.wall()
+        if held is None:
+            return self._state.next_step(None, now, wall)
+        return self._state.next_step(held.lease, now, wall, held.beside)
 
-    async def _put(self, lease: Lease, *, create: bool) -> Lease:
-        if create:
-            return await self._call("POST", self._path, lease)
-        return await self._call("PUT", f"{self._path}/{self._terms.name}", lease)
-
-    async def _call(self, method: str, path: str, lease: Lease | None = None) -> Lease:
+    async def _call(self, method: str, path: str, answer: type[T], body: object | None = None) -> T:
         """Sends a request, and waits as long as a request may take; if leading, at most until the
         lease is lost. Raises ApiError and ConnectionFailedError.
         """
         seconds = self._request_seconds
         if self._state.leading:
             seconds = min(seconds, self._state.left(self._clock.now()))
-        answer: Lease | None = None
+        found: T | None = None
 
         async def call() -> None:
-            nonlocal answer
-            answer = await self._client.call(method, path, Lease, lease)
+            nonlocal found
+            found = await self._client.call(method, path, answer, body)
 
         with ungrouped():
             await race(call, partial(self._clock.sleep, seconds))
-        if answer is None:
+        if found is None:
             raise ConnectionFailedError(NO_ANSWER)
-        return answer
+        return found
 
     async def _release(self) -> None:
         """Releases the lease, unless it has expired and may belong to another."""
         if self._state.left(self._clock.now()) <= 0:
             return
         try:
-            lease = await self._get()
+            held = await self._lock.read()
             wall = self._clock.wall()
-            released = None if lease is None else self._state.released(lease, wall)
+            released = None if held is None else self._state.released(held.lease, wall)
             if released is not None:
-                await self._put(released, create=False)
+                await self._lock.write(released, create=False)
         except (ApiError, ConnectionFailedError) as failure:
             log.warning("lease not released", error=str(failure))
 

@@ -25,7 +25,8 @@ from ..scheduling.kube.times import micro_time
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """The lease, the candidate, the durations in seconds, and the profiles of the candidate.
+    """The lease, the candidate, the durations in seconds, the profiles of the candidate, and the
+    kind of the lock.
 
     lease_duration > renew_deadline > retry_period.
     """
@@ -37,6 +38,7 @@ class Terms(msgspec.Struct, frozen=True):
     renew_deadline: float
     retry_period: float
     profiles: tuple[str, ...] = ()
+    resource: str = "leases"
 
     @property
     def lock(self) -> str:
@@ -47,6 +49,13 @@ class Terms(msgspec.Struct, frozen=True):
     def tenure(self) -> float:
         """The seconds for which the candidate leads after a renewal."""
         return tenure_seconds(self.lease_duration, self.renew_deadline, self.retry_period)
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A lock as it was read: as a lease. `beside` is what the second of two locks says."""
+
+    lease: Lease
+    beside: LeaseSpec | None = None
 
 
 class Write(msgspec.Struct, frozen=True):
@@ -68,15 +77,10 @@ class LeaderState:
 
     def __init__(self, terms: Terms) -> None:
         self._terms = terms
-        self._seen: LeaseSpec | None = None
+        self._seen: tuple[LeaseSpec, LeaseSpec | None] | None = None
         self._seen_at = float("-inf")
         self._renewed_at: float | None = None
         self._written: Lease | None = None
-
-    @property
-    def metadata(self) -> ObjectMeta:
-        """The metadata of the lease as this candidate wrote it last."""
-        return ObjectMeta() if self._written is None else self._written.metadata
 
     @property
     def leading(self) -> bool:
@@ -107,9 +111,11 @@ class LeaderState:
             self._written.metadata, acquired, micro_time(wall), spec.lease_transitions or 0
         )
 
-    def next_step(self, lease: Lease | None, now: float, wall: datetime) -> Write | Wait:
+    def next_step(
+        self, lease: Lease | None, now: float, wall: datetime, beside: LeaseSpec | None = None
+    ) -> Write | Wait:
         """Returns the next step for the lease that was read; None if there is none. `now` is when
-        the answer arrived.
+        the answer arrived. Of two locks, whichever changes shows that their holder lives.
         """
         stamp, terms = micro_time(wall), self._terms
         if lease is None:
@@ -120,10 +126,11 @@ class LeaderState:
                 create=True,
             )
         spec = lease.spec
-        if spec != self._seen:
-            self._seen, self._seen_at = spec, now
+        if (spec, beside) != self._seen:
+            self._seen, self._seen_at = (spec, beside), now
         mine = spec.holder_identity == terms.identity
-        until = self._seen_at + max(spec.lease_duration_seconds, terms.lease_duration)
+        durations = spec.lease_duration_seconds, (beside or spec).lease_duration_seconds
+        until = self._seen_at + max(*durations, terms.lease_duration)
         if spec.holder_identity and now < until and not mine:
             self._renewed_at = None
             return Wait(spec.holder_identity, until)
@@ -137,7 +144,7 @@ class LeaderState:
 
     def written(self, lease: Lease, sent_at: float) -> None:
         """Records that our write succeeded. The lease counts from the time at which it was sent."""
-        self._seen, self._seen_at = lease.spec, sent_at
+        self._seen, self._seen_at = (lease.spec, None), sent_at
         self._renewed_at, self._written = sent_at, lease
 
     def released(self, lease: Lease, wall: datetime) -> Lease | None:

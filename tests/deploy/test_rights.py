@@ -7,6 +7,7 @@ import pytest
 from berth.actors.client.rest import ApiError
 from berth.actors.client.rights import needed
 from berth.actors.scheduling.kube.kinds import BY_KIND
+from berth.config.types import LeaderElectionConfiguration
 from tests.kit.rbac import Attributes, Authorizer, attributes_of, implied
 from tests.kit.rights import ACCOUNT, NAMESPACE, Rights, shipped
 
@@ -174,6 +175,6 @@ def test_what_berth_misses_at_the_start_is_granted() -> None:
     granted = {(right.group, right.resource, right.verb) for right in authorizer.shipped}
     checked = {
         (right.group, right.resource, right.verb)
-        for right in needed(paths, ("kube-system", "kube-scheduler"))
+        for right in needed(paths, LeaderElectionConfiguration())
     }
     assert checked <= granted

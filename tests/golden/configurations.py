@@ -20,11 +20,14 @@ ANSWERS = Path(__file__).parent / "data" / "configurations.jsonl.gz"
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A configuration. `stricter` says why berth refuses one that kube-scheduler accepts."""
+    """A configuration. `stricter` says why berth refuses one that kube-scheduler accepts, `looser`
+    why it accepts one that kube-scheduler refuses.
+    """
 
     text: str
     gates: str = ""
     stricter: str = ""
+    looser: str = ""
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -41,6 +41,10 @@ def completed_by_berth(document: Any, gates: dict[str, bool]) -> Any:
 def test_a_configuration_is_read_as_by_kube_scheduler(case: Case, answer: Answer) -> None:
     gates = with_defaults(parse_gates(case.gates))
     text = (HEAD + case.text).encode()
+    if case.looser:
+        assert answer.written is None
+        assert completed_by_berth(documents(text)[0], gates)
+        return
     if answer.written is None or case.stricter:
         with pytest.raises((ConfigError, YamlError)):
             completed_by_berth(documents(text)[0], gates)

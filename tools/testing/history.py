@@ -7,11 +7,14 @@ from typing import Any
 
 import msgspec
 
+from berth.actors.leader.locks import ANNOTATION
+
 from ..kubernetes.api.store import StoreEvent
 from ..kubernetes.api.types.resources import BY_KIND, Kind
 
 Document = dict[str, Any]
 POD, EVENT = BY_KIND["v1", "Pod"], BY_KIND["v1", "Event"]
+LEASE = BY_KIND["coordination.k8s.io/v1", "Lease"]
 
 
 class PodLife(msgspec.Struct):
@@ -48,7 +51,7 @@ class PodHistory:
 
     def note(self, kind: Kind, event: StoreEvent) -> None:
         """Takes a write into account, as the journal of a Store."""
-        if event.renews or event.is_heartbeat or kind is EVENT:
+        if event.renews or event.is_heartbeat or kind in (EVENT, LEASE) or _renews_record(event):
             return
         self.writes += 1
         self.moved = self._now()
@@ -68,3 +71,9 @@ class PodHistory:
         life.document = document
         if event.type == "DELETED":
             life.gone = self._now()
+
+
+def _renews_record(event: StoreEvent) -> bool:
+    """True for a write of an object that is a lock of an older kind."""
+    annotations = event.after.document["metadata"].get("annotations") or {}
+    return ANNOTATION in annotations and event.before is not None

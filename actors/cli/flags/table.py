@@ -362,7 +362,8 @@ GROUPS = {
         Flag(
             "leader-elect-resource-lock",
             STRING,
-            "The kind of the lock; only leases are supported.",
+            "The kind of the lock: leases. Deprecated are endpoints, configmaps, endpointsleases"
+            " and configmapsleases.",
             field="leaderElection.resourceLock",
         ),
         Flag(

@@ -48,7 +48,8 @@ def test_nothing_given_is_the_default() -> None:
 {leaderElection: {leaseDuration: 5s}} =>
     leaderElection.leaseDuration: expected more than renewDeadline
 {leaderElection: {leaseDuration: soon}} => leaderElection.leaseDuration: expected a duration
-{leaderElection: {resourceLock: endpoints}} => leaderElection.resourceLock: expected leases
+{leaderElection: {resourceLock: etcd}} =>
+    leaderElection.resourceLock: expected one of leases, endpoints, configmaps, endpointsleases,
 {profiles: [{}, {}]} => profiles\[0\].schedulerName: expected a name
 {profiles: [{plugins: {scoring: {}}}]} => profiles\[0\].plugins.scoring: unknown field
 {podMaxBackoffSeconds: 0} => podMaxBackoffSeconds: expected at least podInitialBackoffSeconds

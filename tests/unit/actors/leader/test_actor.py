@@ -50,7 +50,7 @@ class LeaseAccess:
 class Story:
     """A candidate in virtual time, and what happens to it, in order."""
 
-    def __init__(self, *, crashes: bool = False) -> None:
+    def __init__(self, *, crashes: bool = False, terms: Terms = TERMS) -> None:
         self.events: list[str] = []
         self.clock = VirtualClock()
         self.leases = Leases(self.clock)
@@ -61,7 +61,7 @@ class Story:
         instruments = unread(self.clock)
         self.status = partial(Reader(instruments.registry).numbers, "leader_election_master_status")
         self.actor = LeaderActor(
-            TERMS,
+            terms,
             LeaseAccess(self.leases, self.tenure),
             Mailboxes(recorder=self.recorder),
             instruments,
@@ -192,3 +192,13 @@ async def test_a_crash_of_the_election_stops_the_gated_part(
         await story.clock.advance(5)
     assert story.events[-1] == "gated part has stopped, holder 'me'"
     assert not story.tenure.permits()
+
+
+async def test_an_older_kind_of_lock_is_told_once() -> None:
+    story = Story(terms=Terms("me", "ns", "l", 15, 10, 2, (), "configmaps"))
+    story.leases.down.add("me")
+    with capture_logs() as logged:
+        async with started(story.actor.run):
+            await story.clock.advance(5)
+    advice = "change resourceLock to configmapsleases once every candidate has configmaps"
+    assert [line["advice"] for line in logged if "deprecated" in line["event"]] == [advice]
