@@ -1,6 +1,7 @@
 """Other people's test suites against the embedded API server.
 
     python -m tests.peers FOLDER [SUITE ...]
+    python -m tests.peers.kubernetes_e2e PROGRAM KUBECONFIG
 
 FOLDER holds a checkout of each project, by the name of its repository (kr8s-org/kr8s as kr8s).
 

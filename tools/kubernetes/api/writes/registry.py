@@ -21,11 +21,12 @@ from ..requests.request_content import of_kind
 from ..requests.selectors import Matches
 from ..store import DEFINITIONS, Store
 from ..types.api_documents import Document, RefusedError, StoredObject, names_of
+from ..types.conditions import with_whole_conditions
 from ..types.conversion import in_stored_version, served_form, stored_form
 from ..types.defaults import defaulted, timed
 from ..types.field_entries import FieldEntries
 from ..types.resources import BY_KIND, Kind
-from ..types.schema import pruned, replaced, strict_message, unknown_and_mistyped
+from ..types.schema import Shape, pruned, replaced, strict_message, unknown_and_mistyped
 from ..types.status_metadata import with_sent_metadata
 from .admission import (
     DEVICE_CLAIMS,
@@ -300,6 +301,8 @@ class Api:
         metadata = {**before["metadata"], "resourceVersion": version}
         metadata = with_sent_metadata(kind, metadata, document.get("metadata") or {})
         status = stored_form(kind, document).get("status") or {}
+        if kind.custom is None:
+            status = with_whole_conditions(self._shape_of(kind), status)
         after = {**before, "metadata": metadata, "status": status}
         if kind.custom is not None and "status" not in document:
             del after["status"]
@@ -542,10 +545,17 @@ class Api:
         kept: Document = pruned(types[kind.type_name], document)
         return kept
 
+    def _shape_of(self, kind: Kind) -> Shape:
+        """Returns the type of the stored objects of a built-in kind."""
+        return self.store.catalog.types[(kind.stored_as or kind).type_name]
+
     def _defaulted(self, kind: Kind, document: Document) -> Document:
         if kind.custom is not None:
             return document
         kind = kind.stored_as or kind
+        if kind == NODES and "status" in document:
+            status = with_whole_conditions(self._shape_of(kind), document["status"])
+            document = {**document, "status": status}
         return timed(kind, defaulted(kind, document), self.store.outside.now)
 
     def _replace(

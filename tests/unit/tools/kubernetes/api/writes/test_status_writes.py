@@ -17,7 +17,7 @@ NS = "default"
 DEPLOYMENTS, PODS = BY_KIND["apps/v1", "Deployment"], BY_KIND["v1", "Pod"]
 SETS, CRON_JOBS = BY_KIND["apps/v1", "ReplicaSet"], BY_KIND["batch/v1", "CronJob"]
 ATTACHMENTS = BY_KIND["storage.k8s.io/v1", "VolumeAttachment"]
-CLAIMS = BY_KIND["v1", "PersistentVolumeClaim"]
+NODES = BY_KIND["v1", "Node"]
 CONTAINERS = {"containers": [{"name": "c", "image": "i"}]}
 SELECTED = {
     "selector": {"matchLabels": {"app": "x"}},
@@ -75,6 +75,20 @@ def test_a_replaced_status_takes_labels_away(api: Api) -> None:
     after = api.update(SETS, NS, "o", sent, "status").document["metadata"]
     assert "labels" not in after
     assert after["annotations"] == {"a": "b", "c": ""}
+
+
+def test_conditions_have_the_fields_that_go_writes(api: Api) -> None:
+    made(api, PODS, CONTAINERS)
+    patched(api, PODS, {"status": {"conditions": [{"message": "m"}, {"type": "Ready"}]}})
+    conditions = api.store.get(PODS, NS, "o")["status"]["conditions"]
+    assert conditions == [
+        {"type": "", "status": "", "message": "m"},
+        {"type": "Ready", "status": ""},
+    ]
+    api.bind(NS, "o", {"target": {"kind": "Node", "name": "n"}})
+    node = {"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready"}]}}
+    (condition,) = api.create(NODES, "", node).document["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("Ready", "")
 
 
 def test_what_is_sent_is_checked(api: Api) -> None:
