@@ -55,6 +55,9 @@ Where to find what.
     what a verb of a what-if does      answers/whatif/verbs.py: VERBS
     a what-if's drain asks the budgets answers/whatif/tried_budgets.py
     the page's feed is made            answers/feed/feed.py
+    a fault is met                     cluster/faults/vocabulary.py: FAULTS; in memory by
+                                       testing/faulty_access.py, on the wire by
+                                       cluster/apiserver/faulty_wire.py
     a test gets its cluster            testing/cluster.py; pytest_berth has the fixtures
     the page is served                 views/page/page.py, by page_server.py
 """

@@ -5,6 +5,7 @@ The names in `__all__` are stable: names stay, and keep their parameters, within
 
 from __future__ import annotations
 
+from berth.tools.cluster.faults.vocabulary import Fault, FaultError
 from berth.tools.testing.blocking import BlockingCluster
 from berth.tools.testing.builders import (
     budget,
@@ -29,6 +30,8 @@ __all__ = [
     "BlockingCluster",
     "Cluster",
     "Devices",
+    "Fault",
+    "FaultError",
     "Finding",
     "NotReachedError",
     "PodDecision",

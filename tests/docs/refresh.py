@@ -11,6 +11,7 @@ import anyio
 
 from tests.docs import (
     actor_diagram,
+    fault_table,
     flag_tables,
     operating,
     queue_diagram,
@@ -80,6 +81,7 @@ if __name__ == "__main__":
     flag_tables.refresh()
     rule_tables.refresh()
     verb_table.refresh()
+    fault_table.refresh()
     reason_table.refresh()
     suite_table.refresh()
     for page in (EXPLAIN, PREEMPTION, WHATIF):

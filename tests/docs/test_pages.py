@@ -27,7 +27,7 @@ from berth.tools.answers.explain.decision import Decision, Preemption
 from berth.tools.bench.measure import Result
 from berth.tools.views.commands.serve import serve
 from berth.tools.views.commands.sweep import sweep
-from tests.docs import flag_tables, rule_tables, verb_table
+from tests.docs import fault_table, flag_tables, rule_tables, verb_table
 from tests.docs.blocks import (
     BENCH,
     EXPLAIN,
@@ -128,6 +128,10 @@ def test_the_tables_of_flags_are_those_of_run() -> None:
 
 def test_the_table_of_steps_is_that_of_the_verbs() -> None:
     assert verb_table.table() in WHATIF.read_text(), "run python -m tests.docs.refresh"
+
+
+def test_the_tables_of_faults_are_those_of_the_vocabulary() -> None:
+    assert fault_table.tables() in fault_table.PAGE.read_text(), "run python -m tests.docs.refresh"
 
 
 def test_the_options_of_bench_and_their_defaults() -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from berth.tools.cluster.faults.fault_files import read_faults
+from berth.tools.cluster.faults.vocabulary import FaultPlace
 from tests.docs.blocks import ROOT, write_files
 from tests.kit.programs import needs
 
@@ -18,6 +20,13 @@ def test_an_example_passes(name: str, pytester: pytest.Pytester) -> None:
     write_files(TESTING, pytester.path)
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
     pytester.runpytest_inprocess(f"test_{name}.py").assert_outcomes(passed=1)
+
+
+def test_the_examples_with_faults_pass(pytester: pytest.Pytester) -> None:
+    write_files(ROOT / "docs/faults.md", pytester.path)
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
+    pytester.runpytest_inprocess("test_faults.py").assert_outcomes(passed=2)
+    read_faults(pytester.path / "faults.yaml", FaultPlace.WIRE)
 
 
 @needs("kubectl")

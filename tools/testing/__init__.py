@@ -6,7 +6,11 @@ The modules.
     devices/        devices as known drivers publish them
     builders        objects in few words: pod, node, deployment, claim
     cluster         the API server, controllers, kubelets and scheduler of a test in one event loop
-    scheduler       the scheduler in that loop, by its configuration
+    parts           the controllers, kubelets and schedulers of a cluster, behind its faults
+    scheduler       a scheduler in that loop, and one that is killed and started again
+    faulty_access   the API server as these parts see it, through faults
+    faulty_plugin   a plugin that meets faults
+    machine         a clock whose program can be stopped
     pods            what a test asks of pods, and findings that say why they are false
     history         the writes of a cluster, by pod
     blocking        the same cluster for tests without asyncio

@@ -27,12 +27,11 @@ from berth.config.versions import CURRENT, emulated
 from ..answers.manifests.manifest_files import Findings, Reading
 from ..answers.manifests.manifests import Manifest, ManifestError, read, read_objects
 from ..cluster.apiserver.namespace_controller import end_namespaces
-from ..cluster.controllers.controller_manager import run_controllers
 from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..cluster.drivers.device_driver import PoolPublisher
-from ..cluster.kubelets.kubelets import run_kubelets
+from ..cluster.faults.vocabulary import Fault
 from ..demo.creation import FIRST, needs_class, standard_class
-from ..kubernetes.api.requests.field_managers import CONTROLLERS, KUBELET, SERVER
+from ..kubernetes.api.requests.field_managers import SERVER
 from ..kubernetes.api.store import Store, StoreEvent
 from ..kubernetes.api.time_and_chance import TimeAndChance
 from ..kubernetes.api.types.releases import release_of
@@ -42,8 +41,8 @@ from .builders import nodes as many_nodes
 from .configuration import Args, Configuration, Plugins, configuration_of, with_plugins
 from .devices.known_devices import Devices, pools
 from .history import EVENT, PodHistory, PodLife
+from .parts import Parts
 from .pods import Pods, condition, why_pending
-from .scheduler import run_scheduler
 from .virtual_time import LoopClock, VirtualLoop
 
 Document = dict[str, Any]
@@ -81,6 +80,9 @@ class Cluster:
     the test does their work. The `observers` are called with the kind and the event of each write,
     before it is done.
 
+    `faults` lie between these parts and the API server from the beginning, and
+    `cluster.faults.add(...)` adds others. The test's own calls meet none.
+
     Raises ConfigError, RegistryError, FeatureGateError or ValueError for what cannot be used.
     """
 
@@ -96,6 +98,7 @@ class Cluster:
         kubelets: bool = True,
         drivers: bool = True,
         seed: int = 1,
+        faults: Sequence[Fault] = (),
         observers: Sequence[Observer] = (),
         plugins: Plugins = (),
         args: Args = NO_ARGS,
@@ -106,14 +109,15 @@ class Cluster:
         self._plugins = tuple(plugins)
         self._options = Options(feature_gates=gates, version=release)
         self._first: tuple[Objects, ...] = (many_nodes(nodes, zones=3), *objects)
-        self._parts = scheduler, controllers, kubelets
+        self._wanted = scheduler, controllers, kubelets
         self._has_drivers = drivers
         self._devices: list[Devices] = []
         self._publisher: PoolPublisher | None = None
         self._seed = seed
+        self._faults = faults
         self._observers = observers
         self._stack = AsyncExitStack()
-        self._group: TaskGroup | None = None
+        self._is_running = False
         self._clock: Clock = SystemClock()
         self._is_due: Callable[[str], bool] = lambda _: False
 
@@ -138,8 +142,10 @@ class Cluster:
             group = await stack.enter_async_context(anyio.create_task_group())
             stack.callback(group.cancel_scope.cancel)
             group.start_soon(end_namespaces, self.store)
-            await self._start_parts(group)
-            self._group = group
+            self.parts = self._parts_in(group)
+            self.faults = self.parts.faults
+            await self._start_parts()
+            self._is_running = True
             if self._devices:
                 await self._publish()
             self._stack = stack.pop_all()
@@ -149,21 +155,18 @@ class Cluster:
         for note in (self.history.note, *self._observers):
             note(kind, event)
 
-    async def _start_parts(self, group: TaskGroup) -> None:
-        scheduler, controllers, kubelets = self._parts
-        access, clock, rng = self.access, self._clock, Random(self._seed)
+    def _parts_in(self, group: TaskGroup) -> Parts:
+        return Parts(self.store, self._faults, self._clock, self._seed, group)
+
+    async def _start_parts(self) -> None:
+        scheduler, controllers, kubelets = self._wanted
         if kubelets:
-            self._is_due = await group.start(run_kubelets, access.named(KUBELET), clock, rng)
+            self._is_due = await self.parts.start_kubelets()
         if controllers:
-            await group.start(run_controllers, access.named(CONTROLLERS), clock, rng)
+            await self.parts.start_controllers()
         if scheduler:
-            await group.start(
-                partial(run_scheduler, plugins=self._plugins),
-                self._configuration,
-                access,
-                clock,
-                rng,
-                self._options,
+            await self.parts.start_scheduler(
+                self._configuration, self._options, plugins=self._plugins
             )
 
     async def __aexit__(
@@ -198,7 +201,7 @@ class Cluster:
             await self._send("POST", kind.path(namespace), document)
         if self._has_drivers and (offered := [each for each in objects if type(each) is Devices]):
             self._devices += offered
-            if self._group is not None:
+            if self._is_running:
                 await self._publish()
 
     def _plain(self, objects: Objects) -> Document | Path | Iterable[Document]:
@@ -214,10 +217,7 @@ class Cluster:
         if self._publisher is not None:
             self._publisher.changed()
             return
-        access, offer = self.access.named(KUBELET), partial(pools, self._devices)
-        self._publisher = PoolPublisher(access, self._clock, Random(self._seed), offer)
-        assert self._group is not None, "the cluster runs"
-        await self._group.start(self._publisher.run)
+        self._publisher = await self.parts.start_drivers(partial(pools, self._devices))
 
     async def patch(
         self, kind: str, name: str, body: Document, namespace: str = "default"

@@ -1,8 +1,8 @@
-"""A scheduler in the event loop of a test."""
+"""A scheduler in the event loop of a test, which may be killed, stopped, and started again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import anyio
@@ -18,7 +18,12 @@ from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import Plugin
 
+from ..cluster.controllers.embedded_access import EmbeddedAccess
+from .faulty_access import FaultyAccess, Program
+from .faulty_plugin import IN_FORCE
+
 HOST = "berth"
+AGAIN_SECONDS = 1.0  # until a scheduler that has ended is started again
 
 
 async def run_scheduler(
@@ -51,3 +56,86 @@ async def run_scheduler(
             access.tenure.lasts_until(ALWAYS)
         parts = daemon.children(of_process=False)
         await Supervisor(parts, clock, rng).run(task_status=task_status)
+
+
+class KeptScheduler:
+    """A scheduler behind faults that is started again whenever it has ended: killed by a fault, or
+    because its lease was lost.
+
+    `program` makes what the API server sees of it, from the name of its host: each start has
+    another.
+    """
+
+    def __init__(
+        self,
+        configuration: KubeSchedulerConfiguration,
+        options: Options,
+        inner: EmbeddedAccess,
+        program: Callable[[str], Program],
+        rng: Random,
+        host: str = HOST,
+        plugins: Sequence[type[Plugin]] = (),
+    ) -> None:
+        self._configuration = configuration
+        self._options = options
+        self._inner = inner
+        self._program = program
+        self._rng = rng
+        self._host = host
+        self._plugins = plugins
+        self._scope: anyio.CancelScope | None = None
+        self._running: Program | None = None
+        self._again = AGAIN_SECONDS
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Schedules until cancelled; started when the first of them is."""
+        starts = 0
+        while True:
+            host = f"{self._host}-{starts}" if starts else self._host
+            program = self._program(host)
+            starts += 1
+            self._running = program
+            IN_FORCE.set(program.faults.faults)
+            access = FaultyAccess(self._inner, program)
+            self._again = AGAIN_SECONDS
+            with anyio.CancelScope() as self._scope:
+                try:
+                    await run_scheduler(
+                        self._configuration,
+                        access,
+                        program.machine,
+                        self._rng,
+                        self._options,
+                        host,
+                        self._plugins,
+                        task_status=task_status,
+                    )
+                except Exception as error:
+                    if not is_loss_of_lease(error):
+                        raise
+            task_status = anyio.TASK_STATUS_IGNORED
+            await anyio.sleep(self._again)
+
+    def end(self) -> None:
+        """Ends the scheduler in order; another starts at once."""
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def kill(self, seconds: float) -> None:
+        """Ends the scheduler at once: it writes nothing more. Another starts after a time."""
+        if self._running is not None:
+            self._running.is_dead = True
+        self._again = seconds
+        self.end()
+
+    def stop(self, seconds: float) -> None:
+        """Stops the scheduler for a time, as SIGSTOP does."""
+        if self._running is not None:
+            self._running.machine.stop(seconds)
+
+
+def is_loss_of_lease(error: BaseException) -> bool:
+    """True if an error is how a scheduler ends when it has lost its lease."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_loss_of_lease, error.exceptions))
+    return type(error).__name__ == "LeaseLostError"

@@ -13,7 +13,9 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ..cluster.apiserver.app import serve
+from ..cluster.apiserver.faulty_wire import FaultyWire
 from ..cluster.apiserver.kubeconfig import kubeconfig
+from ..cluster.faults.vocabulary import Fault
 from .cluster import Cluster, Objects
 
 T = TypeVar("T")
@@ -65,6 +67,16 @@ class ServedCluster:
         """
         return asyncio.run_coroutine_threadsafe(work(self.cluster), self._loop).result()
 
+    def add_faults(self, *faults: Fault) -> None:
+        """Puts faults in force, for the parts of the cluster and for the other programs. Raises
+        FaultError.
+        """
+
+        async def add(cluster: Cluster) -> None:
+            cluster.faults.add(*faults)
+
+        self.call(add)
+
     def report(self) -> str:
         """Returns the cluster in a few lines."""
         return self.call(_report)
@@ -80,9 +92,11 @@ class ServedCluster:
 
     async def _live(self) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
-        async with self.cluster as cluster, serve(store=cluster.store) as url:
-            self._started.set_result(url)
-            await self._end.wait()
+        async with self.cluster as cluster:
+            wire = FaultyWire(cluster.parts.store_faults, self._loop.time)
+            async with serve(store=cluster.store, faults=wire) as url:
+                self._started.set_result(url)
+                await self._end.wait()
 
 
 async def _report(cluster: Cluster) -> str:

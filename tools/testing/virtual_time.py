@@ -62,6 +62,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._virtual.now
 
+    def stand_still(self, seconds: float) -> None:
+        """Lets time pass in which no task of the loop runs."""
+        self._virtual.now += seconds
+
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:

@@ -66,7 +66,7 @@ from .answer_forms import (
     refused_response,
     with_warnings,
 )
-from .http import Follow, Gate, Response, listen
+from .http import Follow, Gate, Response, Wire, listen
 from .namespace_controller import end_namespaces
 from .server_pages import missing_page, server_page
 from .this_machine import this_machine
@@ -413,19 +413,22 @@ async def serve(
     limits: FlowLimits | None = None,
     scripts: Scripts | None = None,
     webhooks: bool = False,
+    faults: Wire | None = None,
 ) -> AsyncIterator[str]:
     """Runs an API server during the block, and yields its URL. Without a store it starts empty.
 
     It serves metrics if there are kubelets to ask, and HTTPS with `tls`. No answer passes the gate
     before what it tells of is on the disk. With `webhooks`, it asks those that are configured about
     writes. `scripts` say what containers say and do whose pods have
-    no annotation about it. Raises OSError.
+    no annotation about it. `faults` lie between it and its clients. Raises OSError.
     """
     store = Store(this_machine()) if store is None else store
     Api(store, manager=SERVER).seed()
     client = _webhook_client(store) if webhooks else None
     server = Server(store, (host, *allowed_hosts), kubelets, limits, scripts, client)
-    async with listen(server.answer, port, host, tls, gate) as url:
+    answer = server.answer if faults is None else faults.around(server.answer)
+    connections = None if faults is None else faults.connections
+    async with listen(answer, port, host, tls, gate, connections) as url:
         ending = asyncio.create_task(end_namespaces(store))
         try:
             yield url

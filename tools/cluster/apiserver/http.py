@@ -87,7 +87,9 @@ class Upgrade(msgspec.Struct, frozen=True):
 
 
 class Later(msgspec.Struct, frozen=True):
-    """An answer in one piece that is not known yet."""
+    """An answer in one piece that is not known yet. Instead of it, `find` may raise
+    ConnectionResetError, which ends the connection.
+    """
 
     find: Callable[[], Awaitable[Response]]
 
@@ -95,6 +97,17 @@ class Later(msgspec.Struct, frozen=True):
 # An answer that goes on: in chunks of JSON or of another type, or in another protocol.
 Follow = Feed | Streamed | Upgrade | Later
 Answer = Callable[[HttpRequest], Response | Follow]
+
+
+class Wire(Protocol):
+    """What lies between a server and its clients. `connections` are the open ones; `control` is the
+    URL of its control, "" without one.
+    """
+
+    control: str
+    connections: set[Connection]
+
+    def around(self, inner: Answer, /) -> Answer: ...
 
 
 class Connection(asyncio.Protocol):
@@ -261,6 +274,8 @@ class Connection(asyncio.Protocol):
         try:
             answer = await later.find()
             ended = True
+        except ConnectionResetError:
+            return
         finally:
             self._following = None
             self._idle_since = self._loop.time()
@@ -421,9 +436,12 @@ async def listen(
     host: str = "127.0.0.1",
     tls: ssl.SSLContext | None = None,
     gate: Gate | None = None,
+    connections: set[Connection] | None = None,
 ) -> AsyncIterator[str]:
-    """Answers requests during the block; yields the URL. Raises OSError."""
-    connections: set[Connection] = set()
+    """Answers requests during the block; yields the URL. The open connections are among the
+    `connections`. Raises OSError.
+    """
+    connections = set() if connections is None else connections
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(answer, connections, gate), host, port, ssl=tls
     )

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import click
 
 from ...kubernetes.api.requests.flow_limits import FlowLimits
+from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.admission_plugins import STORAGE_PROTECTION
 from ...kubernetes.api.types.api_documents import RefusedError
 from ...kubernetes.api.types.releases import CURRENT_RELEASE, RELEASES, Release
 from .app import serve
 from .compaction import compacted
+from .http import Wire
 from .kept_errors import JournalError, SnapshotError
 from .kept_objects import Kept
 from .kubeconfig import kubeconfig
@@ -23,6 +28,7 @@ from .server_options import ServerOptions, server_options
 # Documents are trees, so reference counts free them. Searching all of them for cycles would only
 # make clients wait.
 COLLECT = (100_000, 50, 100)
+Faulty = Callable[[Store], AbstractAsyncContextManager[Wire]]
 STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -81,6 +87,19 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
     help="Drop the events that are older than this, so that watches from before them end with 410, "
     "as in Kubernetes after 300; without it, the latest 100,000 of each kind are kept.",
 )
+@click.option(
+    "--faults",
+    "fault_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Faults between the server and its clients, as data; see docs/faults.md.",
+)
+@click.option(
+    "--faults-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Port of 127.0.0.1 on which faults are shown and changed (/faults); 0 picks a free one.",
+)
 @server_options
 def apiserver(
     port: int,
@@ -91,6 +110,8 @@ def apiserver(
     allowed_hosts: tuple[str, ...],
     per_second: float | None,
     compaction_seconds: float | None,
+    fault_file: Path | None,
+    faults_port: int | None,
     server: ServerOptions,
 ) -> None:
     """Serve a Kubernetes API for experiments.
@@ -116,6 +137,7 @@ def apiserver(
         allowed_hosts,
         limits,
         compaction_seconds,
+        _faults(fault_file, faults_port),
         server,
     )
     try:
@@ -130,6 +152,19 @@ def apiserver(
         raise click.ClickException(f"cannot start: {where}{problem.strerror or problem}") from None
 
 
+def _faults(file: Path | None, port: int | None) -> Faulty | None:
+    """Returns what puts faults in force, if there are to be any. Raises click.UsageError."""
+    if file is None and port is None:
+        return None
+    from .fault_control import FaultError, FaultFile, faulty, read_faults  # few servers fail
+
+    try:
+        first = FaultFile() if file is None else read_faults(file)
+    except FaultError as problem:
+        raise click.UsageError(str(problem)) from None
+    return partial(faulty, first=first, port=port or 0)
+
+
 async def _run(
     port: int,
     kept: Kept,
@@ -138,6 +173,7 @@ async def _run(
     allowed_hosts: tuple[str, ...],
     limits: FlowLimits | None,
     compaction_seconds: float | None,
+    faults: Faulty | None,
     server: ServerOptions,
 ) -> None:
     async with kept.opened(release) as (store, gate), compacted(store, compaction_seconds):
@@ -145,16 +181,24 @@ async def _run(
         store.plugins = server.plugins(without=STORAGE_PROTECTION)
         tls = server.prepare(store, allowed_hosts)
         context = tls.context if tls else None
-        async with serve(
-            port,
-            store=store,
-            allowed_hosts=allowed_hosts,
-            tls=context,
-            gate=gate,
-            limits=limits,
-            scripts=server.scripts,
-            webhooks=server.webhooks,
-        ) as url:
+        async with AsyncExitStack() as stack:
+            wire = None
+            if faults is not None:
+                wire = await stack.enter_async_context(faults(store))
+                click.echo(f"faults at {wire.control}")
+            url = await stack.enter_async_context(
+                serve(
+                    port,
+                    store=store,
+                    allowed_hosts=allowed_hosts,
+                    tls=context,
+                    gate=gate,
+                    limits=limits,
+                    scripts=server.scripts,
+                    webhooks=server.webhooks,
+                    faults=wire,
+                )
+            )
             if kubeconfig_out is not None:
                 written = kubeconfig(url, tls.administrator() if tls else None)
                 await asyncio.to_thread(kubeconfig_out.write_text, written)

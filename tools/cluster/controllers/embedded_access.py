@@ -134,9 +134,9 @@ class EmbeddedAccess:
         except RefusedError as refused:
             raise _error(refused) from None
 
-    async def follow_leases(self) -> AsyncGenerator[WatchUpdate[Lease] | Renewed]:
+    async def follow_leases(self, at: int = 0) -> AsyncGenerator[WatchUpdate[Lease] | Renewed]:
         leases = self.follow(LEASES.path(), Lease)
-        async with aclosing(leases.updates()) as updates:
+        async with aclosing(leases.updates(at)) as updates:
             async for update in updates:
                 if isinstance(update, ObjectsListed):
                     yield update
@@ -183,10 +183,12 @@ class Subscription(Generic[Kept]):
         self._selects_all = not self._target.namespace and self._matches is None
 
     async def changes(
-        self, held: Mapping[str, Kept] | None = None
+        self, held: Mapping[str, Kept] | None = None, at: int = 0
     ) -> AsyncGenerator[WatchUpdate[Kept]]:
-        """Yields ObjectsListed first, then changes, without end. `held` is not used."""
-        async with aclosing(self.updates()) as updates:
+        """Yields ObjectsListed first, then changes, without end. `held` is not used. The list is
+        that of the revision `at`, if it is known still; 0 is the latest.
+        """
+        async with aclosing(self.updates(at)) as updates:
             async for update in updates:
                 if isinstance(update, ObjectsListed):
                     yield update
@@ -196,11 +198,17 @@ class Subscription(Generic[Kept]):
                     if change is not None:
                         yield change
 
-    async def updates(self) -> AsyncGenerator[ObjectsListed[Kept] | Sequence[StoreEvent]]:
+    async def updates(
+        self, at: int = 0
+    ) -> AsyncGenerator[ObjectsListed[Kept] | Sequence[StoreEvent]]:
         """Yields the list of objects first, then the new events whenever there are any."""
         store, kind = self._store, self._target.kind
-        revision = store.revision
-        yield self._listed()
+        revision = at or store.revision
+        try:
+            yield self._listed(at)
+        except RefusedError:  # it is compacted
+            revision = store.revision
+            yield self._listed()
         while True:
             try:
                 events = store.since(kind, revision)
@@ -214,10 +222,11 @@ class Subscription(Generic[Kept]):
             revision = events[-1].after.revision
             yield events
 
-    def _listed(self) -> ObjectsListed[Kept]:
+    def _listed(self, at: int = 0) -> ObjectsListed[Kept]:
+        """Returns the list, as it was at a revision. Raises RefusedError if that is compacted."""
         items: list[Kept] = []
         unreadable: list[Unreadable[Kept]] = []
-        for stored in self._store.list(self._target.kind, self._target.namespace):
+        for stored in self._store.list_at(self._target.kind, at, self._target.namespace):
             if self._selects(stored):
                 match self._read(stored):
                     case Unreadable() as item:

@@ -23,6 +23,11 @@ PATCHES = {
 }
 
 
+def is_passing(refused: ApiError) -> bool:
+    """True for a refusal that says nothing about the write."""
+    return refused.code == 429 or refused.code >= 500
+
+
 class Writer:
     """A sender of writes, with a limit on how many are sent at a time."""
 
@@ -35,7 +40,8 @@ class Writer:
     async def send(
         self, method: str, path: str, body: object, content_type: str = "application/json"
     ) -> Document | None:
-        """Repeats a write until the server answers. Returns None if the server refuses it.
+        """Repeats a write until the server answers. Returns None if the server refuses it for good:
+        a busy or failing one (429, 5xx) is asked again.
 
         After a refusal, the next change from the watch decides how to go on.
         """
@@ -61,5 +67,6 @@ class Writer:
                 except ApiError as refused:
                     report = log.debug if refused.code in (404, 409) else log.warning
                     report("write refused", path=path, error=str(refused))
-                    return None
+                    if not is_passing(refused):
+                        return None
             await self._clock.sleep(RETRY_SECONDS)

@@ -4,7 +4,6 @@ The modules, in the way of a story.
 
     scenario        what happens: steps, faults and schedulers, as data
     chance          a scenario drawn from a seed
-    faults          the faults of a scenario, between a scheduler and the API server
     simulation      plays a scenario
     properties      what must hold, read from the writes alone
     shrinking       the smallest scenario that still breaks a property

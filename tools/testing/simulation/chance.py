@@ -6,8 +6,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from ...cluster.faults.vocabulary import Fault
 from ..builders import budget, deployment, job, node, pod, priority_class
-from .scenario import Fault, Scenario, ScenarioStep
+from .scenario import Scenario, ScenarioStep
 
 Document = dict[str, Any]
 STEP_SECONDS = 15.0  # between two steps, on average

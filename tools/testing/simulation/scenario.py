@@ -10,40 +10,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from berth.actors.scheduling.kube.yaml_documents import documents
+from ...cluster.faults.fault_files import check_all, one_document
+from ...cluster.faults.vocabulary import Fault, FaultError, FaultPlace
 
 Document = dict[str, Any]
-Does = Literal["slow", "refuse", "lose", "unanswered", "arrive-late", "watch-late", "watch-repeat"]
 Verb = Literal["create", "delete", "patch", "evict", "bind", "restart", "compact"]
-
-
-class ScenarioError(ValueError):
-    """A scenario cannot be read; the message names the field and what was expected."""
-
-
-class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A fault between the schedulers and the API server.
-
-    A request meets it with the probability `chance`, from the second `begin` until `end`, if its
-    method is among `methods` and its path ends with one of `paths` (all if they are empty).
-
-        slow          the answer takes `seconds` longer
-        refuse        the request is refused with `code`
-        lose          the request is lost, and with it the connection
-        unanswered    the request is carried out, and the answer is lost
-        arrive-late   the connection is lost; the request arrives `seconds` later all the same
-        watch-late    an event of a watch comes `seconds` late, and those after it too
-        watch-repeat  an event of a watch comes twice
-    """
-
-    does: Does
-    chance: float = 1.0
-    begin: float = 0.0
-    end: float = float("inf")
-    seconds: float = 1.0
-    code: int = 500
-    methods: tuple[str, ...] = ()
-    paths: tuple[str, ...] = ()
 
 
 class ScenarioStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -84,17 +55,13 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 def read_scenario(path: Path) -> Scenario:
-    """Reads a scenario from YAML or JSON. Raises ScenarioError and OSError."""
+    """Reads a scenario from YAML or JSON. Raises FaultError, which names the field, and OSError."""
     try:
-        found = list(documents(path.read_bytes()))
-    except ValueError as problem:
-        raise ScenarioError(f"{path}: {problem}") from None
-    if len(found) != 1:
-        raise ScenarioError(f"{path}: expected one document, got {len(found)}")
-    try:
-        return msgspec.convert(found[0], Scenario, strict=False)
-    except msgspec.ValidationError as problem:
-        raise ScenarioError(f"{path}: {problem}") from None
+        scenario = one_document(path.read_bytes(), Scenario)
+        check_all(scenario.faults, FaultPlace.SIMULATION)
+    except FaultError as problem:
+        raise FaultError(f"{path}: {problem}") from None
+    return scenario
 
 
 def written(scenario: Scenario) -> bytes:

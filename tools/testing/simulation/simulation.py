@@ -5,11 +5,8 @@ virtual time and with one source of chance. The same scenario gives the same wri
 from __future__ import annotations
 
 import hashlib
-from functools import partial
-from random import Random
 from typing import Any
 
-import anyio
 import msgspec
 from anyio.abc import TaskGroup
 
@@ -22,9 +19,8 @@ from ...kubernetes.api.store import StoreEvent
 from ...kubernetes.api.types.resources import Kind
 from ..cluster import Cluster
 from ..configuration import configuration_of
-from ..scheduler import run_scheduler
+from ..parts import Parts
 from ..virtual_time import LoopClock, run_virtually
-from .faults import FaultsInForce, FaultyAccess
 from .properties import Properties, Violation
 from .scenario import Scenario, ScenarioStep
 
@@ -72,64 +68,34 @@ class _Digest:
 class _Simulation:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
-        self._rng = Random(scenario.seed)
         self._clock = LoopClock()
         self.digest = _Digest(self._clock)
         self.properties = Properties(self._clock.now)
-        self.faults = FaultsInForce(scenario.faults, self._clock.now, self._rng)
         release = emulated(scenario.version)
         self._options = Options(feature_gates=with_defaults({}, release), version=release)
         elects = {"leaderElection": ELECTION} if scenario.schedulers > 1 else {}
         config = {**elects, **scenario.config}
         self._configuration = configuration_of(config, self._options.feature_gates)
-        self._scopes: dict[int, anyio.CancelScope] = {}
 
     async def play(self) -> Story:
         scenario = self._scenario
-        self.cluster = Cluster(
-            version=scenario.version,
-            scheduler=False,
-            seed=scenario.seed,
-            observers=(self.digest.note, self.properties.note),
-        )
-        async with self.cluster, anyio.create_task_group() as group:
+        self.cluster = _Cluster(self, scenario)
+        async with self.cluster:
             for number in range(scenario.schedulers):
-                group.start_soon(self._keep_scheduler, number, group)
+                host = f"host-{number}"
+                await self.cluster.parts.start_scheduler(self._configuration, self._options, host)
             for step in sorted(scenario.steps, key=lambda step: step.at):
                 await self._clock.sleep(step.at - self._clock.now())
                 await self._do(step)
             await self._clock.sleep(scenario.seconds - self._clock.now())
-            self.faults.calm = True
+            self.cluster.faults.calm = True
             await self._clock.sleep(CALM_SECONDS)
             self.properties.check_end(self.cluster.store, scenario.config, scenario.version)
-            group.cancel_scope.cancel()
         bound = sum(bool(life.nodes) for life in self.cluster.history.lives.values())
-        found = tuple(self.properties.found)
-        return Story(self.digest.text, self.digest.writes, bound, self.faults.met, found)
+        met, found = self.cluster.faults.any_met, tuple(self.properties.found)
+        return Story(self.digest.text, self.digest.writes, bound, met, found)
 
-    async def _keep_scheduler(self, number: int, group: TaskGroup) -> None:
-        """Runs a scheduler, and starts it again whenever it was stopped or has lost its lease."""
-        starts = 0
-        while True:
-            host = f"host-{number}-{starts}"
-            starts += 1
-            wrote = partial(self._note_writer, host)
-            inner, faults = self.cluster.access, self.faults
-            access = FaultyAccess(
-                inner, faults, self._clock, group, wrote, self.properties.binds_elsewhere
-            )
-            with anyio.CancelScope() as scope:
-                self._scopes[number] = scope
-                try:
-                    await run_scheduler(
-                        self._configuration, access, self._clock, self._rng, self._options, host
-                    )
-                except Exception as error:
-                    if not _is_end(error):
-                        raise
-            await self._clock.sleep(1.0)
-
-    def _note_writer(self, host: str) -> None:
+    def note_writer(self, host: str) -> None:
         self.properties.writes(host, elected=self._scenario.schedulers > 1)
 
     async def _do(self, step: ScenarioStep) -> None:
@@ -148,8 +114,8 @@ class _Simulation:
                 case "bind":
                     await self._bind_elsewhere(step.name, step.node)
                 case "restart":
-                    if step.number in self._scopes:
-                        self._scopes[step.number].cancel()
+                    for scheduler in cluster.parts.schedulers[step.number :][:1]:
+                        scheduler.end()
                 case "compact":
                     cluster.store.compact()
         except ApiError:
@@ -169,11 +135,22 @@ class _Simulation:
                 await self.cluster.access.bind("default", name, metadata["uid"], node)
 
 
-def _is_end(error: BaseException) -> bool:
-    """True if an error is how a scheduler ends when it has lost its lease."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(map(_is_end, error.exceptions))
-    return type(error).__name__ == "LeaseLostError"
+class _Cluster(Cluster):
+    """A cluster whose schedulers the simulation starts, and whose parts tell it what they do."""
+
+    def __init__(self, simulation: _Simulation, scenario: Scenario) -> None:
+        self._simulation = simulation
+        super().__init__(
+            version=scenario.version,
+            scheduler=False,
+            seed=scenario.seed,
+            faults=scenario.faults,
+            observers=(simulation.digest.note, simulation.properties.note),
+        )
+
+    def _parts_in(self, group: TaskGroup) -> Parts:
+        note, elsewhere = self._simulation.note_writer, self._simulation.properties.binds_elsewhere
+        return Parts(self.store, self._faults, self._clock, self._seed, group, note, elsewhere)
 
 
 def play(scenario: Scenario) -> Story:

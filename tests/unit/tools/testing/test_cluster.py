@@ -176,7 +176,7 @@ def test_a_part_that_fails_ends_the_test_with_its_error(monkeypatch: pytest.Monk
         with BlockingCluster(nodes=1) as blocking:
             blocking.run_for("1m")
 
-    monkeypatch.setattr("berth.tools.testing.cluster.run_controllers", failing)
+    monkeypatch.setattr("berth.tools.testing.parts.run_controllers", failing)
     with pytest.raises(ExceptionGroup) as raised:
         play()
     assert raised.group_contains(OSError, match="the disk is full")
@@ -212,7 +212,7 @@ def test_the_end_of_a_served_cluster_raises_what_failed_in_it(
         with ServedCluster(nodes=1):
             assert failed.wait(10)
 
-    monkeypatch.setattr("berth.tools.testing.cluster.run_controllers", failing)
+    monkeypatch.setattr("berth.tools.testing.parts.run_controllers", failing)
     with pytest.raises(ExceptionGroup) as raised:
         play()
     assert raised.group_contains(OSError, match="the disk is full")

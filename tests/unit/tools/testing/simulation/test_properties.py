@@ -9,10 +9,11 @@ import pytest
 from berth.actors.messages.queue import ClusterChanged
 from berth.actors.queue.state import QueueState
 from berth.testing import deployment, node, nodes, pod, priority_class
+from berth.tools.cluster.faults.vocabulary import Fault
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.testing.simulation.properties import Properties
-from berth.tools.testing.simulation.scenario import Fault, Scenario, ScenarioStep
+from berth.tools.testing.simulation.scenario import Scenario, ScenarioStep
 from berth.tools.testing.simulation.simulation import play
 from tests.kit import documents
 from tests.kit.stores import fresh_store

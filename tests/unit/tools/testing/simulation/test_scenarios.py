@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.testing import nodes, pod
+from berth.tools.cluster.faults.vocabulary import Fault, FaultError
 from berth.tools.testing.simulation.chance import drawn
 from berth.tools.testing.simulation.scenario import (
-    Fault,
     Scenario,
-    ScenarioError,
     ScenarioStep,
     read_scenario,
     written,
@@ -49,7 +48,7 @@ def test_a_scenario_survives_its_file(seed: int, tmp_path: Path) -> None:
 def test_a_scenario_that_cannot_be_read_says_why(text: str, problem: str, tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text(text)
-    with pytest.raises(ScenarioError, match=problem):
+    with pytest.raises(FaultError, match=problem):
         read_scenario(file)
 
 

@@ -1,0 +1,236 @@
+"""The API server as the programs of a cluster in memory see it, through faults.
+
+Without connections, a program learns at once what its client would find out: that a connection is
+reset after a second, that a silent one is dead after the client's own time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from anyio.abc import TaskGroup
+
+from berth.actors.client.access import Calls
+from berth.actors.client.rest import ANSWER_SECONDS, ApiError, ConnectionFailedError
+from berth.actors.client.silence import SILENCE_SECONDS
+from berth.actors.client.tenure import Tenure
+from berth.actors.client.watch import ObjectsListed, WatchUpdate
+from berth.actors.scheduling.kube.coordination import Lease
+from berth.actors.scheduling.kube.meta import HasMetadata
+
+from ..cluster.apiserver.store_faults import StoreFaults
+from ..cluster.controllers.cluster_access import Renewed
+from ..cluster.controllers.embedded_access import EmbeddedAccess, Subscription
+from ..cluster.faults.vocabulary import DISK_FULL, REASONS, Fault
+from .machine import Machine
+
+T = TypeVar("T")
+Kept = TypeVar("Kept", bound=HasMetadata | dict[str, Any])
+LOST_SECONDS = 1.0  # until a client knows that a connection is lost
+
+
+class Program:
+    """A program that talks to the API server: what the faults call it, and where it runs.
+
+    `wrote` is called before each write that is sent, and `binds_late` with the node of a binding
+    that will arrive after the program has given it up.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        faults: StoreFaults,
+        machine: Machine,
+        group: TaskGroup,
+        wrote: Callable[[], None] = lambda: None,
+        binds_late: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.name = name
+        self.faults = faults
+        self.machine = machine
+        self.group = group
+        self.wrote = wrote
+        self.binds_late = binds_late
+        self.is_dead = False
+
+    def lost(self, why: str = "the connection was reset by a fault") -> ConnectionFailedError:
+        return ConnectionFailedError(why)
+
+    async def reached(self) -> None:
+        """Returns while the program runs, and the API server is there."""
+        await self.machine.running()
+        while (away := self.faults.faults.back_at() - self.machine.now()) > 0:
+            await self.machine.sleep(away)
+
+
+class FaultyCalls:
+    """The requests of a program, through faults. With a tenure, writes need it, as those over HTTP
+    do; the calls of an election have none.
+    """
+
+    def __init__(
+        self, inner: EmbeddedAccess, program: Program, tenure: Tenure | None = None
+    ) -> None:
+        self._inner = inner
+        self._program = program
+        self._tenure = tenure
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        body: object | None = None,
+        content_type: str = "application/json",
+    ) -> T:
+        work = partial(self._inner.call, method, path, answer, body, content_type)
+        return await self._carried_out(method, path, work)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
+        work = partial(self._inner.bind, namespace, name, uid, node)
+        await self._carried_out("POST", path, work, node)
+
+    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
+        work = partial(self._inner.patch, path, body, answer, kind)
+        return await self._carried_out("PATCH", path, work)
+
+    async def _carried_out(
+        self, method: str, path: str, work: Callable[[], Awaitable[T]], node: str = ""
+    ) -> T:
+        """Carries a request out, unless a fault prevents it. `node` is that of a binding."""
+        program, machine = self._program, self._program.machine
+        await machine.running()
+        if program.is_dead:
+            raise program.lost("the program was killed")
+        fault = program.faults.faults.of_request(method, path, program.name)
+        does = "" if fault is None else fault.does
+        if fault is not None and does == "slow":
+            await machine.sleep(fault.seconds)
+        tenure = None if method == "GET" else self._tenure
+        if tenure is not None and not tenure.permits():
+            raise program.lost("not sent: the lease is lost")
+        if program.faults.faults.back_at() > machine.now():
+            await machine.sleep(LOST_SECONDS)
+            raise program.lost("the API server is away")
+        if fault is not None:
+            _refuse(fault)
+            if does == "arrive-late":
+                if node:
+                    program.binds_late(node)
+                program.group.start_soon(self._arrives_late, work, fault.seconds)
+        if does not in ("lose", "arrive-late", "half-open"):
+            if tenure is not None:
+                program.wrote()
+            answer = await work()
+            await machine.running()
+            if does not in ("unanswered", "truncated"):
+                return answer
+        await machine.sleep(ANSWER_SECONDS if does == "half-open" else LOST_SECONDS)
+        raise program.lost()
+
+    async def _arrives_late(self, work: Callable[[], Awaitable[Any]], seconds: float) -> None:
+        await self._program.machine.sleep(seconds)
+        with suppress(ApiError):
+            await work()
+
+    async def renew(self, namespace: str, names: Sequence[str], time: str) -> list[str]:
+        work = partial(self._inner.renew, namespace, names, time)
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        try:
+            return await self._carried_out("PATCH", path, work)
+        except (ApiError, ConnectionFailedError):
+            return []  # they are left alone
+
+    async def heartbeat(
+        self, node: dict[str, Any], conditions: Collection[str], time: str
+    ) -> dict[str, Any]:
+        work = partial(self._inner.heartbeat, node, conditions, time)
+        path = f"/api/v1/nodes/{node['metadata']['name']}/status"
+        return await self._carried_out("PATCH", path, work)
+
+
+def _refuse(fault: Fault) -> None:
+    if fault.does == "disk-full":
+        raise ApiError(500, "InternalError", DISK_FULL)
+    if fault.does == "refuse":
+        reason = REASONS.get(fault.code, "InternalError")
+        raise ApiError(fault.code, reason, "refused by a fault")
+
+
+class FaultyAccess(FaultyCalls):
+    """The access of a program, of a scheduler or of controllers and kubelets, through faults."""
+
+    server = "memory"
+
+    def __init__(self, inner: EmbeddedAccess, program: Program) -> None:
+        self.tenure = Tenure(program.machine.now)
+        super().__init__(inner, program)
+        self._of_election = FaultyCalls(inner, program)
+        self.calls: Calls = FaultyCalls(inner, program, self.tenure)
+        self.plugins = self.events = self.calls
+
+    async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
+        await work(self._of_election)
+
+    def follow(self, path: str, kind: type[Kept], selector: str = "") -> FaultyWatch[Kept]:
+        return FaultyWatch(self._inner.follow(path, kind, selector), self._program, path)
+
+    async def follow_leases(self) -> AsyncGenerator[WatchUpdate[Lease] | Renewed]:
+        path = "/apis/coordination.k8s.io/v1/leases"
+        through = through_faults(self._inner.follow_leases, self._program, path)
+        async with aclosing(through) as updates:
+            async for update in updates:
+                yield update
+
+
+class FaultyWatch(Generic[Kept]):
+    """A watch of a program, through faults."""
+
+    def __init__(self, inner: Subscription[Kept], program: Program, path: str) -> None:
+        self._inner = inner
+        self._program = program
+        self._path = path
+
+    async def changes(
+        self, held: Mapping[str, Kept] | None = None
+    ) -> AsyncGenerator[WatchUpdate[Kept]]:
+        follow = partial(self._inner.changes, held)
+        async with aclosing(through_faults(follow, self._program, self._path)) as updates:
+            async for update in updates:
+                yield update
+
+
+async def through_faults(
+    follow: Callable[[int], AsyncGenerator[T]], program: Program, path: str
+) -> AsyncGenerator[T]:
+    """Yields what `follow` yields, from a list of the revision that it is given, as far as no fault
+    holds it up. After an event that cannot be used, a program lists again.
+    """
+    faults, sleep = program.faults, program.machine.sleep
+    while True:
+        await program.reached()
+        older = faults.faults.of_list(path, program.name)
+        revision = 0 if older is None else faults.revision_of(older.seconds)
+        async with aclosing(follow(revision)) as updates:
+            async for update in updates:
+                await program.reached()
+                fault = None
+                if not isinstance(update, ObjectsListed):
+                    fault = faults.faults.of_event(path, program.name)
+                if fault is None:
+                    yield update
+                    continue
+                if fault.does in ("watch-garbage", "watch-expired"):
+                    break
+                await sleep(_LATE.get(fault.does, fault.seconds))
+                yield update
+                if fault.does == "watch-repeat":
+                    yield update
+        await sleep(LOST_SECONDS)
+
+
+_LATE = {"watch-cut": LOST_SECONDS, "watch-silent": SILENCE_SECONDS, "watch-repeat": 0.0}

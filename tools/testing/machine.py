@@ -1,0 +1,34 @@
+"""The machine that a program of a cluster runs on, as far as it can fail: its clock."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from berth.actors.runtime.clock import Clock
+
+
+class Machine:
+    """A clock whose program can be stopped, as by SIGSTOP, and goes on later."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until = 0.0
+
+    def now(self) -> float:
+        return self._clock.now()
+
+    def wall(self) -> datetime:
+        return self._clock.wall()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        await self.running()
+
+    def stop(self, seconds: float) -> None:
+        """Stops the program for a time."""
+        self._until = max(self._until, self.now() + seconds)
+
+    async def running(self) -> None:
+        """Returns once the program is not stopped."""
+        while (left := self._until - self.now()) > 0:
+            await self._clock.sleep(left)
