@@ -24,6 +24,8 @@ from berth.tools.testing.decisions import PodDecision, decide
 from berth.tools.testing.devices.known_devices import Devices, devices
 from berth.tools.testing.pods import Finding, Pods
 from berth.tools.testing.served import ServedCluster
+from berth.tools.testing.simulation.replays import replay
+from berth.tools.testing.simulation.simulation import Story
 from berth.tools.testing.virtual_time import VirtualLoop, run_virtually
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "PodDecision",
     "Pods",
     "ServedCluster",
+    "Story",
     "VirtualLoop",
     "budget",
     "claim",
@@ -49,6 +52,7 @@ __all__ = [
     "nodes",
     "pod",
     "priority_class",
+    "replay",
     "run_virtually",
     "stateful_set",
 ]

@@ -29,6 +29,7 @@ from .machine import Machine
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata | dict[str, Any])
+Tell = Callable[[str, str, str], None]
 LOST_SECONDS = 1.0  # until a client knows that a connection is lost
 
 
@@ -36,7 +37,8 @@ class Program:
     """A program that talks to the API server: what the faults call it, and where it runs.
 
     `wrote` is called before each write that is sent, and `binds_late` with the node of a binding
-    that will arrive after the program has given it up.
+    that will arrive after the program has given it up. `tell` hears of requests, events and faults:
+    what it is, what it is about, and what becomes of it.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Program:
         group: TaskGroup,
         wrote: Callable[[], None] = lambda: None,
         binds_late: Callable[[str], None] = lambda _: None,
+        tell: Tell | None = None,
     ) -> None:
         self.name = name
         self.faults = faults
@@ -54,6 +57,7 @@ class Program:
         self.group = group
         self.wrote = wrote
         self.binds_late = binds_late
+        self.tell = tell
         self.is_dead = False
 
     def lost(self, why: str = "the connection was reset by a fault") -> ConnectionFailedError:
@@ -108,6 +112,8 @@ class FaultyCalls:
             raise program.lost("the program was killed")
         fault = program.faults.faults.of_request(method, path, program.name)
         does = "" if fault is None else fault.does
+        if program.tell is not None:
+            program.tell(f"{program.name} request", path, f"{method} {does}".rstrip())
         if fault is not None and does == "slow":
             await machine.sleep(fault.seconds)
         tenure = None if method == "GET" else self._tenure
@@ -221,6 +227,10 @@ async def through_faults(
                 fault = None
                 if not isinstance(update, ObjectsListed):
                     fault = faults.faults.of_event(path, program.name)
+                if program.tell is not None:
+                    program.tell(
+                        f"{program.name} watch", path, _event(update, fault.does if fault else "")
+                    )
                 if fault is None:
                     yield update
                     continue
@@ -231,6 +241,16 @@ async def through_faults(
                 if fault.does == "watch-repeat":
                     yield update
         await sleep(LOST_SECONDS)
+
+
+def _event(update: object, does: str) -> str:
+    """Returns an event of a watch in words, with the fault that it meets."""
+    about = getattr(update, "object", None)
+    if isinstance(about, dict):
+        name = str(about["metadata"].get("name", ""))
+    else:
+        name = str(getattr(getattr(about, "metadata", None), "name", ""))
+    return " ".join(each for each in (type(update).__name__, name, does) if each)
 
 
 _LATE = {"watch-cut": LOST_SECONDS, "watch-silent": SILENCE_SECONDS, "watch-repeat": 0.0}

@@ -23,7 +23,7 @@ from ..cluster.kubelets.kubelets import run_kubelets
 from ..kubernetes.api.requests.field_managers import CONTROLLERS, KUBELET
 from ..kubernetes.api.store import Store
 from .configuration import Plugins, with_plugins
-from .faulty_access import FaultyAccess, Program
+from .faulty_access import FaultyAccess, Program, Tell
 from .faulty_plugin import FaultyPlugin
 from .machine import Machine
 from .scheduler import HOST, KeptScheduler
@@ -36,7 +36,8 @@ class Parts:
     part may be called once `run` runs.
 
     `wrote` is called with the host of a scheduler before each of its writes, and `binds_elsewhere`
-    with the node of a binding for which no scheduler of the cluster answers.
+    with the node of a binding for which no scheduler of the cluster answers. `tell` is that of each
+    Program.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Parts:
         group: TaskGroup,
         wrote: Callable[[str], None] = lambda _: None,
         binds_elsewhere: Callable[[str], None] = lambda _: None,
+        tell: Tell | None = None,
     ) -> None:
         """Raises FaultError for faults that cannot be used."""
         faults = tuple(faults)
@@ -57,7 +59,7 @@ class Parts:
         self.schedulers: list[KeptScheduler] = []
         self._access = EmbeddedAccess(store)
         self._clock, self._rng, self._group = clock, Random(seed), group
-        self._wrote, self._binds_elsewhere = wrote, binds_elsewhere
+        self._wrote, self._binds_elsewhere, self._tell = wrote, binds_elsewhere, tell
         self.store_faults = StoreFaults(
             store, self.faults, clock.now, Random(seed), binds_elsewhere
         )
@@ -112,7 +114,9 @@ class Parts:
 
     def _program(self, name: str, wrote: Callable[[], None] = lambda: None) -> Program:
         machine = Machine(self._clock)
-        return Program(name, self.store_faults, machine, self._group, wrote, self._binds_elsewhere)
+        return Program(
+            name, self.store_faults, machine, self._group, wrote, self._binds_elsewhere, self._tell
+        )
 
     def _scheduler_on(self, host: str) -> Program:
         return self._program(SCHEDULER, lambda: self._wrote(host))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from random import Random
 
 import anyio
@@ -23,6 +24,8 @@ from .faulty_access import FaultyAccess, Program
 from .faulty_plugin import IN_FORCE
 
 HOST = "berth"
+# The host of the scheduler to which a task belongs; "" outside of schedulers.
+CURRENT_HOST: ContextVar[str] = ContextVar("host of the scheduler", default="")
 AGAIN_SECONDS = 1.0  # until a scheduler that has ended is started again
 
 
@@ -96,6 +99,7 @@ class KeptScheduler:
             starts += 1
             self._running = program
             IN_FORCE.set(program.faults.faults)
+            CURRENT_HOST.set(host)
             access = FaultyAccess(self._inner, program)
             self._again = AGAIN_SECONDS
             with anyio.CancelScope() as self._scope:

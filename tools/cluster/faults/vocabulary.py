@@ -70,7 +70,7 @@ class FaultKind(NamedTuple):
 
 _NO_SCHEDULER = {FaultPlace.WIRE: "an API server runs no scheduler"}
 _NO_PLUGINS = {
-    FaultPlace.CLUSTER: "its scheduler has no plugin that could; give the fault to Cluster(faults=...)",
+    FaultPlace.CLUSTER: "its scheduler has no plugin for it; use Cluster(faults=...)",
     FaultPlace.WIRE: "no plugin runs in an API server",
     FaultPlace.CHAOS: "its schedulers have the plugins of their configuration alone",
 }

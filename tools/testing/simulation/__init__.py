@@ -7,6 +7,9 @@ The modules, in the way of a story.
     simulation      plays a scenario
     properties      what must hold, read from the writes alone
     shrinking       the smallest scenario that still breaks a property
+    replays         a scenario as a test
+    timeline        what happened when: writes, requests, events, queues, attempts
+    timeline_page   the same as one HTML file
     worker          a process that plays scenarios
     simulate        the command
 """

@@ -21,7 +21,9 @@ from ...answers.terminal.options import output_option
 from .chance import drawn
 from .scenario import Scenario, read_scenario, written
 from .shrinking import shrunk
-from .simulation import CALM_SECONDS, Story
+from .simulation import CALM_SECONDS, Story, play
+from .timeline import Timeline
+from .timeline_page import page
 from .worker import Crash, Seed, Told, Worker
 
 BROKEN = 1
@@ -75,6 +77,12 @@ class StoryResult(msgspec.Struct, frozen=True):
     help="Write the scenario of each seed that breaks a property here, made as small as it can be.",
 )
 @click.option(
+    "--page",
+    "page_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the time line of a single story as an HTML file.",
+)
+@click.option(
     "-j", "--jobs", default=os.cpu_count() or 1, type=click.IntRange(1), help="Processes at work."
 )
 @output_option()
@@ -84,6 +92,7 @@ def simulate(
     length: str,
     files: tuple[Path, ...],
     folder: Path | None,
+    page_file: Path | None,
     jobs: int,
     output: str,
 ) -> None:
@@ -96,7 +105,7 @@ def simulate(
     \b
     berth simulate --seed 4711
     berth simulate --seeds 100 --time 10m --write broken/
-    berth simulate --scenario broken/seed-17.yaml
+    berth simulate --scenario broken/seed-17.yaml --page seed-17.html
     """
     try:
         seconds = float(Duration.parse(length))
@@ -105,12 +114,16 @@ def simulate(
         ] or [(f"seed {number}", Seed(number, seconds)) for number in range(seed, seed + seeds)]
     except (ValueError, OSError) as problem:
         raise _UnusableError(str(problem)) from None
+    if page_file is not None and len(stories) > 1:
+        raise _UnusableError(f"--page: expected a single story, got {len(stories)}")
     results = []
     cpu = 0.0
     try:
         for played in _progress(stories, jobs):
             small = _shrink(played, folder) if folder is not None else ""
             results.append(_result(played, small))
+            if page_file is not None:
+                _write_page(page_file, played)
             cpu += played.result.cpu if isinstance(played.result, Told) else 0.0
     except OSError as problem:
         raise _UnusableError(str(problem)) from None
@@ -177,15 +190,27 @@ def _progress(stories: Sequence[tuple[str, Seed | Scenario]], jobs: int) -> Iter
             yield played
 
 
+def _scenario_of(played: _Played) -> Scenario:
+    story = played.scenario
+    return drawn(story.seed, story.seconds) if isinstance(story, Seed) else story
+
+
+def _write_page(file: Path, played: _Played) -> None:
+    """Plays the story once more, and writes its time line. Raises OSError."""
+    scenario, timeline = _scenario_of(played), Timeline()
+    with timeline.logged():
+        story = play(scenario, timeline.follow)
+    text = page(played.name, story, timeline, scenario.seconds + CALM_SECONDS)
+    file.write_text(text, encoding="utf-8")
+
+
 def _shrink(played: _Played, folder: Path) -> str:
     """Writes the smallest scenario that breaks the same properties. Returns its file, or ""."""
     story = played.result
     broken = story.story.broken if isinstance(story, Told) else frozenset[str]()
     if isinstance(story, Told) and not broken:
         return ""
-    scenario = played.scenario
-    if isinstance(scenario, Seed):
-        scenario = drawn(scenario.seed, scenario.seconds)
+    scenario = _scenario_of(played)
     with Worker() as worker:
 
         def breaks(candidate: Scenario) -> bool:

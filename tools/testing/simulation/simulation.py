@@ -5,7 +5,8 @@ virtual time and with one source of chance. The same scenario gives the same wri
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import msgspec
 from anyio.abc import TaskGroup
@@ -27,6 +28,17 @@ from .scenario import Scenario, ScenarioStep
 Document = dict[str, Any]
 CALM_SECONDS = 90.0  # without faults, before the end; less than the five minutes of a flush
 ELECTION = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "10s"}
+
+
+class Follower(Protocol):
+    """Whoever follows a story: `note` hears of the writes, `add` of all else."""
+
+    def note(self, kind: Kind, event: StoreEvent) -> None: ...
+
+    def add(self, lane: str, about: str, text: str) -> None: ...
+
+
+Follow = Callable[[Callable[[], float]], Follower]
 
 
 class Story(msgspec.Struct, frozen=True):
@@ -66,9 +78,10 @@ class _Digest:
 
 
 class _Simulation:
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, follow: Follow | None) -> None:
         self._scenario = scenario
         self._clock = LoopClock()
+        self.follow = follow(self._clock.now) if follow is not None else None
         self.digest = _Digest(self._clock)
         self.properties = Properties(self._clock.now)
         release = emulated(scenario.version)
@@ -140,23 +153,36 @@ class _Cluster(Cluster):
 
     def __init__(self, simulation: _Simulation, scenario: Scenario) -> None:
         self._simulation = simulation
+        followed = () if simulation.follow is None else (simulation.follow.note,)
         super().__init__(
             version=scenario.version,
             scheduler=False,
             seed=scenario.seed,
             faults=scenario.faults,
-            observers=(simulation.digest.note, simulation.properties.note),
+            observers=(simulation.digest.note, simulation.properties.note, *followed),
         )
 
     def _parts_in(self, group: TaskGroup) -> Parts:
-        note, elsewhere = self._simulation.note_writer, self._simulation.properties.binds_elsewhere
-        return Parts(self.store, self._faults, self._clock, self._seed, group, note, elsewhere)
+        simulation, follow = self._simulation, self._simulation.follow
+        return Parts(
+            self.store,
+            self._faults,
+            self._clock,
+            self._seed,
+            group,
+            simulation.note_writer,
+            simulation.properties.binds_elsewhere,
+            None if follow is None else follow.add,
+        )
 
 
-def play(scenario: Scenario) -> Story:
-    """Plays a scenario in an event loop of its own. Raises ConfigError and what a part raises."""
+def play(scenario: Scenario, follow: Follow | None = None) -> Story:
+    """Plays a scenario in an event loop of its own. Raises ConfigError and what a part raises.
+
+    `follow` makes a follower of the story from its clock.
+    """
 
     async def story() -> Story:
-        return await _Simulation(scenario).play()
+        return await _Simulation(scenario, follow).play()
 
     return run_virtually(story)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from berth.testing import nodes, pod
 from berth.tools.cluster.faults.vocabulary import Fault, FaultError
 from berth.tools.testing.simulation.chance import drawn
+from berth.tools.testing.simulation.replays import replay
 from berth.tools.testing.simulation.scenario import (
     Scenario,
     ScenarioStep,
@@ -21,6 +22,8 @@ from berth.tools.testing.simulation.scenario import (
 from berth.tools.testing.simulation.shrinking import shrunk
 from berth.tools.testing.simulation.simulate import simulate
 from berth.tools.testing.simulation.simulation import play
+from berth.tools.testing.simulation.timeline import Timeline
+from berth.tools.testing.simulation.timeline_page import page
 from tests.docs.blocks import ROOT, write_files
 from tests.unit.tools.testing.simulation.test_properties import WITHOUT_FIT, created
 
@@ -72,6 +75,45 @@ def test_only_what_breaks_the_property_is_left(steps: set[int], faults: set[int]
     assert {int(step.at) for step in found.steps} == steps
     assert {int(fault.seconds) for fault in found.faults} == faults
     assert found.seconds == max(steps)
+
+
+def test_a_scenario_is_a_test(tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_bytes(written(Scenario(seconds=10, steps=FULL)))
+    assert replay(tmp_path / "good.yaml").bound == 1
+    bad = Scenario(seconds=10, steps=FULL, config=WITHOUT_FIT)
+    (tmp_path / "bad.yaml").write_bytes(written(bad))
+    with pytest.raises(AssertionError, match=r"bad.yaml breaks .*\n .*overcommitted: b on node-1"):
+        replay(str(tmp_path / "bad.yaml"))
+
+
+async def test_a_scenario_is_played_in_a_loop_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_bytes(written(Scenario(seconds=10, steps=FULL)))
+    assert replay(tmp_path / "good.yaml").bound == 1
+
+
+def test_a_time_line_follows_a_story_and_changes_nothing() -> None:
+    fault = Fault("refuse", code=409, paths=("/binding",), chance=0.5, end=5)
+    scenario = Scenario(seconds=10, steps=FULL, faults=(fault,))
+    timeline = Timeline()
+    with timeline.logged():
+        story = play(scenario, timeline.follow)
+    assert story.digest == play(scenario).digest
+    lanes = {entry.lane for entry in timeline.entries}
+    assert {"write", "host-0 queue", "host-0 attempt", "kubelet watch"} <= lanes
+    text = page("a story", story, timeline, 100)
+    assert "every property holds" in text
+    assert "POST refuse" in text
+    assert "<script" not in text
+
+
+@pytest.mark.full("processes")
+def test_a_page_shows_a_single_story(tmp_path: Path) -> None:
+    file = tmp_path / "story.html"
+    asked = ["--seed", "5", "--time", "1m", "--page", str(file)]
+    result = CliRunner().invoke(simulate, asked)
+    assert result.exit_code == 0, result.output
+    assert "seed 5" in file.read_text()
+    assert CliRunner().invoke(simulate, [*asked, "--seeds", "2"]).exit_code == 2
 
 
 def test_the_same_scenario_gives_the_same_writes() -> None:
