@@ -110,9 +110,12 @@ def _table(
     from ...kubernetes.api.tables import table
 
     page = ListPage([answer], answer.revision) if isinstance(answer, StoredObject) else answer
+    shown_objects = [stored.encodable for stored in page.items]
+    if kind.custom is not None:
+        shown_objects = [served_form(kind, each) for each in shown_objects]
     shown = table(
         kind,
-        [stored.encodable for stored in page.items],
+        shown_objects,
         revision=str(page.revision),
         now=store.outside.wall(),
         include=request.query.get("includeObject", "Metadata"),

@@ -39,12 +39,17 @@ from ...kubernetes.api.requests.request_content import (
     read_body,
     repeated_fields,
 )
-from ...kubernetes.api.requests.request_targets import RequestTarget, act_of, target_of
+from ...kubernetes.api.requests.request_targets import (
+    RequestTarget,
+    act_of,
+    target_of,
+    unconverted_target_of,
+)
 from ...kubernetes.api.requests.selectors import Matches, matches_of
 from ...kubernetes.api.requests.time_limits import check_timeout
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.api_documents import Document, RefusedError, StoredObject
-from ...kubernetes.api.types.conversion import served_form
+from ...kubernetes.api.types.conversion import prepare_conversion, served_form
 from ...kubernetes.api.types.resources import (
     COMPONENT_STATUSES,
     DEPRECATED,
@@ -54,6 +59,7 @@ from ...kubernetes.api.types.resources import (
     UNSERVED,
     Kind,
 )
+from ...kubernetes.api.types.webhook_conversion import ConversionsNeededError
 from ...kubernetes.api.writes.caller import Caller
 from ...kubernetes.api.writes.deletion import deletion_answer
 from ...kubernetes.api.writes.first_configuration import SELF_WRITTEN, write_configuration
@@ -117,6 +123,10 @@ class Server:
         except CallsNeededError as needed:
             assert self._webhooks is not None
             return self._webhooks.later(partial(self.answer, request), answers, needed.calls)
+        except ConversionsNeededError as conversions:
+            assert self._webhooks is not None
+            known = answers or WebhookAnswers()
+            return self._webhooks.converted(partial(self.answer, request), known, conversions)
         except RefusedError as refused:
             return in_yaml(request, refused_response(refused))
         except RecursionError:
@@ -129,7 +139,7 @@ class Server:
 
         `media_type` is the media type of the body. Raises RefusedError.
         """
-        target = target_of(request.path, self._store.catalog)
+        target = unconverted_target_of(request.path, self._store.catalog)
         if request.method == "GET":
             answer = self._read(request, target)
         else:
@@ -183,9 +193,12 @@ class Server:
             answer, code, warnings = self._write_answer(request, target, user, answers)
         elif not target.name and is_on(request.query, "watch"):
             check_stream(accept)
-            return Watch(self._store, self._lines, kind, target.namespace, request).run
+            watch = Watch(self._store, self._lines, kind, target.namespace, request, self._webhooks)
+            return watch.run
         else:
             answer = self._read(request, target)
+        if kind.custom is not None and isinstance(answer, ListPage):
+            prepare_conversion(kind, [stored.document for stored in answer.items])
         return with_warnings(
             in_accepted_form(self._store, request, kind, answer, code),
             _deprecation(kind) + warnings,
@@ -419,11 +432,13 @@ async def serve(
 
     It serves metrics if there are kubelets to ask, and HTTPS with `tls`. No answer passes the gate
     before what it tells of is on the disk. With `webhooks`, it asks those that are configured about
-    writes. `scripts` say what containers say and do whose pods have
+    writes and for conversions. `scripts` say what containers say and do whose pods have
     no annotation about it. `faults` lie between it and its clients. Raises OSError.
     """
     store = Store(this_machine()) if store is None else store
     Api(store, manager=SERVER).seed()
+    if webhooks:
+        store.ask_conversion_webhooks()
     client = _webhook_client(store) if webhooks else None
     server = Server(store, (host, *allowed_hosts), kubelets, limits, scripts, client)
     answer = server.answer if faults is None else faults.around(server.answer)

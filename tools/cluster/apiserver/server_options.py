@@ -225,7 +225,7 @@ def server_options(command: Command) -> Command:
     added = click.option(
         "--admission-webhooks",
         is_flag=True,
-        help="Ask the admission webhooks that are configured, over HTTPS.",
+        help="Ask the webhooks that are configured, of admission and conversion, over HTTPS.",
     )(added)
     return click.option(
         "--tls",

@@ -15,11 +15,14 @@ from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.requests.selectors import matches_of
 from ...kubernetes.api.store import Store, StoreEvent
 from ...kubernetes.api.types.api_documents import RefusedError, StoredObject
+from ...kubernetes.api.types.conversion import prepare_conversion
 from ...kubernetes.api.types.resources import Kind
+from ...kubernetes.api.types.webhook_conversion import ConversionsNeededError
 from .answer_forms import refusal
 from .http import Stream
 from .next_write import next_write
 from .watch_lines import WatchLines, as_it_was, form_of, line
+from .webhook_answers import WebhookClient
 
 BOOKMARK_SECONDS = 30.0
 LONGEST_SECONDS = 3600
@@ -36,9 +39,19 @@ class Watch:
     """
 
     def __init__(
-        self, store: Store, lines: WatchLines, kind: Kind, namespace: str, request: HttpRequest
+        self,
+        store: Store,
+        lines: WatchLines,
+        kind: Kind,
+        namespace: str,
+        request: HttpRequest,
+        webhooks: WebhookClient | None = None,
     ) -> None:
-        """Reads the query. Raises RefusedError with 400 or 422 if it is invalid."""
+        """Reads the query. `webhooks` convert custom objects. Raises RefusedError with 400 or 422
+        if the query is invalid.
+        """
+        converts = kind.custom is not None and kind.custom.webhook is not None
+        self._webhooks = webhooks if converts else None
         query = request.query
         self._store = store
         self._lines = lines
@@ -71,6 +84,9 @@ class Watch:
         while True:
             latest = self._store.revision
             events = self._store.since(self._kind, self._revision)
+            if self._webhooks is not None:
+                versions = ((event.before, event.after) for event in events)
+                await self._convert(self._webhooks, chain.from_iterable(versions))
             lines = b"".join([part for event in events for part in self._lines_of(event)])
             self._revision = latest
             if lines:
@@ -93,10 +109,20 @@ class Watch:
         self._revision = self._store.revision
         objects = [s for s in self._store.list(self._kind, self._namespace) if self._selects(s)]
         for at in range(0, len(objects), PIECE):
+            if self._webhooks is not None:
+                await self._convert(self._webhooks, objects[at : at + PIECE])
             added = (self._line("ADDED", stored) for stored in objects[at : at + PIECE])
             await stream.write(b"".join(chain.from_iterable(added)))
         if self._bookmarks:
             await self._send_bookmark(stream, {INITIAL_EVENTS_END: "true"})
+
+    async def _convert(
+        self, webhooks: WebhookClient, objects: Iterable[StoredObject | None]
+    ) -> None:
+        try:
+            prepare_conversion(self._kind, [each.document for each in objects if each is not None])
+        except ConversionsNeededError as needed:
+            await webhooks.convert(needed)
 
     async def _send_bookmark(self, stream: Stream, annotations: dict[str, str]) -> None:
         mark = self._lines.bookmark(self._form, self._revision, annotations)

@@ -12,7 +12,7 @@ from ...kubernetes.api.requests.accepted_forms import TABLE, accepted_form
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.api_documents import Document, StoredObject
-from ...kubernetes.api.types.conversion import served_raw
+from ...kubernetes.api.types.conversion import served_form, served_raw
 from ...kubernetes.api.types.resources import Kind
 from .answer_forms import META, partial
 
@@ -76,7 +76,11 @@ class WatchLines:
 
         rows = table(
             form.kind,
-            [stored.encodable],
+            [
+                stored.encodable
+                if form.kind.custom is None
+                else served_form(form.kind, stored.encodable)
+            ],
             revision=str(stored.revision),
             now=self._store.outside.wall(),
             include=form.include,

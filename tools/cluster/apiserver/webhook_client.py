@@ -1,4 +1,4 @@
-"""Asks admission webhooks over HTTPS.
+"""Asks webhooks over HTTPS: those of admission, and those that convert custom objects.
 
 A webhook has a URL, or is a service: that of an ExternalName is at its host, and another one at the
 first address of its Endpoints. Its certificate must come from the configuration's bundle or,
@@ -25,11 +25,13 @@ from ...kubernetes.api.policies.webhook_decisions import (
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.api_documents import Document
 from ...kubernetes.api.types.resources import BY_KIND
-from .http import Later, Response
+from ...kubernetes.api.types.webhook_conversion import ConversionsNeededError
+from .http import Follow, Later, Response
 from .webhook_answers import Attempt
 
 SERVICES, ENDPOINTS = BY_KIND["v1", "Service"], BY_KIND["v1", "Endpoints"]
 DEFAULT_SECONDS = 10
+CONVERSION_SECONDS = 30
 MOST_ANSWER = 3 << 20  # bytes
 
 
@@ -59,13 +61,24 @@ class HttpsWebhooks:
         async def find() -> Response:
             found = await asyncio.gather(*map(self._ask, calls))
             new = dict(zip((call.key for call in calls), found, strict=True))
-            answer = attempt(WebhookAnswers({**known, **new}))
-            if isinstance(answer, Later):
-                return await answer.find()
-            assert isinstance(answer, Response)
-            return answer
+            return await _found(attempt(WebhookAnswers({**known, **new})))
 
         return Later(find)
+
+    def converted(
+        self, attempt: Attempt, answers: WebhookAnswers, needed: ConversionsNeededError
+    ) -> Later:
+        async def find() -> Response:
+            await self.convert(needed)
+            return await _found(attempt(answers))
+
+        return Later(find)
+
+    async def convert(self, needed: ConversionsNeededError) -> None:
+        uid = self._store.outside.new_uid()
+        asked = needed.review(uid), needed.webhook.client, CONVERSION_SECONDS
+        review, failure = await self._ask_for(*asked)
+        needed.webhook.learn(needed, uid, review, failure)
 
     async def close(self) -> None:
         if self._session is not None:
@@ -74,10 +87,18 @@ class HttpsWebhooks:
     async def _ask(self, call: WebhookCall) -> WebhookAnswer:
         seconds = call.hook.get("timeoutSeconds") or DEFAULT_SECONDS
         client = call.hook.get("clientConfig") or {}
-        place, uid = client.get("url") or "", call.review["request"]["uid"]
+        review, failure = await self._ask_for(call.review, client, seconds)
+        failure = failure and f"failed to call webhook: {failure}"
+        return WebhookAnswer(call.review["request"]["uid"], review, failure)
+
+    async def _ask_for(
+        self, review: Document, client: Document, seconds: int
+    ) -> tuple[Document | None, str]:
+        """Returns the answer to a review; None and a reason if there is none."""
+        place = client.get("url") or ""
         try:
             place, host = _address(self._store, client)
-            return await self._post(call, place, host, client.get("caBundle") or "", seconds)
+            return await self._post(review, place, host, client.get("caBundle") or "", seconds)
         except TimeoutError:
             why = "context deadline exceeded"
         except aiohttp.ClientConnectorCertificateError as problem:
@@ -86,13 +107,11 @@ class HttpsWebhooks:
             why = _dial_problem(problem)
         except (UnreachableError, aiohttp.ClientError, OSError, ValueError) as problem:
             why = str(problem)
-        asked = f'failed to call webhook: Post "{place}?timeout={seconds}s": {why}'
-        return WebhookAnswer(uid, None, asked if place else f"failed to call webhook: {why}")
+        return None, f'Post "{place}?timeout={seconds}s": {why}' if place else why
 
     async def _post(
-        self, call: WebhookCall, url: str, host: str, bundle: str, seconds: int
-    ) -> WebhookAnswer:
-        uid = call.review["request"]["uid"]
+        self, asked: Document, url: str, host: str, bundle: str, seconds: int
+    ) -> tuple[Document | None, str]:
         if self._session is None:
             self._session = aiohttp.ClientSession()
         async with (
@@ -100,7 +119,7 @@ class HttpsWebhooks:
             self._session.post(
                 url,
                 params={"timeout": f"{seconds}s"},
-                data=msgspec.json.encode(call.review),
+                data=msgspec.json.encode(asked),
                 headers={"Content-Type": "application/json", "Accept": "application/json"},
                 ssl=_context(bundle),
                 server_hostname=host or None,
@@ -110,10 +129,16 @@ class HttpsWebhooks:
             body = await answer.content.read(MOST_ANSWER)
             if answer.status != 200:
                 said = body[:200].decode(errors="replace")
-                why = f"the server answered with {answer.status}: {said}"
-                return WebhookAnswer(uid, None, f"failed to call webhook: {why}")
+                return None, f"the server answered with {answer.status}: {said}"
             review = msgspec.json.decode(body)
-        return WebhookAnswer(uid, review if isinstance(review, dict) else {})
+        return (review if isinstance(review, dict) else {}), ""
+
+
+async def _found(answer: Response | Follow) -> Response:
+    if isinstance(answer, Later):
+        return await answer.find()
+    assert isinstance(answer, Response)
+    return answer
 
 
 def _dial_problem(problem: aiohttp.ClientConnectorError) -> str:

@@ -29,7 +29,11 @@ from berth.actors.scheduling.kube.reading import UNREADABLE, Reader
 
 from ...kubernetes.api.policies.policy_writes import BINDINGS, MUTATING_BINDINGS
 from ...kubernetes.api.requests.request import HttpRequest
-from ...kubernetes.api.requests.request_targets import RequestTarget, target_of
+from ...kubernetes.api.requests.request_targets import (
+    RequestTarget,
+    target_of,
+    unconverted_target_of,
+)
 from ...kubernetes.api.requests.selectors import matches_of
 from ...kubernetes.api.store import Store, StoreEvent
 from ...kubernetes.api.types.api_documents import RefusedError, StoredObject
@@ -163,7 +167,7 @@ class EmbeddedAccess:
 def _target(path: str, store: Store) -> RequestTarget:
     """Returns what a path names. Of a kind that the store does not serve there are no objects."""
     try:
-        return target_of(path, store.catalog)
+        return unconverted_target_of(path, store.catalog)
     except RefusedError:
         return target_of(path, _EVERY_KIND)
 

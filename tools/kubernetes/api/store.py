@@ -108,6 +108,7 @@ class Store:
         self.outside = outside
         self.revision = 1
         self.catalog = CURRENT_CATALOG
+        self._asks_webhooks = False
         self.plugins = DEFAULT_PLUGINS
         self.secure = False
         self.signing_key = b""
@@ -140,6 +141,7 @@ class Store:
         other = Store(self.outside, 0)
         other.revision = self.revision
         other.catalog, other.plugins = self.catalog, self.plugins
+        other._asks_webhooks = self._asks_webhooks
         other.secure, other.signing_key = self.secure, self.signing_key
         other.root_certificate = self.root_certificate
         other.ledgers = dict.fromkeys(self.ledgers)
@@ -415,6 +417,12 @@ class Store:
             self._serve(document, gone=happened == "DELETED")
         return written
 
+    def ask_conversion_webhooks(self) -> None:
+        """Converts custom objects by webhooks from now on, where their definitions say so."""
+        self._asks_webhooks = True
+        for stored in list(self.list(DEFINITIONS)):
+            self._serve(stored.document)
+
     def _serve(self, definition: Document, *, gone: bool = False) -> None:
         """Serves what a definition of a custom kind says; nothing of it once it is gone.
 
@@ -422,7 +430,9 @@ class Store:
         """
         from .types.custom_definitions import followed  # most stores have no custom kinds
 
-        self.catalog, hub, read = followed(self.catalog, definition, gone=gone)
+        self.catalog, hub, read = followed(
+            self.catalog, definition, gone=gone, webhooks=self._asks_webhooks
+        )
         shelf = None if hub is None else self._shelves.get(hub)
         if hub is None or shelf is None:
             return

@@ -61,6 +61,19 @@ def target_of(path: str, catalog: Catalog) -> RequestTarget:
     return RequestTarget(kind, namespace, name, subresource)
 
 
+def unconverted_target_of(path: str, catalog: Catalog) -> RequestTarget:
+    """Returns what a path names, for those who ask no webhook for conversions: a custom kind in the
+    version in which its objects are stored.
+    """
+    target = target_of(path, catalog)
+    custom = target.kind.custom
+    if custom is None or custom.webhook is None:
+        return target
+    group, _, version = custom.stored_version.partition("/")
+    kind = catalog.at(group, version, target.kind.plural) or target.kind
+    return msgspec.structs.replace(target, kind=kind)
+
+
 def act_of(request: HttpRequest) -> Act:
     """Returns the act that the user of a request asks for, whether it is served or not."""
     place = _place(request.path)

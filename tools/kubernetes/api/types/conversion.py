@@ -4,10 +4,12 @@ An Event of events.k8s.io/v1 is stored as one of core/v1. The two differ in the 
 fields and in what a client may write (see rules.cluster). A HorizontalPodAutoscaler of
 autoscaling/v1 is stored as one of v2 (see autoscaler_versions), devices of v1beta1 and v1beta2 as
 those of v1 (see device_versions). The versions of a custom kind are told
-apart by their apiVersion alone.
+apart by their apiVersion alone, unless a webhook converts them (see webhook_conversion).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import msgspec
 
@@ -70,20 +72,42 @@ def served_raw(kind: Kind, stored: StoredObject) -> bytes:
 
 
 def in_version(kind: Kind, document: Document) -> Document:
-    """Returns a custom object in the version of a custom kind."""
-    if kind.custom is None or document["apiVersion"] == kind.api_version:
+    """Returns a custom object in the version of a custom kind. Raises what a webhook does that
+    converts it.
+    """
+    custom = kind.custom
+    if custom is None or document["apiVersion"] == kind.api_version:
         return document
-    from .custom_decoding import without_unknown  # where a definition has several versions
+    from .custom_decoding import with_defaults, without_unknown  # where there are several versions
 
-    here = {**document, "apiVersion": kind.api_version}
-    return without_unknown(here, kind.custom.schema)[0]
+    if custom.webhook is None:
+        here = {**document, "apiVersion": kind.api_version}
+    else:
+        here = with_defaults(custom.webhook.converted(document, kind.api_version), custom.schema)
+    return without_unknown(here, custom.schema)[0]
 
 
 def in_stored_version(kind: Kind, document: Document) -> Document:
-    """Returns a custom object in the version in which it is to be stored."""
-    if kind.custom is None or document["apiVersion"] == kind.custom.stored_version:
+    """Returns a custom object in the version in which it is to be stored. Raises what a webhook
+    does that converts it.
+    """
+    custom = kind.custom
+    if custom is None or document["apiVersion"] == custom.stored_version:
         return document
     from .custom_decoding import decoded
 
-    there = {**document, "apiVersion": kind.custom.stored_version}
-    return decoded(there, kind.custom.stored_schema).document
+    if custom.webhook is None:
+        there = {**document, "apiVersion": custom.stored_version}
+        return decoded(there, custom.stored_schema).document
+    there = custom.webhook.converted(document, custom.stored_version)
+    there = decoded(there, custom.stored_schema).document
+    in_version(kind, there)  # the answer has to be known before anything is stored
+    return there
+
+
+def prepare_conversion(kind: Kind, documents: Sequence[Document]) -> None:
+    """Raises ConversionsNeededError if a webhook has to convert some of these stored objects before
+    they can be shown as objects of this kind.
+    """
+    if kind.custom is not None and kind.custom.webhook is not None:
+        kind.custom.webhook.prepare(documents, kind.api_version)

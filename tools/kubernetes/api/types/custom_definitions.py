@@ -16,6 +16,7 @@ from .custom_decoding import decoded
 from .custom_type import CustomType
 from .resources import Kind
 from .structural import OPEN, Structural
+from .webhook_conversion import ConversionWebhook
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # the finalizer that deletes the objects
 _NAMES = ("plural", "singular", "kind", "listKind")
@@ -33,13 +34,13 @@ def is_true(definition: Document, name: str) -> bool:
 
 
 def followed(
-    catalog: Catalog, definition: Document, *, gone: bool
+    catalog: Catalog, definition: Document, *, gone: bool, webhooks: bool = False
 ) -> tuple[Catalog, Kind | None, Callable[[Document], Document]]:
     """Returns the catalog that serves what a definition says, the kind under which its objects are
     stored, if what is served changes, and a function that reads these objects anew.
     """
     name = definition["metadata"]["name"]
-    after = served_catalog(catalog, name, None if gone else definition)
+    after = served_catalog(catalog, name, None if gone else definition, webhooks=webhooks)
     if after is catalog:
         return catalog, None, lambda document: document
     kinds = {kind.api_version: kind for kind in _defined(after, name)}
@@ -73,7 +74,9 @@ def _defined(catalog: Catalog, name: str) -> list[Kind]:
     return [kind for kind in catalog.added if kind.custom and kind.custom.definition == name]
 
 
-def served_catalog(catalog: Catalog, name: str, definition: Document | None) -> Catalog:
+def served_catalog(
+    catalog: Catalog, name: str, definition: Document | None, *, webhooks: bool = False
+) -> Catalog:
     """Returns a catalog that serves what a definition of this name says; without a definition,
     nothing of it. It is the same catalog if nothing changes.
     """
@@ -82,7 +85,7 @@ def served_catalog(catalog: Catalog, name: str, definition: Document | None) -> 
         definition = None
     if definition is None:
         return catalog.replacing(old, ()) if old else catalog
-    new = kinds_of(definition, old[0].stored_as if old else None)
+    new = kinds_of(definition, old[0].stored_as if old else None, webhooks=webhooks)
     if [_told(kind) for kind in old] == [_told(kind) for kind in new]:
         return catalog
     return catalog.replacing(old, new)
@@ -101,18 +104,24 @@ def _told(kind: Kind) -> tuple[Any, ...]:
         names,
         custom.version,
         custom.conversion,
+        custom.webhook is not None,
     )
 
 
-def kinds_of(definition: Document, hub: Kind | None = None) -> list[Kind]:
+def kinds_of(
+    definition: Document, hub: Kind | None = None, *, webhooks: bool = False
+) -> list[Kind]:
     """Returns a kind for each version. `hub` is the kind under which the objects are stored, if
-    there is one.
+    there is one. With `webhooks`, the one of the definition converts objects.
     """
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     group, is_namespaced = spec["group"], spec["scope"] == "Namespaced"
     plural, kind_name = names["plural"], names["kind"]
     hub = hub or Kind(group, "", plural, kind_name, is_namespaced)
     kinds, schemas = [], _schemas(spec)
+    conversion = spec.get("conversion") or {}
+    asked = webhooks and conversion.get("strategy") == "Webhook"
+    webhook = ConversionWebhook(conversion.get("webhook") or {}) if asked else None
     for version in spec["versions"]:
         subresources = version.get("subresources") or {}
         kinds.append(
@@ -126,7 +135,7 @@ def kinds_of(definition: Document, hub: Kind | None = None) -> list[Kind]:
                 status="status" in subresources,
                 scale="scale" in subresources,
                 stored_as=hub,
-                custom=_custom_type(definition, version, schemas),
+                custom=_custom_type(definition, version, schemas, webhook),
             )
         )
     return kinds
@@ -144,7 +153,10 @@ def _schemas(spec: Document) -> dict[str, Structural]:
 
 
 def _custom_type(
-    definition: Document, version: Document, schemas: Mapping[str, Structural]
+    definition: Document,
+    version: Document,
+    schemas: Mapping[str, Structural],
+    webhook: ConversionWebhook | None,
 ) -> CustomType:
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     stored = next(each["name"] for each in spec["versions"] if each.get("storage"))
@@ -162,6 +174,7 @@ def _custom_type(
         stored_version=f"{spec['group']}/{stored}",
         stored_schema=schemas[stored],
         deprecation=warning if version.get("deprecated") else "",
+        webhook=webhook,
     )
 
 

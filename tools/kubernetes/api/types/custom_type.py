@@ -6,6 +6,7 @@ import msgspec
 
 from .api_documents import Document
 from .structural import Structural
+from .webhook_conversion import ConversionWebhook
 
 
 class CustomType(msgspec.Struct, frozen=True, eq=False):
@@ -14,7 +15,8 @@ class CustomType(msgspec.Struct, frozen=True, eq=False):
     `definition` is the name of the definition, `version` its entry in spec.versions; without a
     `schema` every field is kept. `conversion` is spec.conversion, `deprecation` the warning of
     every answer. `stored_version` is the apiVersion in which objects are stored, `stored_schema`
-    the schema of that version.
+    the schema of that version. `webhook` converts the objects; without one, their apiVersion alone
+    changes.
     """
 
     definition: str
@@ -28,6 +30,7 @@ class CustomType(msgspec.Struct, frozen=True, eq=False):
     stored_version: str
     stored_schema: Structural
     deprecation: str = ""
+    webhook: ConversionWebhook | None = None
 
     @property
     def scale(self) -> Document | None:

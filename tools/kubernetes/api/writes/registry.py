@@ -22,7 +22,12 @@ from ..requests.selectors import Matches
 from ..store import DEFINITIONS, Store
 from ..types.api_documents import Document, RefusedError, StoredObject, names_of
 from ..types.conditions import with_whole_conditions
-from ..types.conversion import in_stored_version, served_form, stored_form
+from ..types.conversion import (
+    in_stored_version,
+    prepare_conversion,
+    served_form,
+    stored_form,
+)
 from ..types.defaults import defaulted, timed
 from ..types.field_entries import FieldEntries
 from ..types.resources import BY_KIND, Kind
@@ -260,7 +265,7 @@ class Api:
         version = expected_version(kind, sent, before)
         refuse_invalid(kind, before, deletion_problems(sent, before["metadata"]))
         if subresource in ("status", "approval"):
-            after = self._after_status(kind, document, stored.document, version, subresource)
+            after = self._after_status(kind, document, before, version, subresource)
             entries = self._fields.of_update(kind, stored, after, claimed, subresource)
             return self._written(kind, after, entries)
         metadata = {**sent, "name": name, "resourceVersion": version}
@@ -408,6 +413,7 @@ class Api:
         namespace is removed once it is empty.
         """
         before = self.store.stored(kind, namespace, name)
+        prepare_conversion(kind, [before.document])
         self.admit("DELETE", kind, namespace, name, None, before.document)
         return self._delete(kind, before, options)
 
@@ -447,6 +453,7 @@ class Api:
         selected = [
             s for s in self.store.list(kind, namespace) if matches is None or matches(s.document)
         ]
+        prepare_conversion(kind, [stored.document for stored in selected])
         for stored in selected:
             self.delete(kind, *names_of(stored.document), options)
         return selected
