@@ -20,7 +20,7 @@ from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.api_documents import Document, RefusedError, StoredObject
 from ...kubernetes.api.types.conversion import served_form, served_raw
-from ...kubernetes.api.types.resources import Kind
+from ...kubernetes.api.types.resources import SCALES, Kind
 from .http import Response
 
 MOST_WARNINGS_CHARACTERS = 4096
@@ -45,6 +45,9 @@ def in_accepted_form(
     """
     form = accepted_form(request.headers.get("accept", ""))
     if isinstance(answer, dict):
+        if form.as_kind == TABLE and answer.get("kind") == SCALES.kind:
+            scale = StoredObject(answer, int(answer["metadata"]["resourceVersion"]))
+            return as_json(_table(store, request, SCALES, scale, form.version), code)
         return as_json(answer, code)
     if isinstance(answer, StoredObject) and form.as_kind == PARTIAL_LIST:
         raise _mismatch(kind, form, "not a list", "")

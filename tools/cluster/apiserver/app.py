@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -25,7 +25,13 @@ from ...kubernetes.api.requests.field_managers import SERVER, is_forced, manager
 from ...kubernetes.api.requests.flow_limits import FlowLimits
 from ...kubernetes.api.requests.legacy_watches import without_watch_prefix
 from ...kubernetes.api.requests.list_options import is_on, too_large
-from ...kubernetes.api.requests.list_pages import ListPage, list_page, page_of, revision_in
+from ...kubernetes.api.requests.list_pages import (
+    ListPage,
+    list_page,
+    number_in,
+    page_of,
+    revision_in,
+)
 from ...kubernetes.api.requests.media_types import APPLY
 from ...kubernetes.api.requests.option_problems import field_validation
 from ...kubernetes.api.requests.origins import Guard
@@ -34,6 +40,7 @@ from ...kubernetes.api.requests.request_bodies import delete_options, is_dry_run
 from ...kubernetes.api.requests.request_content import (
     applied_object,
     as_object,
+    may_repeat_fields,
     media_type_of,
     of_kind,
     read_body,
@@ -51,17 +58,20 @@ from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.api_documents import Document, RefusedError, StoredObject
 from ...kubernetes.api.types.conversion import prepare_conversion, served_form
 from ...kubernetes.api.types.resources import (
+    BINDINGS,
     COMPONENT_STATUSES,
     DEPRECATED,
     METRICS,
     REVIEWS,
     STREAMS,
     UNSERVED,
+    UNSTORED,
     Kind,
 )
 from ...kubernetes.api.types.webhook_conversion import ConversionsNeededError
 from ...kubernetes.api.writes.caller import Caller
 from ...kubernetes.api.writes.deletion import deletion_answer
+from ...kubernetes.api.writes.field_tracking import reviewed_metadata
 from ...kubernetes.api.writes.first_configuration import SELF_WRITTEN, write_configuration
 from ...kubernetes.api.writes.registry import Api
 from ...kubernetes.kubelet.scripts.script_rules import Scripts
@@ -175,34 +185,48 @@ class Server:
             if missing is None:
                 raise
             return missing
-        accept = request.headers.get("accept", "")
-        kind, code, warnings = target.kind, 200, list[str]()
-        accepted_form(accept, tables=kind not in REVIEWS)
+        accept, kind = request.headers.get("accept", ""), target.kind
+        is_list = request.method == "GET" and not target.name
+        accepted_form(accept, tables=kind not in REVIEWS, is_list=is_list)
         if kind in SELF_WRITTEN:
             write_configuration(self._store, kind)
-        answer: Answer
         if target.subresource in STREAMS:
             return self._stream_answer(request, target, user)
-        if kind is COMPONENT_STATUSES:
-            answer = component_answer(request, target, self._store.revision)
-        elif kind in METRICS:
-            answer = self._metrics_answer(request, target)
-        elif kind in REVIEWS:
-            answer, code = self._review_answer(request, target, user), 201
-        elif request.method != "GET":
-            answer, code, warnings = self._write_answer(request, target, user, answers)
-        elif not target.name and is_on(request.query, "watch"):
+        if is_list and is_on(request.query, "watch") and kind not in UNSTORED:
             check_stream(accept)
             watch = Watch(self._store, self._lines, kind, target.namespace, request, self._webhooks)
             return watch.run
-        else:
-            answer = self._read(request, target)
+        try:
+            answer, code, warnings = self._answer_about(request, target, user, answers)
+        except RefusedError as refused:
+            return with_warnings(refused_response(refused), _deprecation(kind))
         if kind.custom is not None and isinstance(answer, ListPage):
             prepare_conversion(kind, [stored.document for stored in answer.items])
         return with_warnings(
             in_accepted_form(self._store, request, kind, answer, code),
             _deprecation(kind) + warnings,
         )
+
+    def _answer_about(
+        self,
+        request: HttpRequest,
+        target: RequestTarget,
+        user: Requester,
+        answers: WebhookAnswers | None,
+    ) -> tuple[Answer, int, list[str]]:
+        """Returns the answer about what a path names, its code and the warnings."""
+        kind = target.kind
+        if kind is COMPONENT_STATUSES:
+            return component_answer(request, target, self._store.revision), 200, []
+        if kind in METRICS:
+            return self._metrics_answer(request, target), 200, []
+        if kind is BINDINGS and (request.method != "POST" or target.name):
+            raise self._not_allowed(request, target)
+        if kind in REVIEWS:
+            return self._review_answer(request, target, user), 201, []
+        if request.method != "GET":
+            return self._write_answer(request, target, user, answers)
+        return self._read(request, target), 200, []
 
     def _stream_answer(
         self, request: HttpRequest, target: RequestTarget, user: Requester
@@ -228,7 +252,9 @@ class Server:
             options = document.get("deleteOptions")
         dry = is_dry_run(request.method, request.query, options)
         validation = field_validation(request.method, request.query)
-        duplicates = repeated_fields(raw, media_type) if validation == "Strict" else ()
+        duplicates: Sequence[str] = ()
+        if validation != "Ignore" and may_repeat_fields(raw, document):
+            duplicates = repeated_fields(raw, media_type)
         verb = "patch" if request.method == "PATCH" else "update"
         caller = Caller(user, verb, dry, answers)
         manager = manager_of_request(request.method, request.query, request.headers, media_type)
@@ -280,7 +306,10 @@ class Server:
         kind = target.kind
         document = of_kind(kind, read_body(request.body, media_type_of(request)))
         answer = review(self._store, user, kind.kind, target.namespace, document)
-        return {"apiVersion": kind.api_version, "kind": kind.kind, **answer}
+        manager = manager_of_request("POST", request.query, request.headers, "")
+        metadata = reviewed_metadata(self._store, kind, document, manager)
+        head = {"apiVersion": kind.api_version, "kind": kind.kind}
+        return {**head, **answer, "metadata": metadata}
 
     def _metrics_answer(
         self, request: HttpRequest, target: RequestTarget
@@ -331,6 +360,10 @@ class Server:
             target.subresource,
         )
         match request.method, subresource:
+            case "POST", "" if kind is BINDINGS and namespace:
+                binding = of_kind(kind, document, request.body)
+                api.bind(namespace, (binding.get("metadata") or {}).get("name", ""), binding)
+                return {**SUCCESS, "code": 201}, 201
             case "POST", "" if not name and bool(namespace) == kind.namespaced:
                 return api.create(kind, namespace, of_kind(kind, document, request.body)), 201
             case "POST", "binding":
@@ -372,14 +405,13 @@ class Server:
                     kind, namespace, name
                 ) if subresource == "scale" else patched, 200
             case "DELETE", "":
-                options = delete_options(
-                    as_object(document, kind.kind, request.body), request.query
-                )
+                options = delete_options(as_object(document, "", request.body), request.query)
                 if name:
                     deleted = api.delete(kind, namespace, name, options)
                     return deletion_answer(api.store, kind, deleted), 200
                 if kind.kind == "Namespace":
                     raise self._not_allowed(request, target)
+                number_in(request.query, "limit")
                 gone = api.delete_all(kind, namespace, _matches(request, kind), options)
                 return ListPage(gone, api.store.revision), 200
             case _:
@@ -389,12 +421,12 @@ class Server:
         """Returns the refusal with 405; for a subresource that needs running containers, it says
         so.
 
-        Raises RefusedError with 404 if the pod of such a subresource does not exist.
+        Raises RefusedError with 404 if the object of such a subresource does not exist.
         """
         if target.subresource in UNSERVED:
             self._store.stored(target.kind, target.namespace, target.name)
             why = (
-                f"pod {target.name} is hollow: no container runs in it, "
+                f"{target.kind.singular} {target.name} is hollow: no container runs in it, "
                 f"so there is no {target.subresource}"
             )
             return RefusedError(405, "MethodNotAllowed", why)

@@ -423,9 +423,8 @@ def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
         more += f"Content-Encoding: {answer.encoding}\r\nVary: Accept-Encoding\r\n"
     if answer.retry_after:
         more += f"Retry-After: {answer.retry_after}\r\n"
-    head = (
-        f"{_STATUS_LINES[answer.status]}Content-Type: {answer.content_type}\r\n{body}\r\n{more}\r\n"
-    )
+    content_type = f"Content-Type: {answer.content_type}\r\n" if answer.content_type else ""
+    head = f"{_STATUS_LINES[answer.status]}{content_type}{body}\r\n{more}\r\n"
     return head.encode("utf-8", "replace")
 
 

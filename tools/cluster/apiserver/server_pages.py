@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ...kubernetes.api.access.tokens import ISSUER
-from ...kubernetes.api.requests.accepted_forms import GROUP_LIST, accepted_form
+from ...kubernetes.api.requests.accepted_forms import GROUP_LIST, accepted_form, check_accepts
 from ...kubernetes.api.requests.health_pages import CHECKS, health_page
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.store import Store
+from ...kubernetes.api.types.api_documents import Document, RefusedError
 from ...kubernetes.api.types.catalog import Catalog
 from ...kubernetes.api.types.resources import Kind
 from .answer_forms import as_json
@@ -14,7 +17,8 @@ from .http import Response
 
 TEXT = "text/plain; charset=utf-8"
 METRICS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
-KEYS = "/openid/v1/jwks"
+KEYS, KEY_SET = "/openid/v1/jwks", "application/jwk-set+json"
+NOT_ALLOWED = "the server does not allow this method on the requested resource"
 _CONFIGURATION = "/.well-known/openid-configuration"
 _PARTS = ("/api/", "/apis/")
 
@@ -23,8 +27,8 @@ def server_page(store: Store, request: HttpRequest, more: tuple[Kind, ...]) -> R
     """Returns the page at a path; None for the path of objects. `more` are kinds beside those of
     the catalog.
 
-    Raises RefusedError with 404 if there is no such page, and 406 if it cannot be had in a form
-    that the client accepts.
+    Raises RefusedError: 404 if there is no such page, 405 for a method that it does not have, and
+    406 if it cannot be had in a form that the client accepts.
     """
     path, catalog = request.path, store.catalog
     if path.count("/") > 3 and path.startswith(_PARTS):
@@ -34,14 +38,15 @@ def server_page(store: Store, request: HttpRequest, more: tuple[Kind, ...]) -> R
         return Response(health.text.encode(), health.code, TEXT)
     if path == "/openapi/v2":
         return _version_2(request, catalog)
-    if request.method != "GET":
-        return None
-    if path.startswith("/openapi/"):
-        from ...kubernetes.api.types.openapi import document
-
-        schemas = document(path, catalog)
-        return None if schemas is None else as_json(schemas)
     plain = path.rstrip("/")
+    if request.method != "GET" and plain not in ("/api", "/apis"):
+        if path.startswith("/api/") and path.count("/") > 2:
+            return None  # most writes of what has no namespace
+        if _discovery(path, catalog, more) is not None:
+            raise RefusedError(405, "MethodNotAllowed", NOT_ALLOWED)
+        return None
+    if path.startswith("/openapi/v3"):
+        return _version_3(path, catalog)
     match plain:
         case "":
             return as_json({"paths": _paths(catalog, more)})
@@ -53,11 +58,31 @@ def server_page(store: Store, request: HttpRequest, more: tuple[Kind, ...]) -> R
             return as_json(_openid_configuration(request))
         case "/openid/v1/jwks":
             # Tokens are signed by a secret, if at all, so there is no public key.
-            return Response(b'{"keys":[]}', content_type="application/jwk-set+json")
+            check_accepts(request.headers.get("accept", ""), KEY_SET)
+            return Response(b'{"keys":[]}', content_type=KEY_SET)
+    served = _discovery(path, catalog, more)
+    if served is None:
+        return None
+    accepted_form(request.headers.get("accept", ""))
+    return as_json(served)
+
+
+def _discovery(path: str, catalog: Catalog, more: tuple[Kind, ...]) -> Document | None:
     from ...kubernetes.api.types.discovery import discovery
 
-    served = discovery(path, catalog, more)
-    return None if served is None else as_json(served)
+    return discovery(path, catalog, more)
+
+
+def _version_3(path: str, catalog: Catalog) -> Response:
+    """Returns a document of version 3, or the index of them, which Kubernetes calls plain text."""
+    from ...kubernetes.api.types.openapi import document as openapi
+
+    document = None if path.endswith("/") else openapi(path, catalog)
+    if document is None:
+        return Response(b"", 404, content_type="")
+    answer = as_json(document)
+    is_index = path == "/openapi/v3"
+    return msgspec.structs.replace(answer, content_type=TEXT) if is_index else answer
 
 
 def _version_2(request: HttpRequest, catalog: Catalog) -> Response:

@@ -106,7 +106,7 @@ class EmbeddedAccess:
         return converted
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        body = {"metadata": {"uid": uid}, "target": {"kind": "Node", "name": node}}
+        body = {"metadata": {"name": name, "uid": uid}, "target": {"kind": "Node", "name": node}}
         await self.call("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", dict, body)
 
     async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:

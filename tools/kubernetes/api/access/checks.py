@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..rules.validation import invalid_details, invalid_message
+from ..rules.validation import details_of_kind, message_of_kind
 from ..types.api_documents import Document, RefusedError
 from ..types.schema import unknown_and_mistyped
 
@@ -14,8 +14,8 @@ def check_types(kind: str, document: Document) -> None:
         raise RefusedError(400, "BadRequest", findings.mistyped)
 
 
-def refuse_problems(kind: str, name: str, problems: list[str]) -> None:
+def refuse_problems(kind: str, name: str, problems: list[str], group: str) -> None:
     """Raises RefusedError with 422 if there are problems."""
     if problems:
-        details = invalid_details(kind, name, problems)
-        raise RefusedError(422, "Invalid", invalid_message(kind, name, problems), details)
+        told = group, kind, name, problems
+        raise RefusedError(422, "Invalid", message_of_kind(*told), details_of_kind(*told))

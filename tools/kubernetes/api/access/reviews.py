@@ -16,6 +16,7 @@ _EVERYTHING = {
     "incomplete": False,
 }
 _OF_RESOURCES = ("verbs", "apiGroups", "resources", "resourceNames")
+RIGHTS = "authorization.k8s.io"
 _OF_PATHS = ("verbs", "nonResourceURLs")
 
 
@@ -45,7 +46,7 @@ def _authenticated(store: Store, spec: Document) -> Document:
     try:
         user = bearer_user(store, token)
     except RefusedError:
-        return {"authenticated": False, "error": "the token has expired or its account is gone"}
+        return {"user": {}, "error": "invalid bearer token"}
     audiences = {"audiences": spec["audiences"]} if spec.get("audiences") else {}
     return {"authenticated": True, "user": user.info(), **audiences}
 
@@ -85,7 +86,8 @@ def _access(
     problems = []
     if resource is not None and other is not None:
         why = "cannot be specified in combination with resourceAttributes"
-        problems.append(invalid("spec.nonResourceAttributes", other, why))
+        shown = {"Path": other.get("path") or "", "Verb": other.get("verb") or ""}  # Go's names
+        problems.append(invalid("spec.nonResourceAttributes", shown, why))
     if resource is None and other is None:
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         problems.append(invalid("spec.resourceAttributes", None, why))
@@ -99,7 +101,8 @@ def _access(
         if other is not None:
             why = "disallowed on this kind of request"
             problems.append(invalid("spec.nonResourceAttributes", other, why))
-    refuse_problems(kind, (document.get("metadata") or {}).get("name", ""), problems)
+    # As in Kubernetes, whose refusals do not name the kind of the review.
+    refuse_problems("", (document.get("metadata") or {}).get("name", ""), problems, RIGHTS)
     if asks_for_other:
         user = Requester(
             spec.get("user") or "",

@@ -28,6 +28,7 @@ TOKEN_SECONDS = 3600
 SHORTEST_SECONDS, LONGEST_SECONDS = 600, 1 << 32
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
 ACCOUNTS = BY_KIND["v1", "ServiceAccount"]
+_GROUP = "authentication.k8s.io"
 _EXTRA = "authentication.kubernetes.io"
 
 
@@ -71,8 +72,12 @@ def issued_token(store: Store, account: Document, request: Document) -> Document
         problems = [invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")]
     else:
         problems = []
-    metadata = account["metadata"]
-    refuse_problems("TokenRequest", "", problems)
+    metadata, named = account["metadata"], (request.get("metadata") or {}).get("name")
+    if named and named != metadata["name"]:
+        why = "must match the service account name if specified"
+        wrong = invalid("metadata.name", named, why)
+        refuse_problems("TokenRequest", metadata["name"], [wrong], _GROUP)
+    refuse_problems("TokenRequest", named or "", problems, _GROUP)
     now = store.outside.wall()
     end = now + timedelta(seconds=seconds)
     audiences = spec.get("audiences") or [ISSUER]
@@ -157,7 +162,7 @@ def _bound_to(store: Store, account: Document, reference: Document) -> _BoundTo:
         return bound
     if kind != "Pod":
         problem = unsupported("spec.boundObjectRef.kind", kind, ("Pod", "Secret", "Node"))
-        refuse_problems("TokenRequest", bound.serviceaccount.name, [problem])
+        refuse_problems("TokenRequest", "", [problem], _GROUP)
     pod = store.get(PODS, namespace, reference.get("name") or "")
     node = store.find(NODES, "", pod["spec"].get("nodeName") or "")
     return _BoundTo(

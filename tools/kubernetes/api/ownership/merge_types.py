@@ -109,6 +109,7 @@ _POINTERS = frozenset(
 # Scalars that are written even if they are 0 or empty, although they are not required.
 _WRITTEN = frozenset(
     (
+        ("CSINodeDriver", "topologyKeys"),
         ("Event", "reportingComponent"),
         ("Event", "reportingInstance"),
         ("PodDisruptionBudgetStatus", "currentHealthy"),

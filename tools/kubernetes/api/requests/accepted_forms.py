@@ -25,7 +25,7 @@ _CONVERSIONS = {
     GROUP_LIST: ("apidiscovery.k8s.io", ("v2",)),
 }
 _IN_PROTOBUF = (PARTIAL, PARTIAL_LIST)
-_STREAMS = (f"{JSON};stream=watch",)
+_STREAMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 
 
 class AcceptedForm(msgspec.Struct, frozen=True):
@@ -38,18 +38,23 @@ class AcceptedForm(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=512)
 def accepted_form(
-    accept: str, *, of_groups: bool = False, tables: bool = True, streams: bool = False
+    accept: str,
+    *,
+    of_groups: bool = False,
+    tables: bool = True,
+    streams: bool = False,
+    is_list: bool = False,
 ) -> AcceptedForm:
     """Returns the form that an Accept header prefers, of those that objects have or, if
     `of_groups`, the list of the groups; reviews have no `tables`, and `streams` no protobuf. Raises
-    RefusedError with 406 if there is none.
+    RefusedError with 406 if there is none; the refusal of a list names the streams too.
     """
     if not accept.strip():
         return AcceptedForm()
     ranges = [_range(part) for part in accept.split(",") if part.strip()]
     ranges.sort(key=lambda each: -each[2])  # those of one quality keep their order
     if not any(media_type in (*OFFERED, "*/*") for media_type, _, _ in ranges):
-        offered = ", ".join(OFFERED)
+        offered = ", ".join((*OFFERED, *_STREAMS) if is_list else OFFERED)
         message = f"406: Not Acceptable\n\nAvailable representations: {offered}"
         raise RefusedError(406, "NotAcceptable", message, {})
     for media_type, parameters, _ in ranges:
@@ -67,10 +72,17 @@ def accepted_form(
     raise RefusedError(406, "NotAcceptable", _only(OFFERED))
 
 
+def check_accepts(accept: str, media_type: str) -> None:
+    """Raises RefusedError with 406 if a client does not accept this media type."""
+    ranges = {_range(part)[0] for part in accept.split(",") if part.strip()}
+    if ranges and not ranges & {media_type, "application/*", "*/*"}:
+        raise RefusedError(406, "NotAcceptable", _only((media_type,)), {})
+
+
 def check_stream(accept: str) -> None:
     """Raises RefusedError with 406 if a watch would have to be in another media type than JSON."""
     if accepted_form(accept, streams=True).media_type != JSON:
-        raise RefusedError(406, "NotAcceptable", _only(_STREAMS))
+        raise RefusedError(406, "NotAcceptable", _only(_STREAMS[:1]))
 
 
 def _only(media_types: tuple[str, ...]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
+from ..rules.fields import invalid
 from ..types.api_documents import Document, RefusedError
 from .list_options import is_on
 from .media_types import APPLY
@@ -59,7 +60,7 @@ def _name_problems(name: str) -> list[str]:
     for each in name:
         if not each.isprintable():
             place = f"U+{ord(each):04X} (at position {at})"
-            problems.append(f'fieldManager: Invalid value: "{name}": invalid character {place}')
+            problems.append(invalid("fieldManager", name, f"invalid character {place}"))
         at += len(each.encode())
     return problems
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.kube.yaml_documents import RepeatedKey, placed_documents
+from berth.actors.scheduling.kube.yaml_documents import RepeatedKey, YamlError, placed_documents
 
 from ..rules.validation import details_of_kind, message_of_kind
 from ..types.api_documents import Document, RefusedError
@@ -54,6 +54,14 @@ def _later_counts(_line: int, _again: RepeatedKey) -> None:
     """Takes the later value of a key that occurs twice, as Kubernetes does."""
 
 
+def may_repeat_fields(raw: bytes, document: Any) -> bool:
+    """False if no object in a body, which was read as this document, has a field twice: the
+    document is as long as its JSON without the spaces between its parts.
+    """
+    spaces = raw.count(b'": ') + raw.count(b', "') if b'": ' in raw else 0
+    return len(raw) - spaces != len(msgspec.json.encode(document))
+
+
 def repeated_fields(raw: bytes, media_type: str) -> list[str]:
     """Returns a message about the fields that an object of the body has twice, in a list; in YAML
     there is one for all.
@@ -90,12 +98,23 @@ def read_body(raw: bytes, media_type: str, expected: str = "") -> Any:
             read = [value for _, value in placed_documents(raw, repeated=_later_counts)] or [None]
         else:
             read = [msgspec.json.decode(raw)]
+    except YamlError as problem:
+        raise _unreadable(raw, media_type, expected, _in_go_yaml(problem)) from None
     except (ValueError, RecursionError) as problem:
         raise _unreadable(raw, media_type, expected, str(problem)) from None
     if len(read) > 1:
         why = f"expected one document, got {len(read)}"
         raise _unreadable(raw, media_type, expected, why)
     return read[0]
+
+
+def _in_go_yaml(problem: YamlError) -> str:
+    """Returns a problem as Go's reader tells it, which counts from 0 the lines that its parser does
+    not understand.
+    """
+    if not problem.problem.startswith("did not find expected"):
+        return str(problem)
+    return f"line {problem.line - 1}: {problem.problem}" if problem.line > 1 else problem.problem
 
 
 def _unreadable(raw: bytes, media_type: str, expected: str, problem: str) -> RefusedError:

@@ -45,9 +45,26 @@ SCRATCH = frozenset(f"{prefix}ephemeral-storage" for prefix in ("", "requests.",
 IN_QUOTAS = COUNTED | COMPUTE | SCRATCH | {"requests.storage"}
 
 
+STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+_ESCAPES = dict(zip("\a\b\f\n\r\t\v", map("\\{}".format, "abfnrtv"), strict=True))
+
+
 def printed_value(value: Any) -> str:
-    """Returns a value in the form in which field.Error prints it."""
+    """Returns a value in the form in which field.Error prints it: as JSON, but for the characters
+    of a text that cannot be printed.
+    """
+    if type(value) is str and not value.isprintable():
+        return '"' + "".join(map(_quoted, value)) + '"'
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _quoted(character: str) -> str:
+    """Returns a character as Go quotes it."""
+    if character.isprintable():
+        return f"\\{character}" if character in '"\\' else character
+    code = ord(character)
+    wide = f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
+    return _ESCAPES.get(character) or (f"\\x{code:02x}" if code < 0x80 else wide)
 
 
 def required(path: str, detail: str = "") -> str:

@@ -156,6 +156,7 @@ OF_KINDS: dict[str, tuple[_Form, str]] = {
     "v1alpha2.ResourceClaim": (_of_spec, "negotiation_rules.claim"),
     "v1alpha2.PodSchedulingContext": (_of_new_spec, "negotiation_rules.context"),
     "Service": (_of_updated_spec, "service_rules.service_update"),
+    "Namespace": (_whole, "namespace_rules.namespace"),
     "Node": (_whole, "cluster_rules.node"),
     "PriorityClass": (_whole, "priority_rules.priority_class"),
     "Event": (_of_document, "cluster_rules.core_event"),
@@ -214,6 +215,8 @@ OF_STATUSES: dict[str, tuple[_Form, str]] = {
     "FlowSchema": (_whole, "flow_rules.conditions"),
     "PriorityLevelConfiguration": (_whole, "flow_rules.conditions"),
     "Ingress": (_whole, "network_rules.ingress_status"),
+    "Namespace": (_whole, "namespace_rules.namespace_status"),
+    "Service": (_whole, "network_rules.ingress_status"),
 }
 
 

@@ -15,7 +15,7 @@ from berth.actors.scheduling.kube.names import dns_label, dns_subdomain, qualifi
 from ..types.document_cache import cached_by_document
 from ..types.schema import TYPES
 from .field_marks import Marks
-from .fields import Document, annotation_rules, invalid, labels, required
+from .fields import STANDARD_FINALIZERS, Document, annotation_rules, invalid, labels, required
 from .kind_rules import ACROSS, rule_of
 from .role_rules import path_segment
 
@@ -24,7 +24,6 @@ _PATH_NAMES = (
     *("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"),
     *("APIService", "CertificateSigningRequest", "IPAddress"),
 )
-_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 _REASONS = {
     "Required value": "FieldValueRequired",
     "Invalid value": "FieldValueInvalid",
@@ -146,7 +145,8 @@ def _metadata(kind: str, metadata: Document, *, is_label: bool = False) -> list[
             invalid("metadata.finalizers", finalizer, message)
             for message in qualified_name(finalizer)
         ]
-        if "/" not in finalizer and finalizer not in _FINALIZERS and kind != "Lease":
+        is_standard = finalizer in STANDARD_FINALIZERS
+        if "/" not in finalizer and not is_standard and kind != "Lease":
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             problems.append(invalid(f"metadata.finalizers[{i}]", finalizer, detail))
     for owner in metadata.get("ownerReferences") or ():
@@ -165,11 +165,6 @@ def _owner(path: str, owner: Document) -> list[str]:
 def invalid_message(type_: str, name: str, problems: list[str]) -> str:
     """Returns the message that refuses an object of this type with these problems."""
     return message_of_kind(*_named(type_), name, problems)
-
-
-def invalid_details(type_: str, name: str, problems: list[str]) -> dict[str, Any]:
-    """Returns the details of the metav1.Status that refuses the object."""
-    return details_of_kind(*_named(type_), name, problems)
 
 
 def _named(type_: str) -> tuple[str, str]:
@@ -197,9 +192,5 @@ def details_of_kind(group: str, kind: str, name: str, problems: list[str]) -> di
         if not is_type:
             reason = _REASONS.get(message.partition(":")[0], "FieldValueInvalid")
         causes.append({"reason": reason, "message": message, "field": field})
-    return {
-        **({"name": name} if name else {}),
-        **({"group": group} if group else {}),
-        "kind": kind,
-        "causes": causes,
-    }
+    named = {"name": name, "group": group, "kind": kind}
+    return {**{field: value for field, value in named.items() if value}, "causes": causes}

@@ -103,6 +103,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("storage.k8s.io", "csidrivers"): storage_columns.CSI_DRIVERS,
     ("storage.k8s.io", "csistoragecapacities"): storage_columns.CSI_STORAGE_CAPACITIES,
     ("storage.k8s.io", "volumeattachments"): storage_columns.VOLUME_ATTACHMENTS,
+    ("autoscaling", "scales"): workload_columns.SCALES,
     ("apiextensions.k8s.io", "customresourcedefinitions"): cluster_columns.DEFINITIONS,
     ("node.k8s.io", "runtimeclasses"): workload_columns.RUNTIME_CLASSES,
     ("resource.k8s.io", "resourceclaims"): workload_columns.RESOURCE_CLAIMS,

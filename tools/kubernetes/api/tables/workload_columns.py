@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from ..types.api_documents import Document
 from .column import (
     AGE,
@@ -144,6 +146,12 @@ REPLICATION_CONTROLLERS = (
     Column("Selector", _equality_selector, "Which pods it owns.", priority=WIDE),
 )
 REPLICA_SETS = (NAME, DESIRED, CURRENT, READY, AGE, CONTAINERS, IMAGES, SELECTOR)
+SCALES = (
+    msgspec.structs.replace(NAME, format=""),
+    Column("Desired", integer("spec", "replicas"), "How many pods there are to be.", "integer"),
+    Column("Available", integer("status", "replicas"), "How many pods there are.", "integer"),
+    AGE,
+)
 STATEFUL_SETS = (NAME, READY_OF_DESIRED, AGE, CONTAINERS, IMAGES)
 DEPLOYMENTS = (
     NAME,

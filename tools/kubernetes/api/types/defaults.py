@@ -238,6 +238,11 @@ def _service_port(port: Document) -> None:
         port["targetPort"] = port.get("port", 0)
 
 
+def _balancer_point(point: Document) -> None:
+    if point.get("ip"):
+        point.setdefault("ipMode", "VIP")
+
+
 def _secret(secret: Document) -> None:
     """Moves stringData to data, in base64."""
     data = {key: "".join(value.split()) for key, value in (secret.get("data") or {}).items()}
@@ -485,6 +490,7 @@ _CONSTANTS: dict[str, Document] = {
     "PersistentVolumeClaimTemplate": {"metadata": {}},
     "TypedLocalObjectReference": {"apiGroup": None},
     "TypedObjectReference": {"apiGroup": None},
+    "CSINodeDriver": {"topologyKeys": None},
     "StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
     "CSIDriverSpec": {
         "attachRequired": True,
@@ -537,6 +543,7 @@ _RULES: dict[str, Rule] = {
     "PodFailurePolicyOnPodConditionsPattern": _pod_condition,
     "ServiceSpec": _service,
     "ServicePort": _service_port,
+    "LoadBalancerIngress": _balancer_point,
     "Secret": _secret,
     "ConfigMap": _config_map,
     "Namespace": _namespace,

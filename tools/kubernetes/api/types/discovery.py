@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from .api_documents import Document
 from .catalog import CURRENT_CATALOG, Catalog
-from .resources import COMPONENT_STATUSES, METRICS, REVIEWS, Kind
+from .resources import BINDINGS, COMPONENT_STATUSES, METRICS, REVIEWS, Kind
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 CHANGES = ["get", "patch", "update"]
@@ -52,7 +52,11 @@ _BUILD = {
     "compiler": "",
     "platform": "berth",
 }
-_EXTENSIONS = ("admissionregistration.k8s.io", "apiextensions.k8s.io")
+_EXTENSIONS = (
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+)
 _VERSION = re.compile(r"v(?P<major>\d+)(?:(?P<stability>alpha|beta)(?P<number>\d+))?")
 _IN_ALL = ("Pod", "Service", "DaemonSet", "Job", "CronJob", "HorizontalPodAutoscaler")
 # The verbs of subresources, and the group, version and kind of their bodies; "" for the kind's own.
@@ -66,6 +70,12 @@ _SUBRESOURCES: dict[str, tuple[list[str], tuple[str, str, str]]] = {
     "portforward": (CONNECTS, ("", "", "PodPortForwardOptions")),
     "scale": (CHANGES, ("autoscaling", "v1", "Scale")),
     "token": (["create"], ("authentication.k8s.io", "v1", "TokenRequest")),
+}
+# The versions in which Kubernetes stores kinds that are served in later ones.
+_STORED_VERSIONS = {
+    "CustomResourceDefinition": "apiextensions.k8s.io/v1beta1",
+    "MutatingAdmissionPolicy": "admissionregistration.k8s.io/v1beta1",
+    "MutatingAdmissionPolicyBinding": "admissionregistration.k8s.io/v1beta1",
 }
 _PROXIED = "ProxyOptions"
 
@@ -145,7 +155,7 @@ def _resources(group: str, version: str, served: Sequence[Kind]) -> Document | N
     kinds.sort(key=lambda kind: kind.plural)
     return {
         "kind": "APIResourceList",
-        "apiVersion": "v1",
+        **({"apiVersion": "v1"} if group else {}),  # as Kubernetes writes them
         "groupVersion": kinds[0].api_version,
         "resources": [entry for kind in kinds for entry in entries_of(kind)],
     }
@@ -164,7 +174,7 @@ def _verbs(kind: Kind) -> list[str]:
         return ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
     if kind in METRICS or kind is COMPONENT_STATUSES:
         return ["get", "list"]
-    if kind in REVIEWS:
+    if kind in REVIEWS or kind is BINDINGS:
         return ["create"]
     if kind.kind == "Namespace":
         return [verb for verb in VERBS if verb != "deletecollection"]
@@ -200,5 +210,6 @@ def _storage_hash(kind: Kind) -> str:
     """Returns the hash of the form in which a kind is stored."""
     stored = kind.stored_as or kind
     version = stored.api_version if kind.custom is None else kind.custom.stored_version
-    name = f"{version if kind.group else f'/{version}'}/{kind.kind}"
+    version = _STORED_VERSIONS.get(kind.kind, version) if kind.custom is None else version
+    name = f"{version if '/' in version else f'/{version}'}/{kind.kind}"
     return base64.b64encode(sha256(name.encode()).digest()[:8]).decode()

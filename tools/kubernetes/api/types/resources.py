@@ -6,7 +6,7 @@ import msgspec
 
 from .custom_type import CustomType
 
-# Subresources of a pod that need running containers; listed so that the refusal can say so.
+# Subresources of pods that need running containers; listed so that the refusal can say so.
 STREAMS = ("log", "exec", "attach", "portforward")
 UNSERVED = ("proxy",)
 # Kinds whose updates must name a resourceVersion. Updates of the other kinds may omit it, and are
@@ -62,6 +62,8 @@ _COUNTED = frozenset(
 _OWN_SUBRESOURCES = {
     "CertificateSigningRequest": ("approval",),
     "Namespace": ("finalize",),
+    "Node": UNSERVED,
+    "Service": UNSERVED,
     "Pod": ("binding", "eviction", "resize", "ephemeralcontainers", *STREAMS, *UNSERVED),
     "ServiceAccount": ("token",),
 }
@@ -400,6 +402,11 @@ DEPRECATED = {
     if kind.kind == "Endpoints"
 } | {COMPONENT_STATUSES: "v1 ComponentStatus is deprecated in v1.19+"}
 
-SERVED = (*KINDS, *REVIEWS, COMPONENT_STATUSES)
+# What is read from and sent to subresources, and stored nowhere. Bindings have a path, too.
+SCALES = Kind("autoscaling", "v1", "scales", "Scale", namespaced=True)
+BINDINGS = Kind("", "v1", "bindings", "Binding", namespaced=True, status=False)
+
+UNSTORED = frozenset((*REVIEWS, *METRICS, COMPONENT_STATUSES, BINDINGS))
+SERVED = (*KINDS, *REVIEWS, COMPONENT_STATUSES, BINDINGS)
 BY_PATH = {(kind.group, kind.version, kind.plural): kind for kind in (*SERVED, *METRICS)}
 BY_KIND = {(kind.api_version, kind.kind): kind for kind in SERVED}

@@ -44,6 +44,7 @@ _NO_LINE_ENDS = str.maketrans("", "", "\r\n")
 _NESTED = (dict, list)  # the types of JSON values that have parts
 # Objects that are a part of others in Go, and not pointers: empty ones are absent.
 _EMBEDDED = ("ObjectMeta", "ResourceRequirements", "VolumeResourceRequirements")
+_SIX_DIGITS = re.compile(r"\.\d{6}(?!\d)")
 _LAYOUTS = {"time": "2006-01-02T15:04:05Z07:00", "microtime": "2006-01-02T15:04:05.000000Z07:00"}
 _QUANTITY_RULE = (
     r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -385,6 +386,10 @@ class _Walk:
                         f'parsing time "{value}" as "{layout}": cannot parse "{value}" as "2006"',
                         path,
                     )
+                elif shape.name == "microtime" and not _SIX_DIGITS.match(value, 19):
+                    layout = _LAYOUTS[shape.name]
+                    why = f'cannot parse "{value[19:]}" as ".000000"'
+                    self._report(f'parsing time "{value}" as "{layout}": {why}', path)
             case "int32" | "int64" | "intstr":
                 bits = 63 if shape.name == "int64" else 31
                 fits = kind is int and -(1 << bits) <= value < 1 << bits

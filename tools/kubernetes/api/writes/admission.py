@@ -53,6 +53,7 @@ def admitted_pod(store: Store, pod: Document) -> Document:
     """
     for step in (with_priority, with_tolerations, with_runtime_class, with_first_status):
         pod = step(store, pod)
+    check_overhead(store, pod)
     return pod
 
 
@@ -74,12 +75,21 @@ def with_runtime_class(store: Store, pod: Document) -> Document:
     """
     name, spec = pod["metadata"].get("name", ""), pod["spec"]
     if not spec.get("runtimeClassName"):
-        if spec.get("overhead"):
-            raise _without_overhead(name)
         return pod
     spec = dict(spec)
     _give_overhead(store, spec, name)
     return {**pod, "spec": spec}
+
+
+def check_overhead(store: Store, pod: Document) -> None:
+    """Raises RefusedError with 403 for a pod with an overhead that no RuntimeClass has."""
+    spec = pod["spec"]
+    if spec.get("overhead") is None:
+        return
+    runtime_class = store.find(RUNTIME_CLASSES, "", spec.get("runtimeClassName") or "") or {}
+    if not (runtime_class.get("overhead") or {}).get("podFixed"):
+        why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise _forbidden_pod(pod["metadata"].get("name", ""), why)
 
 
 def with_first_status(store: Store, pod: Document) -> Document:
@@ -280,9 +290,7 @@ def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
     if runtime_class is None:
         raise _forbidden_pod(pod, f'pod rejected: RuntimeClass "{name}" not found')
     overhead = (runtime_class.get("overhead") or {}).get("podFixed") or {}
-    if spec.get("overhead") and not overhead:
-        raise _without_overhead(pod)
-    if spec.get("overhead") and _amounts(spec["overhead"]) != _amounts(overhead):
+    if spec.get("overhead") and overhead and _amounts(spec["overhead"]) != _amounts(overhead):
         why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
         raise _forbidden_pod(pod, why)
     if overhead:
@@ -305,11 +313,6 @@ def _give_overhead(store: Store, spec: dict[str, Any], pod: str) -> None:
 
 def _amounts(overhead: dict[str, Any]) -> dict[str, int]:
     return {name: nano_value(amount) for name, amount in overhead.items()}
-
-
-def _without_overhead(pod: str) -> RefusedError:
-    why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-    return _forbidden_pod(pod, why)
 
 
 def _forbidden_pod(pod: str, why: str) -> RefusedError:

@@ -38,6 +38,7 @@ from .admission import (
     admin_access_problems,
     admitted_claim,
     check_default_class,
+    check_overhead,
     qos_class,
     with_both_sources,
     with_first_status,
@@ -293,6 +294,13 @@ def _plugins_before(write: AdmissionAttributes) -> Iterator[Step]:
     return takewhile(lambda step: step is not _ask_mutating_plugins, steps)
 
 
+def _check_resize(write: AdmissionAttributes) -> None:
+    if write.subresource == "resize" and write.before:
+        from .pod_resize_admission import check_resize  # few pods are resized
+
+        check_resize(write.store, write.after, write.before)
+
+
 def _ask_policies(write: AdmissionAttributes) -> None:
     if write.caller is not None:
         place, operation = names_of(write.after), UPDATE if write.before else CREATE
@@ -403,12 +411,14 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
     ),
     ("OwnerReferencesPermissionEnforcement", "", (), _check_owners),
     ("PersistentVolumeClaimResize", UPDATE, [CLAIMS], _check_expansion),
+    ("RuntimeClass", CREATE, [PODS], lambda write: check_overhead(write.store, write.after)),
     (
         "DenyServiceExternalIPs",
         "",
         [SERVICES],
         lambda write: check_external_addresses(write.after, write.before),
     ),
+    ("PodResizeValidator", UPDATE, [PODS], _check_resize),
     (VALIDATING_POLICY, "", (), _ask_policies),
     (RESOURCE_QUOTA, "", (), _check_quotas),
     ("AlwaysDeny", "", (), lambda write: refuse_everything(write.kind, write.after)),

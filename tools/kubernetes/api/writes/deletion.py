@@ -106,7 +106,8 @@ def deleted_now(pod: StoredObject, now: str) -> StoredObject:
         metadata["deletionTimestamp"] = now
         metadata["generation"] = metadata.get("generation", 0) + 1
     metadata["deletionGracePeriodSeconds"] = 0
-    return StoredObject({**pod.document, "metadata": metadata}, pod.revision)
+    document = {**pod.document, "metadata": metadata}
+    return StoredObject(document, pod.revision, entries=pod.entries)
 
 
 def grace_seconds(pod: Document, seconds: int | None) -> int:

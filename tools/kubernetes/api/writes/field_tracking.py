@@ -91,3 +91,11 @@ def mentions_entries(patch: Any) -> bool:
     return any(
         path in ("", "/metadata") or str(path).startswith(f"/metadata/{ENTRIES}") for path in paths
     )
+
+
+def reviewed_metadata(store: Store, kind: Kind, document: Document, manager: str) -> Document:
+    """Returns the metadata of the answer to a review, whose fields belong to the one who asks."""
+    metadata: Document = document.get("metadata") or {}
+    asked = {**document, "metadata": metadata}
+    entries = FieldTracker(store, manager).of_new(kind, asked, None)
+    return metadata if entries is None else {**metadata, ENTRIES: entries.listed()}

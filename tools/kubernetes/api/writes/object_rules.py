@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..rules import validation
+from ..rules.write_warnings import WRITE_WARNINGS
 from ..store import DEFINITIONS
 from ..types.api_documents import Document
 from ..types.resources import Kind
@@ -23,13 +24,14 @@ def problems_of(kind: Kind, document: Document, before: Document | None) -> list
 
 
 def warnings_of(kind: Kind, document: Document, before: Document | None) -> list[str]:
-    """Returns what a client is told of a definition or a custom object that is written."""
+    """Returns what a client is told of an object that is written."""
     if kind is DEFINITIONS:
         from ..rules.custom.definition_warnings import format_warnings
 
         return format_warnings(document, before)
     if kind.custom is None:
-        return []
+        find = WRITE_WARNINGS.get(kind.kind)
+        return [] if find is None else [*find(document)]
     from ..rules.custom.definition_warnings import finalizer_warnings
 
     return finalizer_warnings(document, before)

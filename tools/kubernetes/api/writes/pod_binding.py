@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from ..requests.request_bodies import Binding, NamedObject, converted
+from ..rules.fields import required
+from ..rules.validation import details_of_kind, message_of_kind
 from ..types.api_documents import Document, RefusedError
 from .pod_conditions import with_condition
 from .refusals import other_uid
 
 
-def bound_pod(pod: Document, binding: Document, now: str) -> Document:
+def read_binding(name: str, document: Document) -> Binding:
+    """Returns the binding of a pod. Raises RefusedError: 400 if it names another pod or none, 422
+    if it names no node.
+    """
+    binding = converted(document, Binding)
+    if (binding.metadata or NamedObject()).name != name:
+        why = "name in URL does not match name in Binding object"
+        raise RefusedError(400, "BadRequest", why)
+    if not (binding.target or NamedObject()).name:
+        told = "", "Binding", name, [required("target.name")]
+        raise RefusedError(422, "Invalid", message_of_kind(*told), details_of_kind(*told))
+    return binding
+
+
+def bound_pod(pod: Document, binding: Binding, now: str) -> Document:
     """Returns a pod after its binding.
 
-    Raises RefusedError: 422 if the binding names no node, 409 if the pod is bound, deleting or
-    gated, or has another uid.
+    Raises RefusedError with 409 if the pod is bound, deleting or gated, or has another uid.
     """
     name = pod["metadata"]["name"]
-    request = converted(binding, Binding)
-    node, uid = (request.target or NamedObject()).name, (request.metadata or NamedObject()).uid
+    node, uid = (binding.target or NamedObject()).name, (binding.metadata or NamedObject()).uid
     problem = ""
-    if not node:
-        raise RefusedError(
-            422, "Invalid", f'Binding "{name}" is invalid: target.name: Required value'
-        )
     if uid and uid != pod["metadata"]["uid"]:
         problem = other_uid(uid, pod)
     elif "deletionTimestamp" in pod["metadata"]:
@@ -32,7 +42,8 @@ def bound_pod(pod: Document, binding: Document, now: str) -> Document:
         problem = f"pod {name} has non-empty .spec.schedulingGates"
     if problem:
         message = f'Operation cannot be fulfilled on pods/binding "{name}": {problem}'
-        raise RefusedError(409, "Conflict", message)
+        details = {"name": name, "kind": "pods/binding"}
+        raise RefusedError(409, "Conflict", message, details)
     status = with_condition(pod["status"], "PodScheduled", "True", now)
     status.pop("nominatedNodeName", None)
     return {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status}

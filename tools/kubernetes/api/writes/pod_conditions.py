@@ -1,8 +1,10 @@
-"""Conditions that the API server itself sets in a pod's status."""
+"""What the API server itself writes into a pod's status: conditions, and what a client left out."""
 
 from __future__ import annotations
 
 from ..types.api_documents import Document
+
+_TIMES = ("lastProbeTime", "lastTransitionTime")
 
 
 def with_condition(
@@ -29,3 +31,22 @@ def with_condition(
     condition |= {field: text for field, text in (("reason", reason), ("message", message)) if text}
     conditions[place : place + 1] = [condition]
     return {**status, "conditions": conditions}
+
+
+def written_status(status: Document, before: Document) -> Document:
+    """Returns a pod's status as it is stored: with the times of conditions that nobody told, with
+    the lists of its addresses, and with the QoS class that it has had.
+    """
+    added: Document = {}
+    for one, all_ in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
+        address, addresses = status.get(one), status.get(all_)
+        if address and not addresses:
+            added[all_] = [{"ip": address}]
+        elif addresses and not address:
+            added[one] = addresses[0].get("ip")
+    if not status.get("qosClass") and before.get("qosClass"):
+        added["qosClass"] = before["qosClass"]
+    conditions = status.get("conditions") or ()
+    if any(time not in each for each in conditions for time in _TIMES):
+        added["conditions"] = [{**dict.fromkeys(_TIMES), **each} for each in conditions]
+    return {**status, **added} if added else status

@@ -86,7 +86,7 @@ def pod_usage(pod: Document, now: datetime) -> Sums:
     amounts = {count_name(PODS): ONE}
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") or _is_overdue(pod, now):
         return amounts
-    return amounts | {"pods": ONE} | _quota_names(_requests(pod), _limits(pod))
+    return amounts | {"pods": ONE} | _quota_names(pod_requests(pod), _limits(pod))
 
 
 def unspecified(pod: Document, names: frozenset[str]) -> str:
@@ -183,7 +183,7 @@ def _quota_names(requests: Sums, limits: Sums) -> dict[str, Sum]:
     return amounts | {f"limits.{name}": limits[name] for name in _NATIVE if name in limits}
 
 
-def _requests(pod: Document) -> dict[str, Sum]:
+def pod_requests(pod: Document) -> dict[str, Sum]:
     sums = pod_sums(pod["spec"], lambda container: _effective_amounts(pod, container, "requests"))
     sums |= _pod_level_sums(pod, "requests")
     for name, amount in sums_of(pod["spec"].get("overhead") or {}).items():

@@ -35,6 +35,14 @@ def expected_version(kind: Kind, metadata: Document, before: Document) -> str:
     return str(before["metadata"]["resourceVersion"])
 
 
+def check_no_version(sent: Document) -> None:
+    """Raises RefusedError with 400 if a new object has a resourceVersion."""
+    version = sent.get("resourceVersion")
+    if version and str(version).isdecimal() and int(version):
+        why = "resourceVersion should not be set on objects to be created"
+        raise RefusedError(400, "BadRequest", why)
+
+
 def check_place(kind: Kind, sent: Document, before: Document) -> None:
     """Raises RefusedError if a document names another object than the stored one, or none."""
     metadata = before["metadata"]
@@ -42,11 +50,7 @@ def check_place(kind: Kind, sent: Document, before: Document) -> None:
     if namespace and (sent.get("namespace") or namespace) != namespace:
         raise RefusedError(400, "BadRequest", OTHER_NAMESPACE)
     if not sent.get("name"):
-        message = (
-            f"the name of the object ({name} based on URL) was undeterminable: "
-            "name must be provided"
-        )
-        raise RefusedError(400, "BadRequest", message)
+        raise unnamed(name)
     if sent["name"] != name:
         raise other_name(sent["name"], name)
     if sent.get("uid", metadata["uid"]) != metadata["uid"]:
@@ -60,6 +64,12 @@ def other_name(sent: str, name: str) -> RefusedError:
     """Returns the refusal of an object that has another name than the path."""
     message = f"the name of the object ({sent}) does not match the name on the URL ({name})"
     return RefusedError(400, "BadRequest", message)
+
+
+def unnamed(name: str) -> RefusedError:
+    """Returns the refusal of an object without a name, where the path has this one."""
+    undetermined = f"the name of the object ({name} based on URL) was undeterminable"
+    return RefusedError(400, "BadRequest", f"{undetermined}: name must be provided")
 
 
 def uid_problems(sent: Document, stored: Document) -> list[str]:
@@ -137,9 +147,8 @@ def refuse_invalid(kind: Kind, document: Document, problems: list[str]) -> None:
     if problems:
         problems = problems[:MOST_PROBLEMS]
         name = document["metadata"].get("name", "")
-        details = details_of_kind(kind.group, kind.kind, name, problems)
-        message = message_of_kind(kind.group, kind.kind, name, problems)
-        raise RefusedError(422, "Invalid", message, details)
+        told = "" if kind.kind == "Event" else kind.group, kind.kind, name, problems
+        raise RefusedError(422, "Invalid", message_of_kind(*told), details_of_kind(*told))
 
 
 def other_uid(expected: str, pod: Document) -> str:

@@ -59,9 +59,11 @@ from .namespace_objects import is_of_every_namespace, missing_objects, restore_c
 from .new_objects import prepared_object
 from .object_rules import problems_of_status
 from .patch import patched_document
-from .pod_binding import bound_pod
+from .pod_binding import bound_pod, read_binding
+from .pod_conditions import written_status
 from .refusals import (
     check_applied_place,
+    check_no_version,
     check_place,
     deletion_problems,
     expected_version,
@@ -71,6 +73,7 @@ from .refusals import (
 )
 from .replica_scale import scale_of, with_replicas
 from .resource_quotas import open_ledgers, settle_quotas
+from .service_addresses import SERVICES
 
 NODES = BY_KIND["v1", "Node"]
 MOST_NAMES = 8  # that are generated for an object, as long as they exist already
@@ -192,7 +195,6 @@ class Api:
             metadata.pop("namespace", None)
         metadata |= {"uid": outside.new_uid(), "creationTimestamp": outside.now()}
         for field in (
-            "generation",
             "resourceVersion",
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
@@ -214,6 +216,8 @@ class Api:
         entries = self._fields.of_new(kind, decoded, sent)
         attempt = AdmissionAttributes(self.store, self._caller, self.warnings, kind, created, None)
         created = in_stored_version(kind, admitted(attempt))
+        if document.get("metadata"):
+            check_no_version(document["metadata"])
         stored = settle_quotas(self.store, kind, self.store.create(kind, created, entries))
         if kind is NAMESPACES:
             self._furnish(metadata["name"])
@@ -308,6 +312,8 @@ class Api:
         status = stored_form(kind, document).get("status") or {}
         if kind.custom is None:
             status = with_whole_conditions(self._shape_of(kind), status)
+        if kind is PODS:
+            status = written_status(status, before.get("status") or {})
         after = {**before, "metadata": metadata, "status": status}
         if kind.custom is not None and "status" not in document:
             del after["status"]
@@ -320,7 +326,7 @@ class Api:
             after = self._decided(after, before, subresource)
         else:
             refuse_invalid(kind, after, problems_of_status(kind, after, before))
-        after = defaulted(kind, after) if kind == NODES else after
+        after = defaulted(kind, after) if kind in (NODES, SERVICES) else after
         namespace, name = names_of(after)
         self.admit("UPDATE", kind, namespace, name, after, before, subresource)
         return after
@@ -355,13 +361,12 @@ class Api:
         """
         if subresource == "scale":
             workload = served_form(kind, self.store.get(kind, namespace, name))
-            scale = scale_of(kind, workload)
-            return self.rescale(
-                kind,
-                namespace,
-                name,
-                patched_document(kind, scale, patch, how),
-            )
+            scale = patched_document(kind, scale_of(kind, workload), patch, how)
+            mistyped = unknown_and_mistyped("Scale", scale, self.store.catalog.types).mistyped
+            if mistyped:
+                problem = mistyped.partition(" as a Scale: ")[2]
+                raise undecodable(scale, problem, patch if how == STRATEGIC else {})
+            return self.rescale(kind, namespace, name, scale)
         stored = self.store.stored(kind, namespace, name)
         before = stored.whole if mentions_entries(patch) else stored.document
         after = patched_document(kind, served_form(kind, before), patch, how)
@@ -460,7 +465,8 @@ class Api:
 
     def bind(self, namespace: str, name: str, binding: Document) -> None:
         """Binds the pod to a node."""
-        after = bound_pod(self.store.get(PODS, namespace, name), binding, self.store.outside.now())
+        read, now = read_binding(name, binding), self.store.outside.now()
+        after = bound_pod(self.store.get(PODS, namespace, name), read, now)
         self.admit("CREATE", PODS, namespace, name, binding, None, "binding")
         self.store.update(PODS, after)
 

@@ -6,7 +6,7 @@ from ..requests.request_bodies import NamedObject, Replicas, Scale, converted
 from ..rules.validation import details_of_kind, message_of_kind
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import Kind
-from .refusals import other_name
+from .refusals import other_name, unnamed
 
 _KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
@@ -53,7 +53,9 @@ def with_replicas(kind: Kind, workload: Document, scale: Document) -> Document:
         raise RefusedError(422, "Invalid", message_of_kind(*told), details_of_kind(*told))
     metadata = workload["metadata"]
     named = request.metadata and request.metadata.name
-    if named and named != metadata["name"]:
+    if not named:
+        raise unnamed(metadata["name"])
+    if named != metadata["name"]:
         raise other_name(named, metadata["name"])
     expected = (request.metadata or NamedObject()).resource_version
     metadata = {**metadata, "resourceVersion": expected or metadata["resourceVersion"]}

@@ -141,7 +141,8 @@ def _versions(versions: list[Document], known: frozenset[str]) -> Iterator[str]:
         yield invalid("spec.versions", shown, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
         why = "must have exactly one version marked as storage version"
-        yield invalid("spec.versions", [_in_go(version, same) for version in versions], why)
+        shown = [_in_go(version, same) for version in versions] or None
+        yield invalid("spec.versions", shown, why)
     first = versions[0].get("name") or "" if versions else ""
     if first and (wrong := dns_1035_label(first)):
         yield invalid("spec.version", first, ",".join(wrong))
@@ -340,7 +341,7 @@ def _stored_versions(definition: Document, spec: Document) -> Iterator[str]:
     stored = (definition.get("status") or {}).get("storedVersions") or []
     path = "status.storedVersions"
     if not stored:
-        yield invalid(path, stored, "must have at least one stored version")
+        yield invalid(path, None, "must have at least one stored version")
     names = {version.get("name") for version in spec.get("versions") or ()}
     for version in spec.get("versions") or ():
         if version.get("storage") and version.get("name") not in stored:
