@@ -73,7 +73,9 @@ from ...kubernetes.api.writes.caller import Caller
 from ...kubernetes.api.writes.deletion import deletion_answer
 from ...kubernetes.api.writes.field_tracking import reviewed_metadata
 from ...kubernetes.api.writes.first_configuration import SELF_WRITTEN, write_configuration
+from ...kubernetes.api.writes.pod_binding import check_bound_name
 from ...kubernetes.api.writes.registry import Api
+from ...kubernetes.api.writes.settled_objects import SETTLED, settle
 from ...kubernetes.kubelet.scripts.script_rules import Scripts
 from .answer_forms import (
     Answer,
@@ -190,6 +192,8 @@ class Server:
         accepted_form(accept, tables=kind not in REVIEWS, is_list=is_list)
         if kind in SELF_WRITTEN:
             write_configuration(self._store, kind)
+        if kind in SETTLED:
+            settle(self._store, kind)
         if target.subresource in STREAMS:
             return self._stream_answer(request, target, user)
         if is_list and is_on(request.query, "watch") and kind not in UNSTORED:
@@ -200,6 +204,8 @@ class Server:
             answer, code, warnings = self._answer_about(request, target, user, answers)
         except RefusedError as refused:
             return with_warnings(refused_response(refused), _deprecation(kind))
+        if kind in SETTLED and request.method != "GET":
+            settle(self._store, kind)
         if kind.custom is not None and isinstance(answer, ListPage):
             prepare_conversion(kind, [stored.document for stored in answer.items])
         return with_warnings(
@@ -367,7 +373,9 @@ class Server:
             case "POST", "" if not name and bool(namespace) == kind.namespaced:
                 return api.create(kind, namespace, of_kind(kind, document, request.body)), 201
             case "POST", "binding":
-                api.bind(namespace, name, as_object(document, kind.kind, request.body))
+                binding = as_object(document, kind.kind, request.body)
+                check_bound_name(name, binding)
+                api.bind(namespace, name, binding)
                 return {**SUCCESS, "code": 201}, 201
             case "POST", "token":
                 account = self._store.get(kind, namespace, name)

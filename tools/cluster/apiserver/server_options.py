@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
@@ -30,7 +29,6 @@ from .kubeconfig import ClientIdentity
 from .service_account_folder import PLACE, environment, write_folder
 
 Command = Callable[..., Any]
-_KEY = "sa.key"
 
 
 class Tls(msgspec.Struct, frozen=True):
@@ -87,8 +85,11 @@ class ServerOptions(msgspec.Struct, frozen=True):
         store.secure = self.secure
         if self.secure and NODE_RESTRICTION not in self.disable:
             store.plugins |= {NODE_RESTRICTION}  # as kubeadm does
-        store.signing_key = _signing_key(self.certificates) if self.secure else b""
         tls = _tls(self.certificates, names)
+        if self.secure:
+            from .token_key import RsaTokenKey  # as TLS does, it needs cryptography
+
+            store.token_signer = RsaTokenKey(self.certificates)
         store.root_certificate = tls.certificate
         return tls
 
@@ -115,18 +116,6 @@ def _tls(folder: Path | None, names: Iterable[str]) -> Tls:
         raise click.ClickException(f"{folder}: {problem}") from None
     context = authority.context(authority.server(names))
     return Tls(authority.pair.certificate, context, authority.client, authority.issue)
-
-
-def _signing_key(folder: Path | None) -> bytes:
-    """Returns the key for tokens, which is kept in the folder."""
-    if folder is None:
-        return secrets.token_bytes(32)
-    file = folder / _KEY
-    if not file.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        file.touch(mode=0o600)
-        file.write_bytes(secrets.token_bytes(32))
-    return file.read_bytes()
 
 
 def server_options(command: Command) -> Command:

@@ -57,9 +57,9 @@ def server_page(store: Store, request: HttpRequest, more: tuple[Kind, ...]) -> R
         case "/.well-known/openid-configuration":
             return as_json(_openid_configuration(request))
         case "/openid/v1/jwks":
-            # Tokens are signed by a secret, if at all, so there is no public key.
             check_accepts(request.headers.get("accept", ""), KEY_SET)
-            return Response(b'{"keys":[]}', content_type=KEY_SET)
+            keys = [] if store.token_signer is None else store.token_signer.public_keys()
+            return Response(msgspec.json.encode({"keys": keys}), content_type=KEY_SET)
     served = _discovery(path, catalog, more)
     if served is None:
         return None

@@ -19,6 +19,7 @@ import msgspec
 
 from .ledger import Ledger
 from .time_and_chance import TimeAndChance
+from .token_signer import TokenSigner
 from .types.admission_plugins import DEFAULT_PLUGINS
 from .types.api_documents import ENTRIES, Document, RefusedError, StoredObject, names_of
 from .types.catalog import CURRENT_CATALOG, Catalog
@@ -94,8 +95,8 @@ class Store:
 
     `outside` gives objects their times, uids and generated names. A write fails if the journal
     raises. `catalog` says which kinds and fields are served, `plugins` which admission plugins run.
-    While it is not `secure`, who shows no credentials is the administrator. `signing_key` signs
-    tokens, if it is not empty. `root_certificate` is the certificate, in PEM, of the authority that
+    While it is not `secure`, who shows no credentials is the administrator. `token_signer` signs
+    tokens, if there is one. `root_certificate` is the certificate, in PEM, of the authority that
     signed the server's; "" without TLS.
     """
 
@@ -111,7 +112,7 @@ class Store:
         self._asks_webhooks = False
         self.plugins = DEFAULT_PLUGINS
         self.secure = False
-        self.signing_key = b""
+        self.token_signer: TokenSigner | None = None
         self.root_certificate = ""
         self.is_configured = False  # see writes/first_configuration.py
         # What the rules of access/rights.py have found, by user and namespace.
@@ -142,7 +143,7 @@ class Store:
         other.revision = self.revision
         other.catalog, other.plugins = self.catalog, self.plugins
         other._asks_webhooks = self._asks_webhooks
-        other.secure, other.signing_key = self.secure, self.signing_key
+        other.secure, other.token_signer = self.secure, self.token_signer
         other.root_certificate = self.root_certificate
         other.ledgers = dict.fromkeys(self.ledgers)
         for kind, shelf in self._shelves.items():

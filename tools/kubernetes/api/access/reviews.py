@@ -86,8 +86,7 @@ def _access(
     problems = []
     if resource is not None and other is not None:
         why = "cannot be specified in combination with resourceAttributes"
-        shown = {"Path": other.get("path") or "", "Verb": other.get("verb") or ""}  # Go's names
-        problems.append(invalid("spec.nonResourceAttributes", shown, why))
+        problems.append(invalid("spec.nonResourceAttributes", _in_go(other), why))
     if resource is None and other is None:
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         problems.append(invalid("spec.resourceAttributes", None, why))
@@ -100,7 +99,7 @@ def _access(
             problems.append(invalid(path, where, "must match metadata.namespace"))
         if other is not None:
             why = "disallowed on this kind of request"
-            problems.append(invalid("spec.nonResourceAttributes", other, why))
+            problems.append(invalid("spec.nonResourceAttributes", _in_go(other), why))
     # As in Kubernetes, whose refusals do not name the kind of the review.
     refuse_problems("", (document.get("metadata") or {}).get("name", ""), problems, RIGHTS)
     if asks_for_other:
@@ -115,6 +114,11 @@ def _access(
     if verdict.reason:
         answer["reason"] = verdict.reason
     return answer
+
+
+def _in_go(other: Document) -> Document:
+    """Returns the attributes of a path by the names of Go's struct, which refusals show."""
+    return {"Path": other.get("path") or "", "Verb": other.get("verb") or ""}
 
 
 def _act(resource: Document, other: Document | None) -> Act:

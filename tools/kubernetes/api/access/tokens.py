@@ -7,7 +7,6 @@ for everybody anyway.
 from __future__ import annotations
 
 import base64
-import hmac
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +16,7 @@ from berth.actors.scheduling.kube.times import rfc3339
 
 from ..rules.fields import invalid, unsupported
 from ..store import Store
+from ..token_signer import TokenSigner
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND
 from .checks import check_types, refuse_problems
@@ -92,9 +92,13 @@ def issued_token(store: Store, account: Document, request: Document) -> Document
         nbf=int(now.timestamp()),
         sub=user,
     )
-    header = {"alg": "HS256" if store.signing_key else "none", "typ": "JWT"}
+    signer = store.token_signer
+    header = {"alg": "none", "typ": "JWT"}
+    if signer is not None:
+        header = {"alg": signer.algorithm, "kid": signer.key_id}
     signed = f"{_encoded_part(header)}.{_encoded_part(claims)}"
-    token = f"{signed}.{_signature(store.signing_key, signed)}"
+    signature = b"" if signer is None else signer.sign(signed.encode())
+    token = f"{signed}.{_base64(signature)}"
     return {
         **request,
         "apiVersion": "authentication.k8s.io/v1",
@@ -112,7 +116,7 @@ def bearer_user(store: Store, token: str) -> Requester:
     Raises RefusedError with 401 if the token has expired, is malformed or not valid, or the account
     is gone.
     """
-    claims = _claims(store.signing_key, token)
+    claims = _claims(store.token_signer, token)
     if claims is None:
         if store.secure or not _is_token(token):
             raise RefusedError(401, "Unauthorized", "Unauthorized")
@@ -149,7 +153,7 @@ def _is_token(text: str) -> bool:
 def _decoded(part: str) -> Any:
     """Returns what a part of a token holds; None if it cannot be read."""
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        return msgspec.json.decode(_octets(part))
     except (ValueError, msgspec.DecodeError):
         return None
 
@@ -174,23 +178,28 @@ def _named(document: Document) -> _Named:
     return _Named(document["metadata"]["name"], document["metadata"]["uid"])
 
 
-def _signature(key: bytes, text: str) -> str:
-    return _base64(hmac.digest(key, text.encode(), "sha256")) if key else ""
-
-
-def _claims(key: bytes, token: str) -> _Claims | None:
-    """Returns the contents of a token; None if it was not signed with this key."""
+def _claims(signer: TokenSigner | None, token: str) -> _Claims | None:
+    """Returns the contents of a token; None if it is not signed as it should be."""
     parts = token.split(".")
     if len(parts) != 3 or not token.isascii():
         return None
-    if not hmac.compare_digest(parts[2], _signature(key, f"{parts[0]}.{parts[1]}")):
+    try:
+        signature, raw = map(_octets, (parts[2], parts[1]))
+    except ValueError:
+        return None
+    signed = f"{parts[0]}.{parts[1]}".encode()
+    if signature if signer is None else not signer.is_signed(signed, signature):
         return None
     try:
-        raw = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
         claims = msgspec.json.decode(raw, type=_Claims)
     except (ValueError, msgspec.DecodeError):
         return None
     return claims if claims.iss == ISSUER and split(claims.sub) is not None else None
+
+
+def _octets(part: str) -> bytes:
+    """Decodes a part of a token. Raises ValueError."""
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
 
 
 def _encoded_part(content: Any) -> str:

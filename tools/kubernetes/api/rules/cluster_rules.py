@@ -42,7 +42,7 @@ _FIXED_OF_EVENT = (
 
 def node(document: Document, before: Document | None) -> list[str]:
     status, spec = document.get("status") or {}, document.get("spec") or {}
-    problems = taints("metadata.taints", spec.get("taints") or ())
+    problems = taints("spec.taints", spec.get("taints") or ())
     ranges = spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
     wrong = [
         problem for i, each in enumerate(ranges) for problem in cidr(f"spec.podCIDRs[{i}]", each)

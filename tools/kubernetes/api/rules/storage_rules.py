@@ -124,8 +124,7 @@ def volume(path: str, spec: Document) -> Iterator[str]:
     if not capacity:
         yield required(f"{path}.capacity")
     if list(capacity) != ["storage"]:
-        shown = None if spec.get("capacity") is None else dict(sorted(capacity.items()))
-        yield unsupported(f"{path}.capacity", shown, ("storage",))
+        yield unsupported(f"{path}.capacity", dict(sorted(capacity.items())), ("storage",))
     for name, amount in capacity.items():
         place, nano = f"{path}.capacity[{name}]", quantity.nano_value(amount)
         if nano < 0:

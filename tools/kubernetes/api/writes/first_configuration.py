@@ -2,7 +2,7 @@
 groups that it serves, the range of service addresses, and who has which of them.
 
 It is as Kubernetes 1.36 has it, and in the form in which it is stored. Most clients never ask for
-it, so it is written when somebody does.
+it, so it is written when somebody does. What controllers add to it is in settled_objects.py.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ SERVICE_RANGES = BY_KIND[_NETWORK, "ServiceCIDR"]
 SERVICE_RANGE = "10.96.0.0/16"
 ADDRESSES = BY_KIND[_NETWORK, "IPAddress"]
 SELF_WRITTEN = frozenset((FLOW_SCHEMAS, PRIORITY_LEVELS, API_SERVICES, SERVICE_RANGES, ADDRESSES))
+LOCAL = "Local", "Local APIServices are always available"  # reason and message
 _ALLOCATOR = ("ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io")
 _UPDATED = {"apf.kubernetes.io/autoupdate-spec": "true"}
 _ALL_VERBS = ["*"]
@@ -208,12 +209,12 @@ def _configuration(store: Store, now: str) -> Iterator[tuple[Kind, Document]]:
         {
             "metadata": {"name": "kubernetes"},
             "spec": {"cidrs": [SERVICE_RANGE]},
-            "status": {"conditions": [_condition("Ready", "True", "", ready, now)]},
+            "status": {"conditions": [condition("Ready", "True", "", ready, now)]},
         },
     )
 
 
-def _condition(type_: str, status: str, reason: str, message: str, now: str) -> Document:
+def condition(type_: str, status: str, reason: str, message: str, now: str) -> Document:
     named = {"type": type_, "status": status, "lastTransitionTime": now}
     return {**named, "reason": reason, "message": message}
 
@@ -243,22 +244,25 @@ def _schema(
     subjects: tuple[str, ...],
     now: str,
 ) -> Document:
-    message = (
-        "This FlowSchema references the PriorityLevelConfiguration object named "
-        f'"{level}" and it exists'
-    )
     spec: Document = {
         "priorityLevelConfiguration": {"name": level},
         "matchingPrecedence": precedence,
         **({"distinguisherMethod": {"type": method}} if method else {}),
         "rules": [{"subjects": [*map(_subject, subjects)], **rules}],
     }
-    condition = _condition("Dangling", "False", "Found", message, now)
     return {
         "metadata": {"name": name, "generation": 1, "annotations": _UPDATED},
         "spec": spec,
-        "status": {"conditions": [condition]},
+        "status": {"conditions": [flow_condition(level, now, exists=True)]},
     }
+
+
+def flow_condition(level: str, now: str, *, exists: bool) -> Document:
+    """Returns the condition of a flow schema that says whether its priority level exists."""
+    status, reason = ("False", "Found") if exists else ("True", "NotFound")
+    what = "and it exists" if exists else "but there is no such object"
+    references = "This FlowSchema references the PriorityLevelConfiguration object named"
+    return condition("Dangling", status, reason, f'{references} "{level}" {what}', now)
 
 
 def _subject(text: str) -> Document:
@@ -270,7 +274,6 @@ def _subject(text: str) -> Document:
 
 
 def _api_service(group: str, version: str, now: str) -> Document:
-    message = "Local APIServices are always available"
     spec: Document = {
         **({"group": group} if group else {}),
         "version": version,
@@ -283,5 +286,5 @@ def _api_service(group: str, version: str, now: str) -> Document:
             "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"},
         },
         "spec": spec,
-        "status": {"conditions": [_condition("Available", "True", "Local", message, now)]},
+        "status": {"conditions": [condition("Available", "True", *LOCAL, now)]},
     }

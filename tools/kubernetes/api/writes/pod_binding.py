@@ -10,14 +10,18 @@ from .pod_conditions import with_condition
 from .refusals import other_uid
 
 
-def read_binding(name: str, document: Document) -> Binding:
-    """Returns the binding of a pod. Raises RefusedError: 400 if it names another pod or none, 422
-    if it names no node.
-    """
-    binding = converted(document, Binding)
-    if (binding.metadata or NamedObject()).name != name:
+def check_bound_name(name: str, document: Document) -> None:
+    """Raises RefusedError with 400 if a binding names another pod than its path, or none."""
+    if (converted(document, Binding).metadata or NamedObject()).name != name:
         why = "name in URL does not match name in Binding object"
         raise RefusedError(400, "BadRequest", why)
+
+
+def read_binding(name: str, document: Document) -> Binding:
+    """Returns the binding of a pod. Raises RefusedError: 400 if it cannot be read, 422 if it names
+    no node.
+    """
+    binding = converted(document, Binding)
     if not (binding.target or NamedObject()).name:
         told = "", "Binding", name, [required("target.name")]
         raise RefusedError(422, "Invalid", message_of_kind(*told), details_of_kind(*told))

@@ -477,7 +477,10 @@ async def test_unknown_fields_cause_a_warning_or_a_refusal(server: Server) -> No
     body = b'{"metadata":{"name":"a"},"boat":1,"data":{"k":"1","k":"2"}}'
     how = {"Content-Type": "application/json"}
     async with server.session.post(server.url + MAPS, data=body, headers=how) as answer:
-        assert answer.headers.getall("Warning") == ['299 - "unknown field \\"boat\\""']
+        assert answer.headers.getall("Warning") == [
+            '299 - "unknown field \\"boat\\""',
+            '299 - "duplicate field \\"data.k\\""',
+        ]
         assert "boat" not in await answer.json()
     status, refusal = await server.call("POST", f"{MAPS}?fieldValidation=Strict", body)
     assert status == 400

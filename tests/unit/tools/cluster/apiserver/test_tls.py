@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from base64 import urlsafe_b64decode
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from berth.actors.client.kubeconfig import load
 from berth.actors.client.rest import Client, ConnectionFailedError
@@ -17,6 +20,7 @@ from berth.tools.cluster.apiserver.app import serve
 from berth.tools.cluster.apiserver.authority import Authority
 from berth.tools.cluster.apiserver.kubeconfig import ClientIdentity, kubeconfig
 from berth.tools.cluster.apiserver.server_options import ServerOptions, Tls
+from berth.tools.kubernetes.api.access.tokens import issued_token
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
@@ -95,9 +99,10 @@ async def test_a_kept_authority_knows_the_certificates_of_earlier_runs(
 ) -> None:
     folder = tmp_path / "pki"
     earlier = prepared(store, secure=True, folder=folder).administrator()
-    key = store.signing_key
+    assert store.token_signer is not None
+    (key,) = store.token_signer.public_keys()
     tls = prepared(store, secure=True, folder=folder)
-    assert store.signing_key == key
+    assert store.token_signer.public_keys() == [key]
     assert store.root_certificate == tls.certificate == earlier.authority
     async with serve(store=store, tls=tls.context) as url:
         assert (await user_of(url, earlier, tmp_path))["username"] == "kubernetes-admin"
@@ -156,3 +161,25 @@ def test_certificates_hold_for_a_year() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     certificate = Authority(now)._certificate
     assert certificate.not_valid_after_utc == now + timedelta(days=365)
+
+
+async def test_a_token_can_be_checked_with_the_public_key(store: Store, tmp_path: Path) -> None:
+    tls = prepared(store, secure=True)
+    Api(store).seed()
+    account = store.get(BY_KIND["v1", "ServiceAccount"], "default", "default")
+    token = issued_token(store, account, {})["status"]["token"]
+    context = ssl.create_default_context(cadata=tls.certificate)
+    headers = {"Authorization": f"Bearer {token}", "Accept": "*/*"}
+    async with serve(store=store, tls=tls.context) as url, aiohttp.ClientSession() as session:
+        place = url.replace("127.0.0.1", "localhost")
+        async with session.get(f"{place}/openid/v1/jwks", ssl=context, headers=headers) as answer:
+            (key,) = (await answer.json(content_type=None))["keys"]
+        who = f"{place}/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        async with session.post(who, ssl=context, headers=headers, json={}) as answer:
+            user = (await answer.json())["status"]["userInfo"]["username"]
+    assert user == "system:serviceaccount:default:default"
+    numbers = [int.from_bytes(urlsafe_b64decode(key[name] + "==")) for name in ("e", "n")]
+    signed, _, signature = token.rpartition(".")
+    public = rsa.RSAPublicNumbers(*numbers).public_key()
+    octets = urlsafe_b64decode(signature + "==")
+    public.verify(octets, signed.encode(), padding.PKCS1v15(), hashes.SHA256())

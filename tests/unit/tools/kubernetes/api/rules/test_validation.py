@@ -11,7 +11,7 @@ import pytest
 
 from berth.actors.scheduling.kube.names import dns_subdomain
 from berth.tools.kubernetes.api.rules.fields import invalid
-from berth.tools.kubernetes.api.rules.validation import invalid_details, invalid_message, problems
+from berth.tools.kubernetes.api.rules.validation import details_of_kind, invalid_message, problems
 from tests.kit.cases import documents
 from tests.kit.documents import pod
 
@@ -642,7 +642,7 @@ def test_the_refusal_lists_each_problem_once() -> None:
     assert invalid_message("Pod", "p", [a]) == 'Pod "p" is invalid: spec.a: Required value'
     message = invalid_message("Deployment", "d", [a, b, a])
     assert message == f'Deployment.apps "d" is invalid: [{a}, {b}]'
-    assert invalid_details("Deployment", "d", [a, b]) == {
+    assert details_of_kind("apps", "Deployment", "d", [a, b]) == {
         "name": "d",
         "group": "apps",
         "kind": "Deployment",

@@ -289,7 +289,7 @@ def test_generations_are_counted_where_kubernetes_counts_them(api: Api) -> None:
     assert counted.document["metadata"]["generation"] == 1
     ports = {"spec": {"ports": [{"port": 80}]}}
     service = api.create(SERVICES, "default", {"metadata": {"name": "s", "generation": 3}, **ports})
-    assert "generation" not in service.document["metadata"]
+    assert service.document["metadata"]["generation"] == 3  # as it was sent, and it stays so
 
 
 def test_objects_of_storage_are_protected_from_their_creation_on(api: Api) -> None:

@@ -77,7 +77,7 @@ def test_an_object_of_the_cluster_loses_a_namespace(api: Api) -> None:
 def test_the_server_owns_some_metadata(api: Api) -> None:
     claimed = {
         "uid": "mine",
-        "resourceVersion": "7",
+        "resourceVersion": "0",
         "generation": 9,
         "deletionTimestamp": "2020-01-01T00:00:00Z",
     }
@@ -92,6 +92,10 @@ def test_the_server_owns_some_metadata(api: Api) -> None:
     assert metadata["creationTimestamp"]
     assert "deletionTimestamp" not in metadata
     assert current(api)["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    document["metadata"] = {"name": "other", "resourceVersion": "7"}
+    with pytest.raises(RefusedError, match="resourceVersion should not be set") as refused:
+        api.create(PODS, NS, document)
+    assert code(refused) == (400, "BadRequest")
 
 
 def test_generated_names_have_only_letters_that_labels_allow(api: Api) -> None:
@@ -144,7 +148,7 @@ def test_spec_and_status_are_written_separately(api: Api) -> None:
         "status": {"phase": "Failed"},
     }
     update(api, {**current(api), **named}, "status")
-    assert current(api)["status"] == {"phase": "Failed"}
+    assert current(api)["status"] == {"phase": "Failed", "qosClass": "BestEffort"}
     assert current(api)["spec"]["containers"]
     assert current(api)["metadata"]["labels"] == {"app": "x"}
 
@@ -516,7 +520,8 @@ def test_a_gated_pod_keeps_its_condition_until_another_is_written(api: Api) -> N
     assert current(api)["status"]["conditions"] == [condition], (
         "removing the gates must leave the condition to the scheduler"
     )
-    ready = {"type": "PodReadyToStartContainers", "status": "False"}
+    untold = {"lastProbeTime": None, "lastTransitionTime": None}
+    ready = {**untold, "type": "PodReadyToStartContainers", "status": "False"}
     patch(api, {"status": {"conditions": [condition, ready]}}, "status")
     api.store.outside.wall = lambda: BEGAN + timedelta(seconds=9)
     bind(api)
