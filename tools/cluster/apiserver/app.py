@@ -71,11 +71,9 @@ from ...kubernetes.api.types.resources import (
 from ...kubernetes.api.types.webhook_conversion import ConversionsNeededError
 from ...kubernetes.api.writes.caller import Caller
 from ...kubernetes.api.writes.deletion import deletion_answer
-from ...kubernetes.api.writes.field_tracking import reviewed_metadata
-from ...kubernetes.api.writes.first_configuration import SELF_WRITTEN, write_configuration
+from ...kubernetes.api.writes.first_configuration import SELF_WRITTEN, SETTLED, write_configuration
 from ...kubernetes.api.writes.pod_binding import check_bound_name
 from ...kubernetes.api.writes.registry import Api
-from ...kubernetes.api.writes.settled_objects import SETTLED, settle
 from ...kubernetes.kubelet.scripts.script_rules import Scripts
 from .answer_forms import (
     Answer,
@@ -193,7 +191,7 @@ class Server:
         if kind in SELF_WRITTEN:
             write_configuration(self._store, kind)
         if kind in SETTLED:
-            settle(self._store, kind)
+            self._settle(kind)
         if target.subresource in STREAMS:
             return self._stream_answer(request, target, user)
         if is_list and is_on(request.query, "watch") and kind not in UNSTORED:
@@ -205,13 +203,18 @@ class Server:
         except RefusedError as refused:
             return with_warnings(refused_response(refused), _deprecation(kind))
         if kind in SETTLED and request.method != "GET":
-            settle(self._store, kind)
+            self._settle(kind)
         if kind.custom is not None and isinstance(answer, ListPage):
             prepare_conversion(kind, [stored.document for stored in answer.items])
         return with_warnings(
             in_accepted_form(self._store, request, kind, answer, code),
             _deprecation(kind) + warnings,
         )
+
+    def _settle(self, kind: Kind) -> None:
+        from ...kubernetes.api.writes.settled_objects import settle  # few ask for these kinds
+
+        settle(self._store, kind)
 
     def _answer_about(
         self,
@@ -312,6 +315,8 @@ class Server:
         kind = target.kind
         document = of_kind(kind, read_body(request.body, media_type_of(request)))
         answer = review(self._store, user, kind.kind, target.namespace, document)
+        from ...kubernetes.api.writes.field_tracking import reviewed_metadata
+
         manager = manager_of_request("POST", request.query, request.headers, "")
         metadata = reviewed_metadata(self._store, kind, document, manager)
         head = {"apiVersion": kind.api_version, "kind": kind.kind}

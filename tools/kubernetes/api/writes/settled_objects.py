@@ -18,13 +18,13 @@ from .first_configuration import (
     FLOW_SCHEMAS,
     LOCAL,
     PRIORITY_LEVELS,
+    ROLES,
     condition,
     flow_condition,
 )
 from .registry import Api
 from .service_addresses import SERVICES
 
-ROLES = BY_KIND["rbac.authorization.k8s.io/v1", "ClusterRole"]
 SLICES = BY_KIND["discovery.k8s.io/v1", "EndpointSlice"]
 _MOST_ROUNDS = 8  # as roles may be aggregated to each other without end
 _AGGREGATOR = "clusterrole-aggregation-controller"
@@ -33,7 +33,7 @@ _NO_PROXY = "this API server does not pass requests on to other API servers"
 
 def settle(store: Store, kind: Kind) -> None:
     """Completes the objects of one of the kinds SETTLED."""
-    SETTLED[kind](store)
+    _SETTLED[kind](store)
 
 
 def _settle_flows(store: Store) -> None:
@@ -120,7 +120,7 @@ def _gathered(store: Store, role: Document, selectors: list[Document]) -> Iterat
                     yield rule
 
 
-SETTLED: dict[Kind, Callable[[Store], None]] = {
+_SETTLED: dict[Kind, Callable[[Store], None]] = {
     FLOW_SCHEMAS: _settle_flows,
     PRIORITY_LEVELS: _settle_flows,
     API_SERVICES: _settle_services,

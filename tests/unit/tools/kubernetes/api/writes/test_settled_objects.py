@@ -7,10 +7,11 @@ from berth.tools.kubernetes.api.writes.first_configuration import (
     API_SERVICES,
     FLOW_SCHEMAS,
     PRIORITY_LEVELS,
+    ROLES,
     write_configuration,
 )
 from berth.tools.kubernetes.api.writes.registry import Api
-from berth.tools.kubernetes.api.writes.settled_objects import ROLES, settle
+from berth.tools.kubernetes.api.writes.settled_objects import settle
 from tests.kit.documents import Document
 
 SERVICES = BY_KIND["v1", "Service"]
