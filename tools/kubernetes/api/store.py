@@ -13,13 +13,12 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from types import EllipsisType
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from .ledger import Ledger
 from .time_and_chance import TimeAndChance
-from .token_signer import TokenSigner
 from .types.admission_plugins import DEFAULT_PLUGINS
 from .types.api_documents import ENTRIES, Document, RefusedError, StoredObject, names_of
 from .types.catalog import CURRENT_CATALOG, Catalog
@@ -87,6 +86,18 @@ class Shelf:
             waiting, self.waiting = self.waiting, {}
             for wake in waiting:
                 wake()
+
+
+class TokenSigner(Protocol):
+    """A key with its algorithm, as JSON Web Signatures name it."""
+
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def key_id(self) -> str: ...
+    def sign(self, text: bytes) -> bytes: ...
+    def is_signed(self, text: bytes, signature: bytes) -> bool: ...
+    def public_keys(self) -> list[Document]: ...
 
 
 class Store:

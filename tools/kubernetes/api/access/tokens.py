@@ -15,8 +15,7 @@ import msgspec
 from berth.actors.scheduling.kube.times import rfc3339
 
 from ..rules.fields import invalid, unsupported
-from ..store import Store
-from ..token_signer import TokenSigner
+from ..store import Store, TokenSigner
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND
 from .checks import check_types, refuse_problems

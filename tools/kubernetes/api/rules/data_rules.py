@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import binascii
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 
 from .fields import Document, forbidden, invalid, required, too_long, unchanged
 from .value_forms import config_key_messages
+
+_PEM = b"-----BEGIN "
 
 MOST_BYTES = 1 << 20
 _ACCOUNT = "kubernetes.io/service-account.name"
@@ -139,3 +142,14 @@ def _immutable_data(
         for field in fields
         if (document.get(field) or {}) != (before.get(field) or {})
     )
+
+
+def secret_warnings(secret: Document) -> Iterator[str]:
+    """Warns of a TLS secret without a certificate or without a key."""
+    if secret.get("type") != "kubernetes.io/tls":
+        return
+    data = secret.get("data") or {}
+    for key, what in (("tls.crt", "certificate"), ("tls.key", "key")):
+        if _PEM not in b64decode(data.get(key) or ""):
+            yield f"tls: failed to find any PEM data in {what} input"
+            return

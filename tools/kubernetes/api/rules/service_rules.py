@@ -205,3 +205,9 @@ def subset(path: str, value: Document) -> Iterator[str]:
     for i, port in enumerate(ports):
         if len(ports) > 1 and not port.get("name"):
             yield required(f"{path}.ports[{i}].name")
+
+
+def service_warnings(service: Document) -> Iterator[str]:
+    spec = service.get("spec") or {}
+    if spec.get("trafficDistribution") == "PreferClose":
+        yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'

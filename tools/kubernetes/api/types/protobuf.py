@@ -13,6 +13,7 @@ import base64
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from struct import unpack
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,7 +27,10 @@ from .schema import TYPES, Field, Shape
 MAGIC = b"k8s\x00"
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _GROUP_END, _FIXED32 = range(6)  # the wire types
-_WIRES = {"bool": _VARINT, "int32": _VARINT, "int64": _VARINT}  # all other fields are _BYTES
+# All other fields are _BYTES.
+_WIRES = {"bool": _VARINT, "int32": _VARINT, "int64": _VARINT, "float64": _FIXED64}
+# The fields of a schema that are a schema or a bool; in a message, both.
+SCHEMA_OR_BOOL = ("additionalItems", "additionalProperties")
 _ZEROS = frozenset(("string", "bool", "int32", "int64", "intstr"))  # their zero may mean absence
 _VARINT_BYTES = 10
 _NUMBERS = 1 << 29
@@ -126,12 +130,25 @@ def _put(document: Document, name: str, field: Field, record: _Record) -> None:
         document.setdefault(name, {})[key.octets.decode()] = _value(shape.values, value)
     elif shape.fields is not None:
         _fill(document.setdefault(name, {}), numbers_of(shape), _expected(record, _BYTES).octets)
+    elif name in SCHEMA_OR_BOOL:
+        document[name] = _schema_or_bool(_expected(record, _BYTES).octets)
     else:
         value = _value(shape, record)
         if value is None or (not value and shape.name in _ZEROS and not field.keeps_zero):
             document.pop(name, None)
         else:
             document[name] = value
+
+
+def _schema_or_bool(octets: bytes) -> Document | bool:
+    is_allowed = False
+    for record in _records(octets):
+        if record.number == 2:
+            schema: Document = _value(TYPES["JSONSchemaProps"], record)
+            return schema
+        if record.number == 1:
+            is_allowed = _expected(record, _VARINT).integer != 0
+    return is_allowed
 
 
 def _items(shape: Shape, record: _Record) -> list[Any]:
@@ -169,6 +186,9 @@ def _value(shape: Shape, record: _Record) -> Any:
             return _signed(record.integer, 32)
         case "int64":
             return _signed(record.integer, 64)
+        case "float64":
+            value: float = unpack("<d", octets)[0]
+            return int(value) if value.is_integer() else value
         case "bytes":
             return base64.b64encode(octets).decode()
         case "quantity":

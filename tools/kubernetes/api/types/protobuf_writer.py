@@ -9,15 +9,16 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 from datetime import datetime
+from struct import pack
 from typing import Any
 
 import msgspec
 
 from .api_documents import Document
-from .protobuf import MAGIC, Numbers, numbers_of
-from .schema import Field, Shape
+from .protobuf import MAGIC, SCHEMA_OR_BOOL, Numbers, numbers_of
+from .schema import TYPES, Field, Shape
 
-_VARINT, _BYTES = 0, 2
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
 _LIST_META = ("", "resourceVersion", "continue", "remainingItemCount")  # by number, from 1
 
 
@@ -61,11 +62,11 @@ def _message(numbers: Numbers, document: Document) -> bytes:
         name, field = target
         value = document.get(name)
         if value is not None:
-            parts.append(_field(number, field, value))
+            parts.append(_field(number, name, field, value))
     return b"".join(parts)
 
 
-def _field(number: int, field: Field, value: Any) -> bytes:
+def _field(number: int, name: str, field: Field, value: Any) -> bytes:
     shape = field.shape
     if shape.item is not None:
         return b"".join([_value(number, shape.item, each) for each in value])
@@ -77,11 +78,22 @@ def _field(number: int, field: Field, value: Any) -> bytes:
                 for key, each in entries
             ]
         )
+    if name in SCHEMA_OR_BOOL:
+        return _block(number, _schema_or_bool(value))
     return _value(number, shape, value)
+
+
+def _schema_or_bool(value: Document | bool) -> bytes:
+    allows = _tag(1, _VARINT) + _varint(value is not False)
+    if isinstance(value, bool):
+        return allows
+    return allows + _block(2, _octets(TYPES["JSONSchemaProps"], value))
 
 
 def _value(number: int, shape: Shape, value: Any) -> bytes:
     """Returns a field with one value."""
+    if shape.name == "float64":
+        return _tag(number, _FIXED64) + pack("<d", value)
     if shape.name in ("bool", "int32", "int64"):
         return _tag(number, _VARINT) + _varint(int(value))
     return _block(number, _octets(shape, value))

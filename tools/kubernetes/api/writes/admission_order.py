@@ -15,8 +15,6 @@ import msgspec
 
 from ..access.escalation import BINDING_KINDS, ROLE_KINDS, check_escalation
 from ..policies.reinvocation import Reinvocation
-from ..rules.ephemeral_containers import with_ephemeral_containers
-from ..rules.pod_resize import with_resized_resources
 from ..rules.quota_rules import quota_warnings
 from ..rules.validation import ephemeral_problems, resize_problems
 from ..store import DEFINITIONS, Store
@@ -128,8 +126,14 @@ def _keep_the_rest(write: AdmissionAttributes) -> Document | None:
     """Takes from a write of a subresource of a pod what that one is for."""
     after, before = write.after, write.before or {}
     if write.subresource == "ephemeralcontainers":
+        from ..rules.ephemeral_containers import with_ephemeral_containers
+
         return with_ephemeral_containers(after, before)
-    return with_resized_resources(after, before) if write.subresource == "resize" else None
+    if write.subresource == "resize":
+        from ..rules.pod_resize import with_resized_resources
+
+        return with_resized_resources(after, before)
+    return None
 
 
 def _keep_spec(write: AdmissionAttributes) -> Document | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..rules import validation
-from ..rules.write_warnings import WRITE_WARNINGS
 from ..store import DEFINITIONS
 from ..types.api_documents import Document
 from ..types.resources import Kind
@@ -30,11 +29,24 @@ def warnings_of(kind: Kind, document: Document, before: Document | None) -> list
 
         return format_warnings(document, before)
     if kind.custom is None:
-        find = WRITE_WARNINGS.get(kind.kind)
-        return [] if find is None else [*find(document)]
+        return _warnings_of_built_in(kind, document)
     from ..rules.custom.definition_warnings import finalizer_warnings
 
     return finalizer_warnings(document, before)
+
+
+def _warnings_of_built_in(kind: Kind, document: Document) -> list[str]:
+    match kind.kind:
+        case "Secret":
+            from ..rules.data_rules import secret_warnings
+
+            return [*secret_warnings(document)]
+        case "Service":
+            from ..rules.service_rules import service_warnings
+
+            return [*service_warnings(document)]
+        case _:
+            return []
 
 
 def problems_of_status(kind: Kind, document: Document, before: Document) -> list[str]:

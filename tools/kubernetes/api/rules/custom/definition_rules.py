@@ -141,8 +141,8 @@ def _versions(versions: list[Document], known: frozenset[str]) -> Iterator[str]:
         yield invalid("spec.versions", shown, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
         why = "must have exactly one version marked as storage version"
-        shown = [_in_go(version, same) for version in versions] or None
-        yield invalid("spec.versions", shown, why)
+        shown = [_in_go(version, same) for version in versions]
+        yield invalid("spec.versions", shown or None, why)
     first = versions[0].get("name") or "" if versions else ""
     if first and (wrong := dns_1035_label(first)):
         yield invalid("spec.version", first, ",".join(wrong))

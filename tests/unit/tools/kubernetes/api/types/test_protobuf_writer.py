@@ -28,6 +28,15 @@ CONTAINER: Document = {
 }
 
 
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": {"type": "object", "additionalProperties": True},
+    "properties": {
+        "a": {"minimum": -1.5, "maximum": 2, "items": {"additionalProperties": False}},
+    },
+}
+
+
 @pytest.mark.parametrize(
     ("api_version", "kind", "parts"),
     [
@@ -48,6 +57,11 @@ CONTAINER: Document = {
             "coordination.k8s.io/v1",
             "Lease",
             {"metadata": {"name": "l"}, "spec": {"renewTime": "2026-01-02T03:04:05.000006Z"}},
+        ),
+        (
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            {"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": SCHEMA}}]}},
         ),
         (
             "apps/v1",
