@@ -77,6 +77,8 @@ ACROSS = RulesByType(
         "PersistentVolumeSpec": "storage_rules.volume",
         "PodAffinityTerm": "placement_rules.pod_affinity_term",
         "PodDisruptionBudgetSpec": "workload_rules.disruption_budget",
+        "PodGroupResourceClaim": "pod_rules.claim",
+        "PodGroupSchedulingPolicy": "priority_rules.group_policy",
         "PodResourceClaim": "pod_rules.claim",
         "PodSchedulingGroup": "pod_rules.scheduling_group",
         "PodSpec": "pod_rules.pod_spec",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .fields import Document, forbidden
+from .fields import Document, forbidden, invalid
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -30,3 +30,13 @@ def priority_class(document: Document, before: Document | None) -> Iterator[str]
         yield forbidden("value", detail)
     if before is not None and value != (before.get("value") or 0):
         yield forbidden("value", "may not be changed in an update.")
+
+
+def group_policy(path: str, value: Document) -> Iterator[str]:
+    """Checks that the pods of a group are scheduled in one way."""
+    given = [f"`{name}`" for name in ("basic", "gang") if value.get(name) is not None]
+    if not given:
+        yield invalid(path, None, "must specify one of: `basic`, `gang`")
+    elif len(given) > 1:
+        shown = f"{{{', '.join(given)}}}"
+        yield f"{path}: Invalid value: {shown}: must specify exactly one of: `basic`, `gang`"

@@ -104,6 +104,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("storage.k8s.io", "csistoragecapacities"): storage_columns.CSI_STORAGE_CAPACITIES,
     ("storage.k8s.io", "volumeattachments"): storage_columns.VOLUME_ATTACHMENTS,
     ("autoscaling", "scales"): workload_columns.SCALES,
+    ("scheduling.k8s.io", "podgroups"): workload_columns.POD_GROUPS,
     ("apiextensions.k8s.io", "customresourcedefinitions"): cluster_columns.DEFINITIONS,
     ("node.k8s.io", "runtimeclasses"): workload_columns.RUNTIME_CLASSES,
     ("resource.k8s.io", "resourceclaims"): workload_columns.RESOURCE_CLAIMS,

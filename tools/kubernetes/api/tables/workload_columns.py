@@ -72,6 +72,25 @@ def _deployment_selector(document: Document, _: datetime) -> str:
 JOB_CONDITIONS = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
 
 
+def _group_policy(group: Document, _: datetime) -> str:
+    return "Basic" if value_at(group, "spec", "schedulingPolicy", "gang") is None else "Gang"
+
+
+def _group_workload(group: Document, _: datetime) -> str:
+    path = "spec", "podGroupTemplateRef", "workload", "workloadName"
+    return text(group, *path, default=NONE)
+
+
+def _group_status(group: Document, _: datetime) -> str:
+    told = {text(each, "type"): each for each in entries(group, "status", "conditions")}
+    if "DisruptionTarget" in told:
+        return text(told["DisruptionTarget"], "reason")
+    if "PodGroupScheduled" not in told:
+        return "Pending"
+    is_scheduled = text(told["PodGroupScheduled"], "status") == "True"
+    return "Scheduled" if is_scheduled else "Unschedulable"
+
+
 def _job_status(job: Document, _: datetime) -> str:
     """Returns Terminating for a deleted unfinished job; otherwise the true condition, or
     Running.
@@ -146,6 +165,13 @@ REPLICATION_CONTROLLERS = (
     Column("Selector", _equality_selector, "Which pods it owns.", priority=WIDE),
 )
 REPLICA_SETS = (NAME, DESIRED, CURRENT, READY, AGE, CONTAINERS, IMAGES, SELECTOR)
+POD_GROUPS = (
+    NAME,
+    Column("Policy", _group_policy, "How the pods of the group are scheduled."),
+    Column("Workload", _group_workload, "The Workload that the group belongs to."),
+    Column("Status", _group_status, "Whether the group is scheduled."),
+    AGE,
+)
 SCALES = (
     msgspec.structs.replace(NAME, format=""),
     Column("Desired", integer("spec", "replicas"), "How many pods there are to be.", "integer"),

@@ -1,6 +1,6 @@
 """What the API server serves as a minor version of Kubernetes: its kinds, and their fields.
 
-The versions are data: marks of fields in types.txt, and `since` of kinds in resources.py.
+The versions are data: marks of fields in types.txt, `since` and `until` of kinds in resources.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Release:
         self.served = tuple(kind for kind in SERVED if self.serves(kind))
 
     def serves(self, kind: Kind) -> bool:
-        return kind.since <= self.version.minor
+        return kind.since <= self.version.minor <= (kind.until or self.version.minor)
 
     @cached_property
     def types(self) -> dict[str, Shape]:

@@ -57,6 +57,8 @@ _COUNTED = frozenset(
         "PriorityLevelConfiguration",
         "PodTemplate",
         "CustomResourceDefinition",
+        "PodGroup",
+        "Workload",
     )
 )
 _OWN_SUBRESOURCES = {
@@ -73,8 +75,8 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
     """A kind and its path in the API. `status` and `scale` are True if it has these subresources.
 
     A kind that is `stored_as` another kind is another form of it (see conversion). `since` is the
-    first minor version that serves the kind, 0 for all that berth knows. A `custom` kind is one
-    version of a kind that a CustomResourceDefinition defines; all its versions are stored as one
+    first minor version that serves the kind, `until` the last, 0 for all that berth knows. A
+    `custom` kind is one version of a kind that a CustomResourceDefinition defines; all its versions are stored as one
     kind, which is not served. Each kind exists once, below or in a catalog, so kinds are compared
     by identity, which makes the store's look-ups cheap.
     """
@@ -89,6 +91,7 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
     scale: bool = False
     stored_as: Kind | None = None
     since: int = 0
+    until: int = 0
     custom: CustomType | None = None
 
     @property
@@ -366,12 +369,27 @@ KINDS = (
     ),
 )
 
-# Served only if the server is told so, by --runtime-config: the devices of older programs.
-ON_REQUEST = tuple(
+# Served only if the server is told so, by --runtime-config: the devices of older programs, and the
+# groups of pods of the alpha version.
+OLDER_DEVICES = tuple(
     msgspec.structs.replace(kind, version=version, stored_as=kind)
     for version in ("v1beta1", "v1beta2")
     for kind in KINDS
     if kind.api_version == "resource.k8s.io/v1" and not kind.since
+)
+
+ON_REQUEST = (
+    *OLDER_DEVICES,
+    Kind(
+        "scheduling.k8s.io",
+        "v1alpha2",
+        "workloads",
+        "Workload",
+        namespaced=True,
+        status=False,
+        until=36,
+    ),
+    Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", namespaced=True, until=36),
 )
 
 # Questions to the server: the answer to a POST, which stores nothing.

@@ -28,5 +28,9 @@ def kinds_on_request(settings: Iterable[str]) -> tuple[Kind, ...]:
         if not known and version not in _SERVED:
             raise ValueError(f"{version}: expected a version that berth knows")
         asked[version] = _VALUES[value]
-    usual = asked.get(_ALL, asked.get(_BETA, False))
-    return tuple(kind for kind in ON_REQUEST if asked.get(kind.api_version, usual))
+    usual, beta = asked.get(_ALL, False), asked.get(_ALL, asked.get(_BETA, False))
+    return tuple(
+        kind
+        for kind in ON_REQUEST
+        if asked.get(kind.api_version, beta if "beta" in kind.version else usual)
+    )

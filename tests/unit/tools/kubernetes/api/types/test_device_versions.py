@@ -10,12 +10,12 @@ from berth.tools.kubernetes.api.types.api_documents import Document, RefusedErro
 from berth.tools.kubernetes.api.types.catalog import Catalog
 from berth.tools.kubernetes.api.types.conversion import served_form
 from berth.tools.kubernetes.api.types.releases import CURRENT_RELEASE
-from berth.tools.kubernetes.api.types.resources import BY_KIND, ON_REQUEST, Kind
+from berth.tools.kubernetes.api.types.resources import BY_KIND, OLDER_DEVICES, ON_REQUEST, Kind
 from berth.tools.kubernetes.api.types.runtime_config import kinds_on_request
 from berth.tools.kubernetes.api.writes.registry import Api
 
 GROUP = "resource.k8s.io"
-OLDER = {(kind.version, kind.kind): kind for kind in ON_REQUEST}
+OLDER = {(kind.version, kind.kind): kind for kind in OLDER_DEVICES}
 CLAIM: Document = {
     "requests": [
         {"name": "a", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2},
@@ -89,7 +89,8 @@ def test_an_older_version_has_the_rules_of_v1(served: Api) -> None:
         (["resource.k8s.io/v1beta1"], {"v1beta1"}),
         (["resource.k8s.io/v1beta1=true", "resource.k8s.io/v1beta2=false"], {"v1beta1"}),
         (["api/beta=true"], {"v1beta1", "v1beta2"}),
-        (["api/all=true", "resource.k8s.io/v1beta1=false"], {"v1beta2"}),
+        (["api/all=true", "resource.k8s.io/v1beta1=false"], {"v1beta2", "v1alpha2"}),
+        (["scheduling.k8s.io/v1alpha2=true"], {"v1alpha2"}),
         (["apps/v1=true"], set()),
     ],
 )
