@@ -76,9 +76,9 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
 
     A kind that is `stored_as` another kind is another form of it (see conversion). `since` is the
     first minor version that serves the kind, `until` the last, 0 for all that berth knows. A
-    `custom` kind is one version of a kind that a CustomResourceDefinition defines; all its versions are stored as one
-    kind, which is not served. Each kind exists once, below or in a catalog, so kinds are compared
-    by identity, which makes the store's look-ups cheap.
+    `custom` kind is one version of a kind that a CustomResourceDefinition defines; all its versions
+    are stored as one kind, which is not served. Each kind exists once, below or in a catalog, so
+    kinds are compared by identity, which makes the store's look-ups cheap.
     """
 
     group: str

@@ -81,9 +81,10 @@ def test_conditions_have_the_fields_that_go_writes(api: Api) -> None:
     made(api, PODS, CONTAINERS)
     patched(api, PODS, {"status": {"conditions": [{"message": "m"}, {"type": "Ready"}]}})
     conditions = api.store.get(PODS, NS, "o")["status"]["conditions"]
+    untimed = {"lastProbeTime": None, "lastTransitionTime": None}
     assert conditions == [
-        {"type": "", "status": "", "message": "m"},
-        {"type": "Ready", "status": ""},
+        {**untimed, "type": "", "status": "", "message": "m"},
+        {**untimed, "type": "Ready", "status": ""},
     ]
     api.bind(NS, "o", {"target": {"kind": "Node", "name": "n"}})
     node = {"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready"}]}}
