@@ -15,6 +15,9 @@ from berth.actors.client.tenure import ALWAYS
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.supervisor import Supervisor
 from berth.actors.system import Daemon
+from berth.actors.telemetry.instruments import Instruments
+from berth.actors.telemetry.measures import Gauge
+from berth.actors.wiring.pages import registry_for
 from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import Plugin
@@ -26,6 +29,7 @@ from .faulty_plugin import IN_FORCE
 HOST = "berth"
 # The host of the scheduler to which a task belongs; "" outside of schedulers.
 CURRENT_HOST: ContextVar[str] = ContextVar("host of the scheduler", default="")
+HELD = ("scheduler_cache_size", "scheduler_pending_pods", "scheduler_inflight_events")
 AGAIN_SECONDS = 1.0  # until a scheduler that has ended is started again
 
 
@@ -37,6 +41,7 @@ async def run_scheduler(
     options: Options,
     host: str = HOST,
     plugins: Sequence[type[Plugin]] = (),
+    instruments: Instruments | None = None,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -51,6 +56,7 @@ async def run_scheduler(
             clock,
             rng,
             options,
+            instruments=instruments,
             lease_clock=clock,
             host=host,
             plugins=plugins,
@@ -84,7 +90,8 @@ class KeptScheduler:
         self._inner = inner
         self._program = program
         self._rng = rng
-        self._host = host
+        self.host = host
+        self._instruments: Instruments | None = None
         self._plugins = plugins
         self._scope: anyio.CancelScope | None = None
         self._running: Program | None = None
@@ -94,7 +101,7 @@ class KeptScheduler:
         """Schedules until cancelled; started when the first of them is."""
         starts = 0
         while True:
-            host = f"{self._host}-{starts}" if starts else self._host
+            host = f"{self.host}-{starts}" if starts else self.host
             program = self._program(host)
             starts += 1
             self._running = program
@@ -102,6 +109,9 @@ class KeptScheduler:
             CURRENT_HOST.set(host)
             access = FaultyAccess(self._inner, program)
             self._again = AGAIN_SECONDS
+            registry = registry_for(self._options)
+            gates = self._options.feature_gates
+            self._instruments = Instruments(registry, program.machine.now, gates)
             with anyio.CancelScope() as self._scope:
                 try:
                     await run_scheduler(
@@ -112,6 +122,7 @@ class KeptScheduler:
                         self._options,
                         host,
                         self._plugins,
+                        self._instruments,
                         task_status=task_status,
                     )
                 except Exception as error:
@@ -119,6 +130,20 @@ class KeptScheduler:
                         raise
             task_status = anyio.TASK_STATUS_IGNORED
             await anyio.sleep(self._again)
+
+    async def held(self) -> dict[str, float]:
+        """Returns the numbers of what the scheduler holds of a cluster, by their metrics."""
+        if self._instruments is None:
+            return {}
+        registry = self._instruments.registry
+        await registry.refresh()
+        return {
+            f"{family.name}{{{','.join(values)}}}": child.value
+            for family in registry.families()
+            if family.name in HELD
+            for values, child in family.children()
+            if isinstance(child, Gauge)
+        }
 
     def end(self) -> None:
         """Ends the scheduler in order; another starts at once."""

@@ -6,6 +6,8 @@ The modules, in the way of a story.
     chance          a scenario drawn from a seed
     simulation      plays a scenario
     properties      what must hold, read from the writes alone
+    held_once       the properties of devices and volumes
+    budgets_kept    the property of disruption budgets
     shrinking       the smallest scenario that still breaks a property
     replays         a scenario as a test
     timeline        what happened when: writes, requests, events, queues, attempts

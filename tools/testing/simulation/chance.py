@@ -6,11 +6,14 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from ...cluster.faults.vocabulary import Fault
-from ..builders import budget, deployment, job, node, pod, priority_class
+import msgspec
+
+from ...cluster.faults.vocabulary import Fault, Met
+from ..builders import budget, claim, deployment, device_claim, job, node, pod, priority_class
 from .scenario import Scenario, ScenarioStep
 
 Document = dict[str, Any]
+DEVICES = "devices.example.com"  # a driver, and the class of its devices
 STEP_SECONDS = 15.0  # between two steps, on average
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
@@ -30,11 +33,13 @@ class _Clients:
             (6, self._new_app), (4, self._scale), (2, self._delete_app), (6, self._new_pod),
             (3, self._delete_pod), (2, self._new_job), (3, self._new_node), (2, self._delete_node),
             (2, self._cordon), (2, self._relabel), (3, self._evict), (1, self._new_budget),
+            (2, self._new_pod_with_volume), (2, self._new_pod_with_device),
         ]  # fmt: skip
 
     def begin(self) -> None:
         for name, value in (("low", -10), ("high", 100)):
             self._create(priority_class(name, value))
+        self._create(_device_class())
         for _ in range(self._rng.randint(2, 6)):
             self._new_node()
 
@@ -108,6 +113,21 @@ class _Clients:
             spec["schedulingGates"] = [{"name": "example.com/wait"}]
         self._create(pod(name, cpu=self._cpu(), labels={"app": name}, **spec))
 
+    def _new_pod_with_volume(self) -> None:
+        name = self._name("pod")
+        self.pods.append(name)
+        mode = self._rng.choice(["ReadWriteOnce", "ReadWriteOncePod"])
+        self._create(claim(f"volume-{name}", accessModes=[mode]))
+        volume = {"name": "v", "persistentVolumeClaim": {"claimName": f"volume-{name}"}}
+        self._create(pod(name, cpu=self._cpu(), labels={"app": name}, volumes=[volume]))
+
+    def _new_pod_with_device(self) -> None:
+        name = self._name("pod")
+        self.pods.append(name)
+        device = device_claim(f"device-{name}", DEVICES)
+        self._create(device)
+        self._create(pod(name, cpu=self._cpu(), labels={"app": name}, devices=[device]))
+
     def _delete_pod(self) -> None:
         if name := self._one_of(self.pods):
             self.pods.remove(name)
@@ -122,6 +142,8 @@ class _Clients:
         labels = {"disk": rng.choice(["ssd", "hdd"])}
         zone = rng.choice(["zone-a", "zone-b"])
         self._create(node(name, cpu=rng.choice([1, 2, 4, 8]), zone=zone, labels=labels, pods=20))
+        if rng.random() < 0.4:
+            self._create(_slice(name, rng.randint(1, 3)))
 
     def _delete_node(self) -> None:
         if len(self.nodes) > 1:
@@ -148,6 +170,28 @@ class _Clients:
             self._create(budget(self._name("budget"), app=name, max_unavailable=1))
 
 
+def _device_class() -> Document:
+    selector = {"cel": {"expression": f'device.driver == "{DEVICES}"'}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": DEVICES},
+        "spec": {"selectors": [selector]},
+    }
+
+
+def _slice(name: str, count: int) -> Document:
+    """Returns the devices of a node."""
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": f"device-{number}"} for number in range(count)]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"devices-{name}"},
+        "spec": {"driver": DEVICES, "nodeName": name, "pool": pool, "devices": devices},
+    }
+
+
 def drawn(seed: int, seconds: float) -> Scenario:
     """Returns the scenario of a seed."""
     rng = Random(seed)
@@ -169,34 +213,49 @@ def drawn(seed: int, seconds: float) -> Scenario:
         seed=seed,
         seconds=seconds,
         schedulers=schedulers,
-        faults=tuple(_faults(rng, seconds)),
+        faults=tuple(_faults(rng, seconds, schedulers)),
         steps=tuple(sorted(steps, key=lambda step: step.at)),
     )
 
 
-def _faults(rng: Random, seconds: float) -> list[Fault]:
-    """Draws up to four faults, each for a part of the story."""
+def _faults(rng: Random, seconds: float, schedulers: int) -> list[Fault]:
+    """Draws up to five faults, each for a part of the story."""
+    everyone = rng.choice([("kube-scheduler",), ("kube-scheduler",), ()])
+    writes = ("POST", "PATCH", "PUT", "DELETE")
+    pause = rng.choice([1.0, 10.0, 40.0])
     kinds = [
-        Fault("slow", chance=0.3, seconds=rng.choice([0.1, 2.0, 8.0])),
-        Fault("refuse", chance=0.2, code=rng.choice([409, 429, 500, 503])),
+        Fault("slow", chance=0.3, seconds=rng.choice([0.1, 2.0, 8.0]), clients=everyone),
+        Fault("refuse", chance=0.2, code=rng.choice([409, 410, 429, 500, 503]), clients=everyone),
         Fault("refuse", chance=0.5, code=500, paths=("/binding",)),
-        Fault("lose", chance=0.1, methods=("POST", "PATCH", "PUT", "DELETE")),
+        Fault("disk-full", chance=0.5, clients=everyone),
+        Fault("lose", chance=0.1, methods=writes, clients=everyone),
+        Fault("half-open", chance=0.05, clients=everyone),
         Fault("unanswered", chance=0.3, paths=("/binding",)),
-        Fault("unanswered", chance=0.1, methods=("POST", "PATCH", "PUT", "DELETE")),
+        Fault("unanswered", chance=0.1, methods=writes, clients=everyone),
+        Fault("truncated", chance=0.1, clients=everyone),
         Fault("arrive-late", chance=0.2, seconds=4.0, paths=("/binding",)),
-        Fault("watch-late", chance=0.2, seconds=rng.choice([0.05, 1.0, 5.0])),
+        Fault("arrive-late", chance=0.1, seconds=4.0, methods=writes),
+        Fault("older", seconds=rng.choice([5.0, 60.0]), chance=0.5, clients=everyone),
+        Fault("watch-late", chance=0.2, seconds=rng.choice([0.05, 1.0, 5.0]), clients=everyone),
         Fault("watch-late", chance=0.5, seconds=3.0, paths=("/pods",)),
-        Fault("watch-repeat", chance=0.3),
+        Fault("watch-repeat", chance=0.3, clients=everyone),
+        Fault("watch-cut", chance=0.1, clients=everyone),
+        Fault("watch-garbage", chance=0.05, clients=everyone),
+        Fault("watch-silent", chance=0.01, clients=everyone),
+        Fault("watch-expired", chance=0.05, clients=everyone),
+        Fault("server-restart", seconds=pause),
+        Fault("server-restart-cold", seconds=pause),
+        Fault("clock-jump", seconds=rng.choice([-3600.0, -2.0, 30.0, 3600.0])),
+        Fault("foreign-bind", chance=0.1, seconds=rng.choice([0.0, 0.01, 1.0])),
+        Fault("kill", seconds=pause, number=rng.randrange(schedulers)),
+        Fault("stop", seconds=pause, number=rng.randrange(schedulers)),
+        Fault("plugin-raise", chance=0.1),
+        Fault("plugin-sleep", chance=0.05, seconds=rng.choice([0.1, 3.0])),
     ]
     faults = []
-    for fault in rng.sample(kinds, rng.randint(0, 4)):
+    for fault in rng.sample(kinds, rng.randint(0, 5)):
         begin = round(rng.uniform(0, seconds / 2), 1)
-        length = rng.uniform(seconds / 20, seconds / 2)
-        faults.append(_during(fault, begin, round(begin + length, 1)))
+        end = round(begin + rng.uniform(seconds / 20, seconds / 2), 1)
+        ends = {} if fault.met is Met.TIME else {"end": end}
+        faults.append(msgspec.structs.replace(fault, begin=begin, **ends))
     return faults
-
-
-def _during(fault: Fault, begin: float, end: float) -> Fault:
-    return Fault(
-        fault.does, fault.chance, begin, end, fault.seconds, fault.code, fault.methods, fault.paths
-    )

@@ -3,9 +3,13 @@
 bound twice       a pod is bound once at most
 overcommitted     no pod is bound to a node that has not the room for it
 device twice      no device is allocated to two claims, unless it may be shared
+volume twice      no volume is bound to two claims, and no two pods use what only one may
+budget broken     no pod is evicted without the permission of its budget
 without lease     a scheduler writes only while the lease names it
 forgotten         a pod that fits on a node is bound within a minute once nothing fails any more,
                   and one for which preemption makes room is nominated
+nomination kept   a pod is nominated only while it is pending, and to a node that may yet take it
+memory kept       a scheduler knows of nothing once everything is deleted
 """
 
 from __future__ import annotations
@@ -22,10 +26,11 @@ from berth.actors.scheduling.kube.requests import pod_requests
 from ...kubernetes.api.store import Store, StoreEvent
 from ...kubernetes.api.types.resources import BY_KIND, Kind
 from ..decisions import decide
+from .budgets_kept import BudgetsKept
+from .held_once import HeldOnce
 
 Document = dict[str, Any]
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
-CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 LEASES = BY_KIND["coordination.k8s.io/v1", "Lease"]
 # For so long a scheduler may not have seen what the one before it bound: its watch may be late.
 TAKEOVER_SECONDS = 60.0
@@ -63,12 +68,12 @@ class Properties:
         self._held: dict[str, tuple[str, Mapping[str, int]]] = {}  # by uid: the node, the requests
         self._used: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._bindings: Counter[str] = Counter()
-        self._devices: dict[tuple[str, str, str], str] = {}
         self._foreign: set[str] = set()  # nodes that somebody else bound a pod to
         self._writer = ""  # the host of the scheduler that writes
         self._bound_by: dict[str, tuple[str, float]] = {}  # by node: who bound to it last, and when
         self.lease: Document | None = None
         self.found: list[Violation] = []
+        self._more = HeldOnce(self._report), BudgetsKept(self._report)
 
     def note(self, kind: Kind, event: StoreEvent) -> None:
         """Takes a write into account, as an observer of a Cluster."""
@@ -82,8 +87,8 @@ class Properties:
                 self._nodes[name] = event.after.document
         elif kind is LEASES and event.after.document["metadata"]["name"] == "kube-scheduler":
             self.lease = None if event.type == "DELETED" else event.after.document
-        elif kind is CLAIMS:
-            self._note_claim(event)
+        for held in self._more:
+            held.note(kind, event)
 
     def binds_elsewhere(self, node: str) -> None:
         """A binding to this node is not the scheduler's: another one makes it, or it arrives after
@@ -119,6 +124,9 @@ class Properties:
             name = document["metadata"]["name"]
             if self._bindings[uid] > 1:
                 self._report("bound twice", f"{name} to {before or 'a node'} and to {node}")
+            nominated = (document.get("status") or {}).get("nominatedNodeName") or node
+            if nominated != node and event.before is not None:
+                self._report("nomination kept", f"{name} to {nominated}, bound to {node}")
             self._release(uid)
             self._hold(uid, node, document)
             if event.before is not None:  # a scheduler bound it; it was not created so
@@ -148,23 +156,6 @@ class Properties:
                 amounts = f"{used} {resource} of {room.get(resource, 0)}"
                 self._report("overcommitted", f"{name} on {node}: {amounts}")
 
-    def _note_claim(self, event: StoreEvent) -> None:
-        claim = event.after.document
-        name = claim["metadata"]["name"]
-        for device, holder in list(self._devices.items()):
-            if holder == name:
-                del self._devices[device]
-        if event.type == "DELETED":
-            return
-        allocation = (claim.get("status") or {}).get("allocation") or {}
-        for result in (allocation.get("devices") or {}).get("results") or ():
-            if result.get("adminAccess") or result.get("shareID"):
-                continue
-            device = result["driver"], result["pool"], result["device"]
-            other = self._devices.setdefault(device, name)
-            if other != name:
-                self._report("device twice", f"{'/'.join(device)} to {other} and to {name}")
-
     def check_end(self, store: Store, config: Document, version: str) -> None:
         """Checks at the end, a while after the last fault, that no pod is forgotten."""
         around = [each.document for kind in AROUND for each in store.list(kind)]
@@ -181,11 +172,28 @@ class Properties:
             others = [each for each in around if each["metadata"].get("uid") != metadata["uid"]]
             decision = decide(pod, (), *others, config=config, version=version)
             place = f"{metadata['namespace']}/{metadata['name']}"
+            nominated = (pod.get("status") or {}).get("nominatedNodeName")
             if decision.node:
                 self._report("forgotten", f"{place} fits on {decision.node}")
-            elif decision.nominated and not (pod.get("status") or {}).get("nominatedNodeName"):
+            elif decision.nominated and not nominated:
                 text = f"{place} fits on {decision.nominated} without {', '.join(decision.victims)}"
                 self._report("forgotten", text)
+            elif nominated and not decision.nominated and not self._is_emptying(store, nominated):
+                self._report("nomination kept", f"{place} to {nominated}, where it does not fit")
+
+    def _is_emptying(self, store: Store, node: str) -> bool:
+        """True if a pod on the node is being deleted."""
+        return any(
+            "deletionTimestamp" in stored.document["metadata"]
+            for stored in store.list(PODS)
+            if stored.document["spec"].get("nodeName") == node
+        )
+
+    def check_memory(self, host: str, held: Mapping[str, float]) -> None:
+        """Checks what a scheduler still holds once there is nothing left."""
+        for what, number in held.items():
+            if number:
+                self._report("memory kept", f"{host}: {what} is {number:g}")
 
     def _report(self, name: str, text: str) -> None:
         self.found.append(Violation(round(self._now(), 3), name, text))

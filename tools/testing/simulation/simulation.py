@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
@@ -27,6 +28,12 @@ from .scenario import Scenario, ScenarioStep
 
 Document = dict[str, Any]
 CALM_SECONDS = 90.0  # without faults, before the end; less than the five minutes of a flush
+# What is deleted at the end, one kind after the other, and the time that it takes.
+EMPTIED = (
+    "PodDisruptionBudget", "Deployment", "Job", "Pod", "PersistentVolumeClaim", "ResourceClaim",
+    "Node",
+)  # fmt: skip
+EMPTY_SECONDS = 35.0  # longer than pods need to end
 ELECTION = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "10s"}
 
 
@@ -104,9 +111,23 @@ class _Simulation:
             self.cluster.faults.calm = True
             await self._clock.sleep(CALM_SECONDS)
             self.properties.check_end(self.cluster.store, scenario.config, scenario.version)
+            await self._check_memory()
         bound = sum(bool(life.nodes) for life in self.cluster.history.lives.values())
         met, found = self.cluster.faults.any_met, tuple(self.properties.found)
         return Story(self.digest.text, self.digest.writes, bound, met, found)
+
+    async def _check_memory(self) -> None:
+        """Deletes everything, and looks what the schedulers still hold."""
+        for kind in EMPTIED:
+            for stored in self.cluster.all(kind):
+                metadata = stored["metadata"]
+                with suppress(ApiError):
+                    await self.cluster.delete(
+                        kind, metadata["name"], metadata.get("namespace", "default")
+                    )
+            await self._clock.sleep(EMPTY_SECONDS)
+        for scheduler in self.cluster.parts.schedulers:
+            self.properties.check_memory(scheduler.host, await scheduler.held())
 
     def note_writer(self, host: str) -> None:
         self.properties.writes(host, elected=self._scenario.schedulers > 1)

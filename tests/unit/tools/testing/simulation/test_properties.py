@@ -6,12 +6,15 @@ from typing import Any
 
 import pytest
 
+from berth.actors.cache.state import CacheState
+from berth.actors.messages.cache import NodeDeleted
 from berth.actors.messages.queue import ClusterChanged
 from berth.actors.queue.state import QueueState
-from berth.testing import deployment, node, nodes, pod, priority_class
+from berth.testing import budget, deployment, node, nodes, pod, priority_class
 from berth.tools.cluster.faults.vocabulary import Fault
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
+from berth.tools.kubernetes.api.writes import registry
 from berth.tools.testing.simulation.properties import Properties
 from berth.tools.testing.simulation.scenario import Scenario, ScenarioStep
 from berth.tools.testing.simulation.simulation import play
@@ -20,6 +23,7 @@ from tests.kit.stores import fresh_store
 
 Document = dict[str, Any]
 PODS, CLAIMS = BY_KIND["v1", "Pod"], BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
+VOLUME_CLAIMS = BY_KIND["v1", "PersistentVolumeClaim"]
 WITHOUT_FIT = {
     "profiles": [{"plugins": {"multiPoint": {"disabled": [{"name": "NodeResourcesFit"}]}}}]
 }
@@ -116,12 +120,83 @@ def test_a_device_in_two_claims_is_found_unless_it_is_shared() -> None:
     watched = Watched()
     for document in (claim("a"), claim("a"), claim("seen", adminAccess=True), claim("b")):
         watched.put(CLAIMS, document)
-    text = "d/p/gpu-0 to a and to b"
+    text = "d/p/gpu-0 to default/a and to default/b"
     assert [each[1:] for each in watched.properties.found] == [("device twice", text)]
     watched.properties.found.clear()
     watched.store.delete(CLAIMS, "default", "a")
     watched.put(CLAIMS, {**claim("c"), "status": {}})
     assert not watched.properties.found
+
+
+def test_a_volume_of_two_claims_is_found() -> None:
+    def bound(name: str, phase: str = "Bound") -> Document:
+        spec = {"volumeName": "disk", "accessModes": ["ReadWriteOnce"]}
+        return documents.thing("PersistentVolumeClaim", name, spec=spec, status={"phase": phase})
+
+    watched = Watched()
+    for document in (bound("a"), bound("a"), bound("lost", "Lost"), bound("b")):
+        watched.put(VOLUME_CLAIMS, document)
+    text = "disk to default/a and to default/b"
+    assert [each[1:] for each in watched.properties.found] == [("volume twice", text)]
+    watched.properties.found.clear()
+    for name in ("a", "b"):
+        watched.store.delete(VOLUME_CLAIMS, "default", name)
+    watched.put(VOLUME_CLAIMS, bound("c"))
+    assert not watched.properties.found
+
+
+def test_two_pods_that_use_what_only_one_may_are_found() -> None:
+    spec = {"accessModes": ["ReadWriteOncePod"]}
+    watched = Watched()
+    watched.put(VOLUME_CLAIMS, documents.thing("PersistentVolumeClaim", "c", spec=spec))
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    for name, node_name in (("a", ""), ("a", "n"), ("b", ""), ("b", "n")):
+        pod_of_claim = documents.pod(name, node=node_name)
+        pod_of_claim["spec"]["volumes"] = volumes
+        watched.put(PODS, pod_of_claim)
+    text = "default/c is used by default/a and by default/b"
+    assert [each[1:] for each in watched.properties.found] == [("volume twice", text)]
+
+
+def test_a_server_that_asks_no_budget_breaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = created(
+        *nodes(2), deployment("web", replicas=2), budget("b", app="web", min_available=2)
+    )
+    evictions = (ScenarioStep(20, "evict", name="web"), ScenarioStep(21, "evict", name="web"))
+    scenario = Scenario(seconds=30, steps=(*steps, *evictions))
+    assert play(scenario).violations == ()
+    monkeypatch.setattr(registry, "take_permission", lambda _store, _pod: "nobody asked")
+    story = play(scenario)
+    assert story.broken == {"budget broken"}
+    assert "b has not permitted it" in story.violations[0].text
+
+
+def test_a_nomination_that_outlives_its_reason_is_found() -> None:
+    store, properties = fresh_store(), Properties(lambda: 0.0)
+    pending = documents.pod("a", 2, priority=10)
+    pending["status"] = {"nominatedNodeName": "n"}
+    store.create(BY_KIND["v1", "Node"], documents.node("n", 1))
+    store.create(PODS, pending)
+    properties.check_end(store, {}, "1.36")
+    assert [each[1:] for each in properties.found] == [
+        ("nomination kept", "default/a to n, where it does not fit")
+    ]
+    watched = Watched()
+    for node_name in ("", "m"):
+        watched.put(PODS, {**documents.pod("a", node=node_name), "status": pending["status"]})
+    assert [each.text for each in watched.properties.found] == ["a to n, bound to m"]
+
+
+def test_a_cache_that_keeps_deleted_nodes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = CacheState.handle
+
+    def hoarding(state: CacheState, message: Any) -> Any:
+        return () if isinstance(message, NodeDeleted) else handle(state, message)
+
+    monkeypatch.setattr(CacheState, "handle", hoarding)
+    story = play(Scenario(seconds=20, steps=created(*nodes(2), pod("a"))))
+    assert story.broken == {"memory kept"}
+    assert story.violations[0].text == "host-0: scheduler_cache_size{nodes} is 2"
 
 
 @pytest.mark.full("long")
