@@ -236,7 +236,7 @@ async def through_faults(
                     continue
                 if fault.does in ("watch-garbage", "watch-expired"):
                     break
-                await sleep(_LATE.get(fault.does, fault.seconds))
+                await _hold_up(fault, program)
                 yield update
                 if fault.does == "watch-repeat":
                     yield update
@@ -253,4 +253,15 @@ def _event(update: object, does: str) -> str:
     return " ".join(each for each in (type(update).__name__, name, does) if each)
 
 
-_LATE = {"watch-cut": LOST_SECONDS, "watch-silent": SILENCE_SECONDS, "watch-repeat": 0.0}
+async def _hold_up(fault: Fault, program: Program) -> None:
+    """Waits as long as an event is held up; a silent watch at most until all faults end."""
+    machine = program.machine
+    match fault.does:
+        case "watch-late":
+            await machine.sleep(fault.seconds)
+        case "watch-cut":
+            await machine.sleep(LOST_SECONDS)
+        case "watch-silent":
+            ends = machine.now() + SILENCE_SECONDS
+            while machine.now() < ends and not program.faults.faults.calm:
+                await machine.sleep(LOST_SECONDS)

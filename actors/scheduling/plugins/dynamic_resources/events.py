@@ -39,6 +39,8 @@ def registrations(
         return _claims(pod, claims_of) is not None
 
     def claim_changed(pod: Pod, old: object | None, new: object | None) -> Hint:
+        if new is None:
+            return Hint.QUEUE if _is_freed(old, new) and has_claims(pod) else Hint.SKIP
         assert isinstance(new, ResourceClaim)
         return Hint.QUEUE if _helps(pod, old, new, claims_of) else Hint.SKIP
 
@@ -60,7 +62,7 @@ def registrations(
     return (
         Registration(ClusterEvent(Resource.NODE, nodes)),
         Registration(
-            ClusterEvent(Resource.RESOURCE_CLAIM, changed),
+            ClusterEvent(Resource.RESOURCE_CLAIM, changed | Action.DELETE),
             claim_changed,
             Concerns(_claim_keys, _users_of_claim),
         ),
@@ -121,12 +123,14 @@ def _helps(pod: Pod, old: object | None, new: ResourceClaim, claims_of: ClaimsOf
     return not isinstance(old, ResourceClaim) or old.status != new.status
 
 
-def _is_freed(old: object | None, new: ResourceClaim) -> bool:
-    """True if the change gave back the devices of a claim."""
+def _is_freed(old: object | None, new: ResourceClaim | None) -> bool:
+    """True if the change gave back the devices of a claim, or its deletion did: the change before
+    it may have been missed.
+    """
     return (
         isinstance(old, ResourceClaim)
         and old.status.allocation is not None
-        and new.status.allocation is None
+        and (new is None or new.status.allocation is None)
     )
 
 
@@ -146,8 +150,10 @@ def _claim_keys(pod: Pod) -> list[str]:
 
 
 def _users_of_claim(old: object | None, new: object | None) -> list[str] | None:
-    assert isinstance(new, ResourceClaim)
-    return None if _is_freed(old, new) else [key(new), controller_uid(new)]
+    assert new is None or isinstance(new, ResourceClaim)
+    if _is_freed(old, new):
+        return None
+    return [] if new is None else [key(new), controller_uid(new)]
 
 
 def _only_this_pod(_old: object | None, new: object | None) -> list[str]:

@@ -414,6 +414,17 @@ def test_changes_of_claims(old: Document | None, new: Document, expected: Hint) 
     assert answer == expected
 
 
+@pytest.mark.parametrize(
+    ("deleted", "expected"),
+    [(allocated("other", "n", "a"), Hint.QUEUE), (claim("other"), Hint.SKIP)],
+    ids=["with devices", "without"],
+)
+def test_a_deleted_claim_gives_back_its_devices(deleted: Document, expected: Hint) -> None:
+    """The change that freed them may have been missed."""
+    pod, held = with_claims("c"), uid(claim("c"))
+    assert hint(Resource.RESOURCE_CLAIM, pod, read(deleted), None, held) == expected
+
+
 def test_a_change_does_not_help_while_another_claim_is_missing() -> None:
     before, after = read(allocated("other", "n", "a")), read(claim("other"))
     assert hint(Resource.RESOURCE_CLAIM, with_claims("c"), before, after) == Hint.SKIP
