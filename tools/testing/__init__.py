@@ -17,5 +17,6 @@ The modules.
     served          a cluster over HTTP on loopback, for other programs
     decisions       one decision, without a cluster
     virtual_time    an event loop in virtual time
+    chaos/          `berth chaos`: faults among real processes
     simulation/     `berth simulate`: scenarios with faults, and what must hold in them
 """

@@ -1,0 +1,67 @@
+"""Chaos among real processes: what a run tells, and that its processes end with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from berth.tools.cluster.faults.fault_files import check_all
+from berth.tools.cluster.faults.vocabulary import FaultPlace
+from berth.tools.testing.chaos.chaos_command import chaos
+from berth.tools.testing.chaos.troubles import troubles
+
+
+def test_a_seed_draws_faults_that_processes_can_have() -> None:
+    drawn = list(islice(troubles(3, 2), 500))
+    check_all((fault for _, fault in drawn), FaultPlace.CHAOS)
+    assert {"kill", "stop", "server-restart-cold", "lose"} <= {fault.does for _, fault in drawn}
+    assert drawn == list(islice(troubles(3, 2), 500))
+
+
+def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text("faults: [{does: plugin-raise}]")
+    for asked, problem in (
+        (["--time", "long"], "long"),
+        (["--faults", str(tmp_path / "f.yaml")], "plugin-raise is not for berth chaos"),
+    ):
+        result = CliRunner().invoke(chaos, asked)
+        assert result.exit_code == 2
+        assert problem in result.output
+
+
+@pytest.mark.full("processes")
+def test_nothing_is_lost(tmp_path: Path) -> None:
+    """A short run, in which every request to bind may lose its answer."""
+    (tmp_path / "f.yaml").write_text("faults: [{does: unanswered, chance: 0.3, paths: [/binding]}]")
+    page = tmp_path / "chaos.html"
+    asked = ["--time", "8s", "--faults", str(tmp_path / "f.yaml"), "--page", str(page)]
+    result = CliRunner().invoke(chaos, [*asked, "-o", "json"])
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["problems"]) == (0, [])
+    assert told["bound"] > 5
+    assert told["met"]["unanswered"]
+    assert "nothing is lost" in page.read_text()
+
+
+@pytest.mark.full("processes")
+def test_a_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    leash = [sys.executable, "-m", "berth.tools.testing.chaos.leash", str(tmp_path / "log")]
+    sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
+    started = subprocess.Popen([*leash, *sleeper], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert started.stdout is not None
+    assert started.stdin is not None
+    pid = int(started.stdout.readline())
+    os.kill(pid, signal.SIGSTOP)
+    started.stdin.close()
+    assert started.wait(30) == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    started.stdout.close()

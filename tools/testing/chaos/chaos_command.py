@@ -1,0 +1,127 @@
+"""`berth chaos`: faults among real processes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import anyio
+import click
+import msgspec
+from rich.markup import escape
+from rich.table import Table
+
+from berth.actors.runtime.exceptions import ungrouped
+from berth.actors.telemetry.logs import configure_logs
+from berth.config.types import Duration
+
+from ...answers.terminal.options import output_option
+from ...answers.terminal.sheet import Sheet
+from ...cluster.faults.fault_files import read_faults
+from ...cluster.faults.vocabulary import FaultError, FaultPlace
+from .chaos import Chaos, ChaosResult
+from .program import ProgramError
+
+BROKEN = 1
+
+
+@click.command()
+@click.option("--time", "length", default="1m", show_default=True, help="How long it lasts.")
+@click.option("--seed", default=1, show_default=True, help="What draws faults and clients.")
+@click.option("--schedulers", default=2, show_default=True, type=click.IntRange(1, 10))
+@click.option("--nodes", default=10, show_default=True, type=click.IntRange(1, 1000))
+@click.option(
+    "--faults",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Faults that are in force from the beginning, beside those of the seed.",
+)
+@click.option(
+    "--page",
+    "page_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the report as an HTML file.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the processes' output and the objects in this folder.",
+)
+@output_option()
+def chaos(
+    length: str,
+    seed: int,
+    schedulers: int,
+    nodes: int,
+    file: Path | None,
+    page_file: Path | None,
+    keep: Path | None,
+    output: str,
+) -> None:
+    """Kill, stop and disturb real processes, and check that nothing is lost.
+
+    An API server, schedulers that elect a leader, and clients run on loopback. Faults on the wire,
+    kill -9 and SIGSTOP are drawn from the seed. At the end they cease: every pod that fits must be
+    bound, to one node, and whatever was acknowledged must be there. The exit code is 1 if
+    something is not so, and 2 for what cannot be used.
+
+    \b
+    berth chaos --time 10m --page chaos.html
+    """
+    try:
+        seconds = float(Duration.parse(length))
+        first = () if file is None else read_faults(file, FaultPlace.CHAOS).faults
+    except (ValueError, FaultError, OSError) as problem:
+        raise click.UsageError(str(problem)) from None
+    configure_logs(quiet=True)
+    with TemporaryDirectory(prefix="berth-chaos-") as temporary:
+        folder = keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            run = Chaos(folder, seconds, seed, schedulers, nodes, first)
+            with ungrouped():
+                result = anyio.run(run.run)
+        except (ProgramError, OSError) as problem:
+            raise click.ClickException(str(problem)) from None
+    if page_file is not None:
+        page_file.write_text(_page(result, seed), encoding="utf-8")
+    if output == "json":
+        click.echo(msgspec.json.encode(result).decode())
+    else:
+        for line in (*_summary(result), *result.problems):
+            click.echo(line)
+    sys.exit(BROKEN if result.problems else 0)
+
+
+def _summary(result: ChaosResult) -> list[str]:
+    starts = ", ".join(f"{name} {number}" for name, number in result.starts.items())
+    told = f"{len(result.problems)} problems" if result.problems else "nothing is lost"
+    faults = f"{len(result.troubles)} faults, met {sum(result.met.values())} times"
+    work = f"{result.writes} writes of clients, {result.bound} pods bound"
+    return [
+        f"{result.seconds:g} s: {work}, {faults}: {told}",
+        f"starts of processes: {starts}; leaders: {result.leaders}",
+    ]
+
+
+def _page(result: ChaosResult, seed: int) -> str:
+    sheet = Sheet(f"berth chaos: seed {seed}")
+    for line in _summary(result):
+        sheet.print(escape(line))
+    for problem in result.problems:
+        sheet.print(f"[red]{escape(problem)}[/]")
+    met = Table(title="Faults that were met")
+    met.add_column("fault")
+    met.add_column("times", justify="right")
+    for does, number in sorted(result.met.items()):
+        met.add_row(does, str(number))
+    sheet.print(met)
+    all_of_them = Table()
+    for column in ("second", "fault"):
+        all_of_them.add_column(column)
+    for trouble in result.troubles:
+        said = msgspec.json.encode(trouble.fault).decode()
+        all_of_them.add_row(f"{trouble.at:g}", escape(said))
+    sheet.fold("All faults", all_of_them)
+    return sheet.document()
