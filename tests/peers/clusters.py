@@ -16,7 +16,7 @@ import click
 from .container_ports import Containers, containers
 
 STAND_IN = Path(__file__).with_name("stand_in")
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 BARE = "{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}"
 
 

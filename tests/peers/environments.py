@@ -23,9 +23,8 @@ def environment(folder: Path, suite: Suite) -> Path:
     if not made.exists() or made.read_text() != wanted:
         click.echo(f"{suite.name}: installing what it needs", err=True)
         venv.create(place, with_pip=True, clear=True)
-        _install(python, *suite.needs)
-        if not suite.released:
-            _install(python, str((folder / suite.checkout).absolute()))
+        own = [] if suite.released else [str((folder / suite.checkout).absolute())]
+        _install(python, *suite.needs, *own)
         made.write_text(wanted)
     return python
 
