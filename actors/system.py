@@ -51,6 +51,7 @@ from .runtime.clock import BootClock, Clock
 from .runtime.supervisor import Child, OnCrash, Stage, Supervisor
 from .scheduling.decision.observer import DecisionObserver, observed_by
 from .scheduling.decision.scheduler import Scheduler
+from .scheduling.framework.breaker import Breaker
 from .scheduling.framework.interface import Plugin
 from .scheduling.framework.logger import get_logger
 from .server.actor import ServerActor
@@ -58,6 +59,7 @@ from .server.metrics.page import warn_of_unknown
 from .telemetry.instruments import Instruments
 from .telemetry.plugin_metrics import PluginMetrics
 from .telemetry.tracing import Tracing
+from .wiring.breaker_reports import BreakerReports, limits_of
 from .wiring.glance import Lookout, Parts
 from .wiring.informers import Informers, looked_up
 from .wiring.pages import Readiness, count_when_read, debug_of, pages_of, registry_for
@@ -134,7 +136,14 @@ class Daemon:
         handle = SchedulerHandle(
             api, listers, self._in_binding, gates, clock.now, clock.wall, instruments, outlets
         )
-        self._profiles = ProfilesInUse(configuration, handle, instruments.gate, plugins)
+        reports = BreakerReports(mailboxes, instruments.registry, access.tenure, self._plugins)
+
+        def breaker_of(plugin: type[Plugin], profile: str) -> Breaker:
+            left_out = plugin.may_be_left_out
+            limits = limits_of(options)
+            return Breaker(plugin.name, profile, limits, clock.now, reports.tell, left_out=left_out)
+
+        self._profiles = ProfilesInUse(configuration, handle, instruments.gate, plugins, breaker_of)
         profiles = self._profiles.by_name
         api.add_kinds(looked_up(profiles.values()))
         self._informers = informers = Informers(
@@ -175,6 +184,7 @@ class Daemon:
             flights,
             flight_file,
             clock,
+            reports,
         )
         self.lookout = Lookout(parts)
         self.debug = debug_of(parts, self.lookout)
@@ -189,6 +199,9 @@ class Daemon:
         observer = observed_by(observer or decision_log(), flights)
         self._gated = self._deciding(noted, api, extenders, attempts, observer)
         self._leading = self._gated if self._terms is None else self._leader(self._terms, noted)
+
+    def _plugins(self) -> list[Plugin]:
+        return self._profiles.plugins()
 
     def _deciding(
         self,

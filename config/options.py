@@ -110,6 +110,9 @@ class Options(msgspec.Struct, frozen=True):
     them. /livez fails if the event loop has stood still for `liveness_stall` seconds. The flight
     recorder keeps its attempts in `recorder_bytes`; it is off if that is 0. It also writes them to
     `recorder_file` with its older files, in `recorder_file_bytes`, unless the path is empty.
+    A plugin of a package is switched off after `plugin_failures` failures in a row, or calls that
+    take longer than `plugin_call`, or `plugin_attempt` in an attempt; a call is interrupted after
+    `plugin_interrupt` seconds.
     """
 
     max_unschedulable: float = 300.0
@@ -124,3 +127,7 @@ class Options(msgspec.Struct, frozen=True):
     recorder_bytes: int = 64 << 20
     recorder_file: str = ""
     recorder_file_bytes: int = 256 << 20
+    plugin_failures: int = 5
+    plugin_call: float = 1.0
+    plugin_attempt: float = 2.0
+    plugin_interrupt: float = 5.0

@@ -30,6 +30,7 @@ from ..process.signals import until_signalled
 from ..process.version import KUBERNETES, described
 from ..process.watchdog import FLUSH_SECONDS, Watchdog
 from ..runtime.clock import SystemClock
+from ..scheduling.decision.overruns import interrupt
 from ..scheduling.decision.registry import RegistryError
 from ..scheduling.decision.whereabouts import whereabouts
 from ..scheduling.framework.logger import get_logger
@@ -160,7 +161,13 @@ def _schedule(flags: Flags, options: Options) -> None:
         anyio.run(
             until_signalled,
             partial(collecting, daemon),
-            Watchdog(Heartbeat(), whereabouts, flush_logs),
+            Watchdog(
+                Heartbeat(),
+                whereabouts,
+                flush_logs,
+                interrupt=interrupt,
+                interrupt_seconds=options.plugin_interrupt,
+            ),
             backend_options={"use_uvloop": True},
         )
     finally:

@@ -41,6 +41,12 @@ EXIT_CODE = 1
 MOST_FRAMES = 30
 ENDING = (signal.SIGTERM, signal.SIGINT)  # signals that ask for an orderly end
 
+# Ignored by default, so that one that comes too late does no harm.
+INTERRUPT = signal.SIGURG
+LONG = 4  # ticks in a row at which a plugin is seen before it is named, too
+# Raises an exception in a frame if what runs there is to be interrupted. Takes monotonic seconds,
+# and those for which the loop has been blocked.
+Interrupt = Callable[[FrameType, float, float], None]
 # Returns fields for the log that describe the code running in a frame, the innermost of a stack.
 Describe = Callable[[FrameType], Mapping[str, str]]
 
@@ -50,6 +56,8 @@ class Watchdog:
 
     `describe` is called in the watchdog's thread, with a frame of the loop's thread. `flush_log`
     waits for the lines of the log, for at most this many seconds. `now` returns monotonic seconds.
+    Once the loop has been blocked for `interrupt_seconds`, `interrupt` is called in the loop's
+    thread at each tick.
     """
 
     def __init__(
@@ -58,8 +66,15 @@ class Watchdog:
         describe: Describe,
         flush_log: Callable[[float], None],
         now: Callable[[], float] = time.monotonic,
+        interrupt: Interrupt | None = None,
+        interrupt_seconds: float = 5.0,
     ) -> None:
         self.heartbeat = heartbeat
+        self._interrupt = interrupt
+        self._interrupt_seconds = interrupt_seconds
+        self._named: set[tuple[str, str]] = set()  # plugins and points of the block that was logged
+        self._seen: tuple[str, str] | None = None  # the plugin and point of the last ticks
+        self._ticks = 0
         self._describe = describe
         self._flush_log = flush_log
         self._now = now
@@ -78,10 +93,13 @@ class Watchdog:
         outbox.setblocking(False)
         self._wake_loop = signal.set_wakeup_fd(outbox.fileno(), warn_on_full_buffer=False)
         thread = threading.Thread(target=self._run, args=(inbox,), name="watchdog", daemon=True)
+        before = signal.signal(INTERRUPT, self._on_interrupt) if self._interrupt else None
         thread.start()
         try:
             yield
         finally:
+            if self._interrupt:
+                signal.signal(INTERRUPT, before)
             signal.set_wakeup_fd(self._wake_loop)
             self._over = True
             outbox.close()
@@ -131,10 +149,34 @@ class Watchdog:
             self._end(still)
         elif self._began is None and still > STALL_SECONDS:
             self._began = now - still
-            log.error("event loop stands still", seconds=round(still, 1), **self._where())
+            self._named, self._seen, self._ticks = set(), None, 0
+            self._tell_place(still, self._where())
+        elif self._began is not None and still > STALL_SECONDS:
+            self._look_for_others(still)
         elif self._began is not None and still < STALL_SECONDS:
             log.warning("event loop goes on", after_seconds=round(now - still - self._began, 1))
             self._began = None
+
+        if self._interrupt is not None and still > self._interrupt_seconds:
+            signal.pthread_kill(self._watched, INTERRUPT)
+
+    def _look_for_others(self, still: float) -> None:
+        """Names a further plugin that holds up the loop in the same block."""
+        where = self._where()
+        place = where.get("plugin", ""), where.get("point", "")
+        self._ticks = self._ticks + 1 if place == self._seen else 1
+        self._seen = place
+        if self._ticks >= LONG and place[0] and place not in self._named:
+            self._tell_place(still, where)
+
+    def _tell_place(self, still: float, where: Mapping[str, str]) -> None:
+        self._named.add((where.get("plugin", ""), where.get("point", "")))
+        log.error("event loop stands still", seconds=round(still, 1), **where)
+
+    def _on_interrupt(self, _signal: int, frame: FrameType | None) -> None:
+        """Interrupts what runs in the loop's thread, if it is to be."""
+        if frame is not None and self._interrupt is not None:
+            self._interrupt(frame, self._now(), self.heartbeat.still_for())
 
     def _end(self, still: float) -> None:
         """Ends the process, even if the log cannot be written."""

@@ -1,5 +1,5 @@
-"""The debug pages, as JSON: /debug/cache, comparison, queue, waiting, unreadable, glance,
-pods/NS/NAME, attempts/NS/NAME.
+"""The debug pages, as JSON: /debug/cache, comparison, queue, waiting, unreadable, plugins,
+glance, pods/NS/NAME, attempts/NS/NAME.
 
 A message asks the owner of each state for it. A large answer is requested and sent in parts, so
 that it blocks neither the owner nor the scheduler's event loop. Pods that wait on Permit are read
@@ -40,6 +40,7 @@ from ..runtime.ask import ask
 from ..runtime.clock import Clock
 from ..runtime.mailbox import Mailbox, MailboxClosedError
 from ..runtime.other_loop import OtherLoop
+from ..scheduling.framework.breaker import BreakerDump
 from ..scheduling.kube.core import Pod
 from ..scheduling.kube.reading import UnreadableObject
 from .request import JSON, NOT_FOUND, Answer, Request, text
@@ -63,6 +64,10 @@ class QueuePage(msgspec.Struct, frozen=True):
 
 class WaitingPage(msgspec.Struct, frozen=True):
     pods: tuple[WaitingPodDump, ...]
+
+
+class PluginsPage(msgspec.Struct, frozen=True):
+    plugins: tuple[BreakerDump, ...]
 
 
 class UnreadablePage(msgspec.Struct, frozen=True):
@@ -107,6 +112,7 @@ class Debug(msgspec.Struct, frozen=True):
     glance: Callable[[], Awaitable[msgspec.Struct]] | None = None
     pod: Callable[[str], Pod | None] = _unknown
     standstill: Callable[[], str] = str
+    breakers: Callable[[], tuple[BreakerDump, ...]] = tuple
 
     async def show(self, request: Request, elsewhere: OtherLoop) -> Answer:
         """Returns the page at a path below /debug/."""
@@ -122,6 +128,8 @@ class Debug(msgspec.Struct, frozen=True):
                     page = WaitingPage(await answered(elsewhere, self._waiting_pods))
                 case ["unreadable"]:
                     page = UnreadablePage(await answered(elsewhere, self._unreadable_objects))
+                case ["plugins"]:
+                    page = PluginsPage(await answered(elsewhere, self._breakers))
                 case ["glance"] if self.glance is not None:
                     page = await answered(elsewhere, self.glance)
                 case ["pods", namespace, name] if namespace and name:
@@ -165,6 +173,9 @@ class Debug(msgspec.Struct, frozen=True):
 
     async def _waiting_pods(self) -> tuple[WaitingPodDump, ...]:
         return self.waiting()
+
+    async def _breakers(self) -> tuple[BreakerDump, ...]:
+        return self.breakers()
 
     async def _unreadable_objects(self) -> tuple[UnreadableObject, ...]:
         return tuple(sorted(self.unreadable()))

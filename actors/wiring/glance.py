@@ -22,6 +22,7 @@ from ..runtime.ask import ask
 from ..runtime.clock import Clock
 from ..telemetry.instruments import Instruments
 from ..telemetry.problems import LoggedProblem, latest_problems
+from .breaker_reports import BreakerReports
 from .informers import Informers
 from .profiles import ProfilesInUse
 from .reloader import Reloader
@@ -91,6 +92,7 @@ class Parts(msgspec.Struct, frozen=True):
     flights: FlightRecorder | None
     flight_file: FlightFile | None
     clock: Clock
+    breakers: BreakerReports
 
 
 class Lookout:

@@ -145,6 +145,7 @@ def debug_of(parts: Parts, lookout: Lookout) -> Debug:
         lookout.glance,
         parts.informers.pods.objects().get,
         lambda: _blocked_loop(heartbeat) if heartbeat.still_for() > STALL_SECONDS else "",
+        parts.breakers.dump,
     )
 
 

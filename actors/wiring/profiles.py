@@ -16,7 +16,7 @@ from ..messages.queue import ProfileRules
 from ..queue.queues import QueueRules
 from ..scheduling.decision.completion import completed
 from ..scheduling.decision.profile import Profile
-from ..scheduling.decision.registry import RegistryError, build_profiles
+from ..scheduling.decision.registry import BreakerOf, RegistryError, build_profiles
 from ..scheduling.framework.events import SPLIT_POD_NAMES, PodNames
 from ..scheduling.framework.handle import Handles
 from ..scheduling.framework.interface import Plugin
@@ -40,9 +40,11 @@ class ProfilesInUse:
         handle: Handles,
         gate_of: Callable[[str], Record],
         others: Sequence[type[Plugin]] = (),
+        breaker_of: BreakerOf | None = None,
     ) -> None:
         self.configuration = configuration
-        self.by_name = profiles_of(configuration, handle, gate_of, others)
+        self.by_name = profiles_of(configuration, handle, gate_of, others, breaker_of)
+        self._breaker_of = breaker_of
         self._handle = handle
         self._others = others
         self._gate_of = gate_of
@@ -52,7 +54,8 @@ class ProfilesInUse:
         is the same object. Raises RegistryError.
         """
         before, after = completed_profiles(self.configuration), completed_profiles(configuration)
-        made = profiles_of(configuration, self._handle, self._gate_of, self._others)
+        given = self._handle, self._gate_of, self._others, self._breaker_of
+        made = profiles_of(configuration, *given)
         return {
             name: self.by_name[name] if before.get(name) == after[name] else profile
             for name, profile in made.items()
@@ -81,16 +84,17 @@ def profiles_of(
     handle: Handles,
     gate_of: Callable[[str], Record] = lambda _: UNMEASURED,
     others: Sequence[type[Plugin]] = (),
+    breaker_of: BreakerOf | None = None,
 ) -> dict[str, Profile]:
-    """Returns the profiles by scheduler name. `gate_of` gives a profile's record of PreEnqueue, and
-    `others` are plugins that no package registers. Raises RegistryError with every field that is
-    wrong.
+    """Returns the profiles by scheduler name. `gate_of` gives a profile's record of PreEnqueue,
+    `others` are plugins that no package registers, and `breaker_of` gives a plugin its breaker.
+    Raises RegistryError with every field that is wrong.
     """
     registry = every_plugin(others)
     profiles = tuple(completed_profiles(configuration).values())
     whole = msgspec.structs.replace(configuration, profiles=profiles)
     try:
-        return build_profiles(whole, registry, handle, gate_of)
+        return build_profiles(whole, registry, handle, gate_of, breaker_of)
     except RegistryError as invalid:
         for name, exception in invalid.crashes:
             log.exception("plugin cannot be made", plugin=name, exc_info=exception)

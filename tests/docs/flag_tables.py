@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from berth.actors.cli.flags.table import GROUPS, Flag
+from berth.actors.cli.flags.flag import Flag
+from berth.actors.cli.flags.table import GROUPS
 from tests.docs.blocks import ROOT
 
 PAGE = ROOT / "docs/configuration.md"

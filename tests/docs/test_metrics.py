@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from berth.actors.client.measures import ClientMeasures
+from berth.actors.client.tenure import Tenure
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.server.metrics.access import AccessMeasures
 from berth.actors.server.metrics.exposition import exposed
@@ -22,6 +23,8 @@ from berth.actors.server.metrics.page import MetricsPage
 from berth.actors.server.metrics.sizes import register_sizes
 from berth.actors.telemetry.families import Families
 from berth.actors.telemetry.measures import AnyFamily, Histogram, Registry
+from berth.actors.telemetry.plugin_metrics import PluginMetrics
+from berth.actors.wiring.breaker_reports import BreakerReports
 from berth.config.feature_gates import DEFAULTS, changes_of
 from berth.config.versions import CURRENT, VERSIONS, Version
 from tests.docs.blocks import ROOT, blocks
@@ -43,6 +46,8 @@ def registry(version: Version = CURRENT) -> Registry:
     register_sizes(metrics, Mailboxes(), dict, int, bool)
     ClientMeasures(metrics)
     AccessMeasures(metrics)
+    PluginMetrics(metrics)
+    BreakerReports(Mailboxes(), metrics, Tenure(), list)
     MetricsPage(metrics, CURRENT, DEFAULTS)
     return metrics
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import click
 
+from .flag import Flag
 from .kinds import Kind
-from .table import FLAGS, GROUPS, Flag, Flags
+from .table import FLAGS, GROUPS, Flags
 
 # Defaults that --help leaves out.
 _UNREMARKABLE = frozenset(("", "false", "[]", "0"))

@@ -33,7 +33,8 @@ from berth.config.types import KubeSchedulerConfiguration
 from berth.config.versions import CURRENT, Version, emulated, minor_of, version_warnings
 
 from ...server.go_names import ALL_SUITES, VERSIONS
-from .table import FLAGS, GROUPS, Flags, attributes
+from .flag import attributes
+from .table import FLAGS, GROUPS, Flags
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -81,6 +82,10 @@ def options_from(flags: Flags) -> Options:
         recorder_bytes=flags["berth-recorder-bytes"],
         recorder_file=flags["berth-recorder-file"],
         recorder_file_bytes=flags["berth-recorder-file-bytes"],
+        plugin_failures=flags["berth-plugin-failures"],
+        plugin_call=flags["berth-plugin-call"],
+        plugin_attempt=flags["berth-plugin-attempt"],
+        plugin_interrupt=flags["berth-plugin-interrupt"],
     )
 
 
@@ -279,6 +284,11 @@ def _own_problems(flags: Flags) -> Iterator[str]:
         yield "--berth-recorder-file: needs --berth-recorder-bytes above 0"
     if flags["berth-recorder-file-bytes"] < 1 << 20:
         yield "--berth-recorder-file-bytes: expected 1048576 or more"
+    if flags["berth-plugin-failures"] < 0:
+        yield "--berth-plugin-failures: expected 0 or more"
+    for name in ("berth-plugin-call", "berth-plugin-attempt", "berth-plugin-interrupt"):
+        if flags[name] <= 0:
+            yield f"--{name}: expected more than 0s"
 
 
 _ALPHA = (

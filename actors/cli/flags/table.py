@@ -5,12 +5,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Any
-
-import msgspec
 
 from berth.config.options import (
     Authentication,
@@ -19,9 +15,10 @@ from berth.config.options import (
     Options,
     SecureServing,
 )
-from berth.config.types import Duration, KubeSchedulerConfiguration
+from berth.config.types import Duration
 from berth.config.versions import CURRENT, VERSIONS
 
+from .flag import Flag, deprecated_flags, flags_that_set
 from .kinds import (
     BOOL,
     CERTIFICATES,
@@ -40,73 +37,7 @@ from .kinds import (
     STRINGS,
     VERSION,
     VMODULE,
-    Kind,
 )
-
-
-class Flag(msgspec.Struct, frozen=True):
-    """A flag of the table. `field` is the field of the configuration that it sets, `option` the
-    field of the options of its group. `idle` says why it has no effect; kube-scheduler's command
-    lines work with it nevertheless. `value` is its default, unless it sets a field or the default
-    is the empty value of its kind.
-    """
-
-    name: str
-    kind: Kind
-    help: str
-    field: str = ""
-    idle: str = ""
-    value: Any = None
-    option: str = ""
-
-    @property
-    def default(self) -> Any:
-        """The value without the flag."""
-        if self.field:
-            return reduce(getattr, attributes(self.field), _CONFIGURATION)
-        return self.kind.empty if self.value is None else self.value
-
-    @property
-    def meaning(self) -> str:
-        """The effect of the flag, in words."""
-        parts = [self.help]
-        if self.idle:
-            parts.append(f"No effect: {self.idle}.")
-        if self.needs_no_file:
-            parts.append(f"Ignored with --config: set {self.field} in the file.")
-        return " ".join(parts)
-
-    @property
-    def needs_no_file(self) -> bool:
-        """True if the flag is ignored with --config, where the file has the field."""
-        return bool(self.field) and self in GROUPS["Deprecated"]
-
-    @property
-    def default_text(self) -> str:
-        text: str = self.kind.show(self.default)
-        return text
-
-
-def attributes(field: str) -> list[str]:
-    """Returns the attributes on the path to a field of the configuration file."""
-    return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", field).split(".")
-
-
-def _flags_that_set(options: msgspec.Struct, prefix: str, *flags: Flag) -> tuple[Flag, ...]:
-    """Returns the flags that set these options, with the defaults of the options. An option has the
-    name of its flag without the prefix.
-    """
-
-    def completed(flag: Flag) -> Flag:
-        name = flag.name.removeprefix(prefix).replace("-", "_")
-        if name not in options.__struct_fields__:
-            return flag
-        return msgspec.structs.replace(flag, option=name, value=getattr(options, name))
-
-    return tuple(map(completed, flags))
-
-
-_CONFIGURATION = KubeSchedulerConfiguration()
 
 _NO_PPROF = "profiles of a Go program are not served; see `berth debug`"
 _UNBUFFERED = "berth writes every line at once"
@@ -127,7 +58,7 @@ GROUPS = {
             "Write the configuration with all its defaults to this file, and exit.",
         ),
     ),
-    "Secure serving": _flags_that_set(
+    "Secure serving": flags_that_set(
         SecureServing(),
         "",
         Flag(
@@ -205,7 +136,7 @@ GROUPS = {
             " count. May be repeated.",
         ),
     ),
-    "Authentication": _flags_that_set(
+    "Authentication": flags_that_set(
         Authentication(),
         "authentication-",
         Flag(
@@ -267,7 +198,7 @@ GROUPS = {
             "The headers with the user's name.",
         ),
     ),
-    "Authorization": _flags_that_set(
+    "Authorization": flags_that_set(
         Authorization(),
         "authorization-",
         Flag(
@@ -292,7 +223,7 @@ GROUPS = {
             "How long to remember that a SubjectAccessReview refused a request.",
         ),
     ),
-    "Deprecated": (
+    "Deprecated": deprecated_flags(
         Flag(
             "contention-profiling",
             BOOL,
@@ -506,6 +437,30 @@ GROUPS = {
             INT,
             "How many bytes that file and its three predecessors take; the oldest goes first.",
             value=Options().recorder_file_bytes,
+        ),
+        Flag(
+            "berth-plugin-failures",
+            INT,
+            "Failures in a row after which a plugin of a package is switched off; 0 never does it.",
+            value=Options().plugin_failures,
+        ),
+        Flag(
+            "berth-plugin-call",
+            DURATION,
+            "The longest time of a plugin's call; a longer one counts as a failure.",
+            value=Duration(Options().plugin_call),
+        ),
+        Flag(
+            "berth-plugin-attempt",
+            DURATION,
+            "The longest time of all calls of a plugin in one attempt.",
+            value=Duration(Options().plugin_attempt),
+        ),
+        Flag(
+            "berth-plugin-interrupt",
+            DURATION,
+            "A plugin's call is interrupted after this time, where Python can.",
+            value=Duration(Options().plugin_interrupt),
         ),
     ),
 }

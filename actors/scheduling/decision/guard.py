@@ -25,7 +25,15 @@ from ..model.node_info import NodeInfo
 from ..model.pod_info import PodInfo
 from ..model.vectors import any_true
 from .answers import ScoreRangeError, as_question
-from .failures import APPLY_WEIGHTS, CRASHES, PluginError, Point, failure_status
+from .failures import (
+    APPLY_WEIGHTS,
+    CRASHES,
+    PluginError,
+    Point,
+    failure,
+    failure_status,
+    text_of,
+)
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -37,7 +45,7 @@ IsCancelled = Callable[[], bool]
 # that the profile works with. Raises WrongAnswerError for an invalid answer, and PluginError
 # for a status that ends the attempt.
 Check = Callable[[Any, Any, "Hook[Any]"], A]
-_NO_ANSWER = object()
+NO_ANSWER = object()
 
 
 class Hook(Generic[A]):
@@ -67,8 +75,8 @@ class Hook(Generic[A]):
         point: Point,
         call: Callable[..., Any],
         check: Check[A],
-        usual: object = _NO_ANSWER,
-        skip: object = _NO_ANSWER,
+        usual: object = NO_ANSWER,
+        skip: object = NO_ANSWER,
         *,
         timed: bool = True,
     ) -> None:
@@ -154,22 +162,6 @@ class Hook(Generic[A]):
             record.ran(self.name, self.metric, code, started)
 
 
-def hooks(
-    points: Points,
-    at: str,
-    point: Point,
-    method: str,
-    check: Check[A],
-    usual: object = _NO_ANSWER,
-    skip: object = _NO_ANSWER,
-) -> list[Hook[A]]:
-    """Returns the hooks of the plugins at an extension point, in order."""
-    return [
-        Hook(plugin, point, getattr(plugin, method), check, usual, skip)
-        for plugin, _ in points.get(at, ())
-    ]
-
-
 def guarded_call(
     plugin: Plugin,
     point: Point,
@@ -190,7 +182,27 @@ def guarded_call(
         except CRASHES as exception:
             return instead(failure_status(plugin, point, exception, pod=pod_of(*args)), *args)
 
-    return ask
+    breaker = plugin.breaker
+    if breaker is None:
+        return ask
+
+    def watched(*args: Any) -> T:
+        began = breaker.now()
+        if not breaker.admits(began):
+            return instead(failure(plugin, point, breaker.in_words(began)), *args)
+        try:
+            answer = check(call(*args))
+        except CRASHES as exception:
+            pod = pod_of(*args)
+            status = failure_status(plugin, point, exception, pod=pod)
+            breaker.failed(point.name, pod, text_of(exception), began)
+            return instead(status, *args)
+        now = breaker.now()
+        if breaker.took(None, point.name, now - began, "", now, None):
+            breaker.succeeded(point.name, now)
+        return answer
+
+    return watched
 
 
 def code_of(answer: object) -> Code:

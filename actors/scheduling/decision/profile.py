@@ -57,10 +57,11 @@ from .failures import (
     failure_status,
     with_plugin_name,
 )
-from .guard import Hook, IsCancelled, Points, guarded_call, hooks, questions_of
+from .guard import Hook, IsCancelled, Points, guarded_call, questions_of
 from .rules import KEPT, Rules, rule_hooks
 from .sort_keys import as_sort_key
 from .statuses import as_binding, as_permit_answer, as_pre_flight, as_success, unchecked
+from .watched_hook import hook_of, hooks
 
 PreBindStep = Callable[[], Awaitable[Status]]
 
@@ -125,7 +126,7 @@ class Profile(Rules):
             lambda info, _: info.key,
         )
         self._pre_enqueue = [
-            Hook(p, PRE_ENQUEUE, partial(_asked_about_pod, p.pre_enqueue), as_success, SUCCESS)
+            hook_of(p, PRE_ENQUEUE, partial(_asked_about_pod, p.pre_enqueue), as_success, SUCCESS)
             for p, _ in points.get("preEnqueue", ())
             if isinstance(p, PreEnqueuePlugin)
         ]

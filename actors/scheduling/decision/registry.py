@@ -21,6 +21,7 @@ from berth.config.types import (
 )
 
 from ..framework import interface as api
+from ..framework.breaker import Breaker
 from ..framework.handle import Handles
 from ..framework.interface import DependsOn, Plugin
 from ..framework.measuring import UNMEASURED, Record
@@ -32,6 +33,7 @@ from .failures import CRASHES, raise_if_not_plugins, text_of
 from .profile import Profile
 
 V = TypeVar("V")
+BreakerOf = Callable[[type[Plugin], str], Breaker]
 _LOOKED_UP = tuple(kind.type for kind in LOOKED_UP)
 
 EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
@@ -99,9 +101,11 @@ def build_profiles(
     registry: Mapping[str, type[Plugin]],
     handle: Handles,
     gate_of: Callable[[str], Record] = lambda _: UNMEASURED,
+    breaker_of: BreakerOf | None = None,
 ) -> dict[str, Profile]:
     """Returns a Profile for every scheduler name. Raises RegistryError with every field that is
-    wrong. `gate_of` gives a profile's record of PreEnqueue.
+    wrong. `gate_of` gives a profile's record of PreEnqueue, `breaker_of` the breaker of a
+    plugin of a package in a profile.
     """
     points_of = _points_of(registry)
     profiles = {}
@@ -111,7 +115,7 @@ def build_profiles(
         path = f"profiles[{i}]"
         problems += _args_problems(profile, registry, handle.feature_gates, path)
         try:
-            points = _plugins_by_point(profile, registry, points_of, handle, path)
+            points = _plugins_by_point(profile, registry, points_of, handle, path, breaker_of)
         except (ArgsError, ProfileError, RegistryError) as invalid:
             problems += [problem for problem in invalid.problems if problem not in problems]
             crashes += invalid.crashes if isinstance(invalid, RegistryError) else ()
@@ -211,6 +215,7 @@ def _plugins_by_point(
     points_of: Mapping[str, frozenset[str]],
     handle: Handles,
     path: str,
+    breaker_of: BreakerOf | None,
 ) -> dict[str, list[tuple[Plugin, int]]]:
     """Returns the plugins of each extension point with their weights."""
     try:
@@ -219,8 +224,10 @@ def _plugins_by_point(
         raise RegistryError(f"{path}.plugins: {problem}") from None
     names = {reference.name for enabled in expanded.values() for reference in enabled}
     plugins = {name: _make(registry[name], profile, handle, path) for name in sorted(names)}
-    for plugin in plugins.values():
+    for name, plugin in plugins.items():
         plugin.neighbours = tuple(plugins.values())
+        if breaker_of is not None and type(plugin) is not IN_TREE.get(name):
+            plugin.breaker = breaker_of(type(plugin), profile.scheduler_name)
     points: dict[str, list[tuple[Plugin, int]]] = {
         point: [(plugins[reference.name], reference.weight) for reference in enabled]
         for point, enabled in expanded.items()

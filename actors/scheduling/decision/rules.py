@@ -47,7 +47,7 @@ from .failures import (
     PRE_SCORE,
     SCORE,
 )
-from .guard import Hook, Points, hooks
+from .guard import Hook, Points
 from .scalar import FilterEach, FilterFeasible, ScoreEach, normalize_with_nodes
 from .statuses import (
     as_pre_filtered,
@@ -57,6 +57,7 @@ from .statuses import (
     unchecked,
     with_safe_reasons,
 )
+from .watched_hook import hook_of, hooks
 
 # A filter that declares one of these judges each row by that row alone.
 _ROW = (DependsOn.NODE, DependsOn.NODE_AND_PODS)
@@ -128,6 +129,8 @@ def dependence_of(plugin: Plugin) -> DependsOn:
     """Returns `depends_on`; CLUSTER for plugins in the scalar form, which run for every pod."""
     if isinstance(plugin, NodeFilterPlugin | NodeScorePlugin):
         return DependsOn.CLUSTER
+    if plugin.breaker is not None and plugin.may_be_left_out:
+        return DependsOn.CLUSTER  # Its answers change when it is left out.
     return plugin.depends_on
 
 
@@ -448,32 +451,32 @@ def rule_hooks(points: Points) -> RuleHooks:
 def _filter_hooks(plugin: FilterPlugin | NodeFilterPlugin) -> FilterHooks:
     if not isinstance(plugin, FilterPlugin):
         each = FilterEach(plugin)
-        verdicts = Hook(plugin, FILTER, each.filter, unchecked)
-        return FilterHooks(verdicts, Hook(plugin, FILTER, each.passing, unchecked), True)
+        verdicts = hook_of(plugin, FILTER, each.filter, unchecked)
+        return FilterHooks(verdicts, hook_of(plugin, FILTER, each.passing, unchecked), True)
     inherited = type(plugin).passing is FilterPlugin.passing
     passing = _passing_by_filter(plugin) if inherited else plugin.passing
     if plugin.only_feasible:
         feasible = FilterFeasible(plugin.filter, passing)
         return FilterHooks(
-            Hook(plugin, FILTER, feasible.filter, unchecked, None),
-            Hook(plugin, FILTER, feasible.passing, unchecked, None),
+            hook_of(plugin, FILTER, feasible.filter, unchecked, None),
+            hook_of(plugin, FILTER, feasible.passing, unchecked, None),
             True,
         )
     return FilterHooks(
-        Hook(plugin, FILTER, plugin.filter, as_verdicts, None),
-        Hook(plugin, FILTER, passing, as_passing, None),
+        hook_of(plugin, FILTER, plugin.filter, as_verdicts, None),
+        hook_of(plugin, FILTER, passing, as_passing, None),
         False,
     )
 
 
 def _score_hooks(plugin: ScorePlugin | NodeScorePlugin, weight: int) -> ScoreHooks:
     if not isinstance(plugin, ScorePlugin):
-        return ScoreHooks(Hook(plugin, SCORE, ScoreEach(plugin).score, unchecked), weight, None)
+        return ScoreHooks(hook_of(plugin, SCORE, ScoreEach(plugin).score, unchecked), weight, None)
     if type(plugin).normalize is ScorePlugin.normalize:
-        return ScoreHooks(Hook(plugin, SCORE, plugin.score, as_final_scores), weight, None)
+        return ScoreHooks(hook_of(plugin, SCORE, plugin.score, as_final_scores), weight, None)
     call = normalize_with_nodes(plugin.normalize)
-    normalize = Hook(plugin, NORMALIZE, call, as_normalized)
-    return ScoreHooks(Hook(plugin, SCORE, plugin.score, as_raw_scores), weight, normalize)
+    normalize = hook_of(plugin, NORMALIZE, call, as_normalized)
+    return ScoreHooks(hook_of(plugin, SCORE, plugin.score, as_raw_scores), weight, normalize)
 
 
 def _no_node_left(plugins: list[str]) -> Status:

@@ -26,6 +26,7 @@ from ..model.node_info import NodeInfo
 from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView, Snapshot
 from ..model.vectors import Bools, Ints
+from .breaker import Breaker
 from .cycle_state import CycleState
 from .events import Registration
 from .handle import Handle, PluginScope
@@ -87,6 +88,10 @@ class Plugin(ABC):
     A plugin that takes care of claims of another kind than ResourceClaim names it in `claim_kinds`:
     DynamicResources then leaves such claims in a pod's spec.resourceClaims to this plugin.
     `neighbours` are all plugins of the profile, once they are made.
+
+    A plugin that fails again and again is switched off for a while: by default its pods fail. With
+    `may_be_left_out`, it is not asked instead, and pods are placed without it. `breaker` is set by
+    the scheduler.
     """
 
     name: ClassVar[str]
@@ -96,6 +101,8 @@ class Plugin(ABC):
     claim_kinds: ClassVar[tuple[WatchedKind, ...]] = ()
     only_own_values: ClassVar[bool] = False
     neighbours: tuple[Plugin, ...] = ()
+    may_be_left_out: ClassVar[bool] = False
+    breaker: Breaker | None = None
 
     def __init__(self, args: dict[str, Any], handle: Handle) -> None:
         """Makes the plugin. `args` is pluginConfig's args as the user wrote them. Raises ArgsError

@@ -14,9 +14,11 @@ from berth.actors.messages.queue import (
     QueuedPodDump,
     StoryStep,
 )
+from berth.actors.scheduling.framework.breaker import BreakerDump
 from berth.actors.server.debug import (
     CachePage,
     ComparisonPage,
+    PluginsPage,
     PodPage,
     QueuePage,
     UnreadablePage,
@@ -31,7 +33,7 @@ PLACES = ("active", "backoff", "unschedulable", "gated", "in flight")
 IN_MEBIBYTES = ("memory", "ephemeral-storage")
 
 
-Page = CachePage | ComparisonPage | QueuePage | WaitingPage | UnreadablePage
+Page = CachePage | ComparisonPage | QueuePage | WaitingPage | UnreadablePage | PluginsPage
 
 
 def show_section(page: Page, console: Console) -> None:
@@ -66,6 +68,8 @@ def show_section(page: Page, console: Console) -> None:
                 cells = (unreadable.kind, unreadable.key, unreadable.uid, unreadable.problem)
                 table.add_row(*(escape(printable(cell)) for cell in cells), style="red")
             _print(table, console)
+        case PluginsPage(plugins):
+            _print(_plugins(plugins), console)
 
 
 def show_pod(key: str, page: PodPage, console: Console) -> None:
@@ -181,6 +185,24 @@ def _waiting(pods: tuple[WaitingPodDump, ...]) -> Table:
     for pod in pods:
         for plugin, seconds in sorted(pod.waits_for.items()):
             table.add_row(pod.key, pod.node, plugin, _seconds(seconds))
+    return table
+
+
+def _plugins(plugins: tuple[BreakerDump, ...]) -> Table:
+    title = f"{_count(len(plugins), 'plugin')} of packages"
+    columns = "plugin", "profile", "state", "failures", "overruns", "last failure", "next try"
+    table = _table(title, *columns)
+    for plugin in plugins:
+        off = "left out" if plugin.left_out else "switched off"
+        state = {"open": off, "probing": "tried again"}
+        why = f"{plugin.point}: {plugin.why}" if plugin.why else ""
+        numbers = str(plugin.failures), str(plugin.overruns)
+        table.add_row(
+            *(plugin.plugin, plugin.profile, state.get(plugin.circuit, "in use"), *numbers),
+            escape(printable(why)),
+            _seconds(plugin.next_probe) if plugin.next_probe else "",
+            style="red" if plugin.circuit == "open" else "",
+        )
     return table
 
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from berth.actors.server.debug import (
     CachePage,
     ComparisonPage,
+    PluginsPage,
     PodPage,
     QueuePage,
     UnreadablePage,
@@ -32,6 +33,7 @@ SECTIONS = {
     "queue": QueuePage,
     "waiting": WaitingPage,
     "unreadable": UnreadablePage,
+    "plugins": PluginsPage,
 }
 WIDE = 200
 
@@ -56,9 +58,10 @@ def debug(
     """Show the state of a running scheduler.
 
     The sections are its cache, the comparison with the API server, its queue, the pods that wait on
-    Permit, and the objects that it cannot read. Without SECTIONS, shows all of them. The scheduler
-    sees the credentials of your kubeconfig, and asks its API server whether you may see /debug/*.
-    The exit code is 1 if the comparison finds differences, and 2 if there is no answer.
+    Permit, the objects that it cannot read, and the failures of the plugins of packages. Without
+    SECTIONS, shows all of them. The scheduler sees the credentials of your kubeconfig, and asks its
+    API server whether you may see /debug/*. The exit code is 1 if the comparison finds differences,
+    and 2 if there is no answer.
 
     \b
     berth debug --insecure-skip-tls-verify

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 
 import pytest
 
 from berth.actors.process.heartbeat import BEAT_SECONDS, Heartbeat
-from berth.actors.process.watchdog import Watchdog
+from berth.actors.process.watchdog import INTERRUPT, Watchdog
 from tests.kit.logs import capture_logs
 from tests.kit.tasks import started
 
@@ -59,6 +60,34 @@ async def test_a_blocked_loop_is_logged_once_and_how_long_it_lasted() -> None:
     with capture_logs() as lines:
         await loop.stands_still(2.5)
     assert [line["event"] for line in lines] == ["event loop stands still", "event loop goes on"]
+
+
+async def test_each_plugin_that_holds_up_the_loop_in_one_block_is_named() -> None:
+    places = [("A", "Filter")] * 2 + [("B", "Score")] * 4 + [("C", "Score")] + [("D", "Hint")] * 5
+    seen = iter([*places, ("D", "Hint")])
+    loop = Standstill()
+
+    def where(_frame: object) -> dict[str, str]:
+        plugin, point = next(seen)
+        return {"plugin": plugin, "point": point}
+
+    loop.watchdog._describe = where
+    with capture_logs() as lines:
+        await loop.stands_still(2.5, *[0.25] * 11)
+    stalls = [line for line in lines if line["event"] == "event loop stands still"]
+    assert [line["plugin"] for line in stalls] == ["A", "B", "D"]
+
+
+async def test_a_long_block_is_interrupted_in_the_loops_thread() -> None:
+    calls: list[float] = []
+    loop = Standstill()
+    loop.watchdog._interrupt = lambda _frame, _now, still: calls.append(still)
+    before = signal.signal(INTERRUPT, loop.watchdog._on_interrupt)
+    try:
+        await loop.stands_still(4.0, 2.0, 2.0)
+    finally:
+        signal.signal(INTERRUPT, before)
+    assert calls == [6.0, 8.0]
 
 
 class Ended(BaseException):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from berth.actors.cli.flags.table import FLAGS, GROUPS, Flag
+from berth.actors.cli.flags.flag import Flag
+from berth.actors.cli.flags.table import FLAGS, GROUPS
 
 # What kube-scheduler 1.36.2 has: --help by group, and the defaults as /flagz shows them.
 KUBE_SCHEDULER = """

@@ -1,0 +1,40 @@
+"""Interrupts a call of a plugin that does not return: raises an exception in the plugin's own code.
+
+A handler of a signal calls it, which Python runs in the thread of the event loop, between two steps
+of what runs there. So it sees on the stack whether a plugin with a breaker is being asked, since
+when, and whether it is the plugin's own code that runs, and not berth's, which could be left half
+done. Calls of C code that do not look at signals cannot be interrupted.
+"""
+
+from __future__ import annotations
+
+from types import FrameType
+
+from ..framework.breaker import Breaker
+
+OURS = "berth."  # the modules that are not interrupted
+
+
+class PluginOverrunError(BaseException):
+    """A call of a plugin took too long, and was interrupted. It is no Exception, so that a plugin
+    does not catch it by accident.
+    """
+
+
+def interrupt(innermost: FrameType, now: float, still: float) -> None:
+    """Raises PluginOverrunError if a call of a plugin is to end here. `still` are the seconds for
+    which the event loop has stood still.
+    """
+    if str(innermost.f_globals.get("__name__")).startswith(OURS):
+        return
+    frame: FrameType | None = innermost
+    while frame is not None:
+        breaker = frame.f_locals.get("breaker")
+        if isinstance(breaker, Breaker):
+            began = frame.f_locals.get("began")
+            took = still if began is None else now - began
+            if took > breaker.limits.interrupt_seconds:
+                at = f"{innermost.f_code.co_filename}:{innermost.f_lineno}"
+                raise PluginOverrunError(f"interrupted after {took:.1f} s at {at}")
+            return
+        frame = frame.f_back

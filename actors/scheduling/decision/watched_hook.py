@@ -1,0 +1,192 @@
+"""Hooks of plugins that have a breaker: each call is admitted and timed, and its failures counted.
+
+A plugin that is switched off fails the attempts of its pods with a status that says so. One that
+declares `may_be_left_out` is not asked, as if it had nothing to say. It is always asked to undo
+what it did. Time in which a plugin waits does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..framework.breaker import Breaker
+from ..framework.cycle_state import CycleState
+from ..framework.interface import Plugin
+from ..framework.post_filter import FailedAttempt, PostFiltered
+from ..framework.questions import Steps
+from ..framework.status import SKIP, SUCCESS, Code, Status
+from ..kube.core import Pod
+from ..kube.meta import key
+from ..model.cluster_objects import UnlistedError
+from ..model.pod_info import PodInfo
+from .failures import (
+    BIND,
+    FILTER,
+    NORMALIZE,
+    PERMIT,
+    POST_BIND,
+    POST_FILTER,
+    PRE_BIND,
+    PRE_BIND_PRE_FLIGHT,
+    PRE_ENQUEUE,
+    PRE_FILTER,
+    PRE_SCORE,
+    RESERVE,
+    ROLL_BACK,
+    SCORE,
+    UNRESERVE,
+    PluginError,
+    Point,
+    failure,
+)
+from .guard import NO_ANSWER, Check, Hook, IsCancelled, Points
+
+A = TypeVar("A")
+# What a plugin that is left out answers, given the subject of the call.
+NEUTRAL: Mapping[Point, Callable[[Any], Any]] = {
+    PRE_ENQUEUE: lambda _: SUCCESS,
+    PRE_FILTER: lambda _: SKIP,
+    FILTER: lambda _: None,
+    POST_FILTER: lambda _: PostFiltered(Status(Code.UNSCHEDULABLE)),
+    PRE_SCORE: lambda _: SKIP,
+    SCORE: lambda nodes: np.zeros(nodes.size, dtype=np.int64),
+    NORMALIZE: lambda raw: raw[0] * 0,
+    RESERVE: lambda _: SUCCESS,
+    PERMIT: lambda _: (SUCCESS, 0.0),
+    PRE_BIND_PRE_FLIGHT: lambda _: SKIP,
+    PRE_BIND: lambda _: SUCCESS,
+    BIND: lambda _: SKIP,
+    POST_BIND: lambda _: None,
+}
+ALWAYS_ASKED = (UNRESERVE, ROLL_BACK)
+
+
+class WatchedHook(Hook[A]):
+    """A Hook of a plugin with a breaker."""
+
+    __slots__ = ("breaker",)
+
+    def __init__(self, plugin: Plugin, *args: Any) -> None:
+        super().__init__(plugin, *args)
+        assert plugin.breaker is not None
+        self.breaker = plugin.breaker
+
+    def ask(self, state: CycleState, info: PodInfo | Pod, about: Any) -> A:
+        breaker = self.breaker
+        now = breaker.now
+        began = now()
+        if self.point not in ALWAYS_ASKED and not breaker.admits(began):
+            return self._instead(breaker, about, began)
+        try:
+            answer = super().ask(state, info, about)
+        except PluginError as problem:
+            self._took(breaker, state, began, info)
+            self._note(breaker, problem, info)
+            raise
+        if self._took(breaker, state, began, info):
+            breaker.succeeded(self.point.name, began)
+        return answer
+
+    async def ask_async(
+        self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
+    ) -> A:
+        breaker = self.breaker
+        if self.point not in ALWAYS_ASKED and not breaker.admits(breaker.now()):
+            return self._instead(breaker, node, breaker.now())
+        try:
+            answer = await super().ask_async(state, info, node, is_cancelled)
+        except PluginError as problem:
+            self._note(breaker, problem, info)
+            raise
+        breaker.succeeded(self.point.name, breaker.now())
+        return answer
+
+    def ask_in_steps(self, attempt: FailedAttempt) -> Steps[A]:
+        breaker = self.breaker
+        if not breaker.admits(breaker.now()):
+            return self._instead(breaker, attempt, breaker.now())
+        try:
+            answer = yield from super().ask_in_steps(attempt)
+        except PluginError as problem:
+            self._note(breaker, problem, attempt.info)
+            raise
+        breaker.succeeded(self.point.name, breaker.now())
+        return answer
+
+    def _instead(self, breaker: Breaker, about: Any, now: float) -> A:
+        """Returns the answer of a plugin that is left out. Raises PluginError for one that is
+        not.
+        """
+        if breaker.left_out and self.point in NEUTRAL:
+            answer: A = NEUTRAL[self.point](about)
+            return answer
+        raise PluginError(failure(self.plugin, self.point, breaker.in_words(now)))
+
+    def _took(
+        self, breaker: Breaker, state: CycleState, began: float, asker: PodInfo | Pod
+    ) -> bool:
+        """Notes the time of a call. False if it took too long."""
+        now = breaker.now()
+        seconds = now - began
+        # All pods share the state of PreEnqueue, which is no attempt.
+        attempt = None if self.point is PRE_ENQUEUE else state
+        return breaker.took(attempt, self.point.name, seconds, key_of(asker), now, pod_of(asker))
+
+    def _note(self, breaker: Breaker, problem: PluginError, asker: PodInfo | Pod) -> None:
+        """Notes the failure of a call. A rejection is none, nor is a kind that is not listed."""
+        now = breaker.now()
+        if problem.status.rejected:
+            breaker.succeeded(self.point.name, now)
+        elif not is_unlisted(problem):
+            why = problem.status.message.removeprefix(self.point.failed.format(self.name))
+            breaker.failed(self.point.name, key_of(asker), why, now, pod_of(asker))
+
+
+def hook_of(
+    plugin: Plugin,
+    point: Point,
+    call: Callable[..., Any],
+    check: Check[A],
+    usual: object = NO_ANSWER,
+    skip: object = NO_ANSWER,
+) -> Hook[A]:
+    """Returns a hook of a plugin, which is watched if the plugin has a breaker."""
+    kind = Hook if plugin.breaker is None else WatchedHook
+    return kind(plugin, point, call, check, usual, skip)
+
+
+def hooks(
+    points: Points,
+    at: str,
+    point: Point,
+    method: str,
+    check: Check[A],
+    usual: object = NO_ANSWER,
+    skip: object = NO_ANSWER,
+) -> list[Hook[A]]:
+    """Returns the hooks of the plugins at an extension point, in order."""
+    return [
+        hook_of(plugin, point, getattr(plugin, method), check, usual, skip)
+        for plugin, _ in points.get(at, ())
+    ]
+
+
+def key_of(asker: PodInfo | Pod) -> str:
+    return key(asker) if isinstance(asker, Pod) else asker.key
+
+
+def pod_of(asker: PodInfo | Pod) -> Pod:
+    return asker if isinstance(asker, Pod) else asker.pod
+
+
+def is_unlisted(problem: BaseException) -> bool:
+    """True if an error comes from the look-up of a kind that is not listed."""
+    cause: BaseException | None = problem
+    while cause is not None:
+        if isinstance(cause, UnlistedError):
+            return True
+        cause = cause.__cause__
+    return False
