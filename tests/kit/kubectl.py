@@ -109,11 +109,11 @@ class Daemon:
 
 
 @contextmanager
-def bare_demo(folder: Path, nodes: int = 2) -> Iterator[Daemon]:
+def bare_demo(folder: Path, nodes: int = 2, *options: str) -> Iterator[Daemon]:
     """Runs a toy cluster without pods. Neither it nor its programs may fail at all."""
     (folder / "bare.yaml").write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: bare}}")
     files = ("-f", str(folder / "bare.yaml"))
-    daemon = Daemon(folder, "demo", "--keep", "--nodes", str(nodes), *files)
+    daemon = Daemon(folder, "demo", "--keep", "--nodes", str(nodes), *files, *options)
     try:
         yield daemon
     finally:
