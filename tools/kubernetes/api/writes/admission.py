@@ -53,7 +53,8 @@ def admitted_pod(store: Store, pod: Document) -> Document:
     """
     for step in (with_priority, with_tolerations, with_runtime_class, with_first_status):
         pod = step(store, pod)
-    check_overhead(store, pod)
+    if pod["spec"].get("overhead") is not None:
+        check_overhead(store, pod)
     return pod
 
 
@@ -84,8 +85,6 @@ def with_runtime_class(store: Store, pod: Document) -> Document:
 def check_overhead(store: Store, pod: Document) -> None:
     """Raises RefusedError with 403 for a pod with an overhead that no RuntimeClass has."""
     spec = pod["spec"]
-    if spec.get("overhead") is None:
-        return
     runtime_class = store.find(RUNTIME_CLASSES, "", spec.get("runtimeClassName") or "") or {}
     if not (runtime_class.get("overhead") or {}).get("podFixed"):
         why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"

@@ -298,6 +298,11 @@ def _plugins_before(write: AdmissionAttributes) -> Iterator[Step]:
     return takewhile(lambda step: step is not _ask_mutating_plugins, steps)
 
 
+def _check_overhead(write: AdmissionAttributes) -> None:
+    if write.after["spec"].get("overhead") is not None:
+        check_overhead(write.store, write.after)
+
+
 def _check_resize(write: AdmissionAttributes) -> None:
     if write.subresource == "resize" and write.before:
         from .pod_resize_admission import check_resize  # few pods are resized
@@ -415,7 +420,7 @@ ORDER: tuple[tuple[str, str, Collection[Kind], Step], ...] = (
     ),
     ("OwnerReferencesPermissionEnforcement", "", (), _check_owners),
     ("PersistentVolumeClaimResize", UPDATE, [CLAIMS], _check_expansion),
-    ("RuntimeClass", CREATE, [PODS], lambda write: check_overhead(write.store, write.after)),
+    ("RuntimeClass", CREATE, [PODS], _check_overhead),
     (
         "DenyServiceExternalIPs",
         "",

@@ -69,8 +69,11 @@ class Caller(msgspec.Struct, frozen=True):
 
     def changes_objects(self, store: Store) -> bool:
         """True if a mutating policy or webhook may change what is written."""
-        judges = store.has(MUTATING_BINDINGS) and MUTATING_POLICY in store.plugins
-        return judges or self._asks(store, MUTATING, MUTATING_WEBHOOK) is not None
+        if store.has(MUTATING_BINDINGS) and MUTATING_POLICY in store.plugins:
+            return True
+        return (
+            self.answers is not None and store.has(MUTATING) and MUTATING_WEBHOOK in store.plugins
+        )
 
     def mutated(
         self,

@@ -29,24 +29,20 @@ def warnings_of(kind: Kind, document: Document, before: Document | None) -> list
 
         return format_warnings(document, before)
     if kind.custom is None:
-        return _warnings_of_built_in(kind, document)
+        match kind.kind:
+            case "Secret":
+                from ..rules.data_rules import secret_warnings
+
+                return [*secret_warnings(document)]
+            case "Service":
+                from ..rules.service_rules import service_warnings
+
+                return [*service_warnings(document)]
+            case _:
+                return []
     from ..rules.custom.definition_warnings import finalizer_warnings
 
     return finalizer_warnings(document, before)
-
-
-def _warnings_of_built_in(kind: Kind, document: Document) -> list[str]:
-    match kind.kind:
-        case "Secret":
-            from ..rules.data_rules import secret_warnings
-
-            return [*secret_warnings(document)]
-        case "Service":
-            from ..rules.service_rules import service_warnings
-
-            return [*service_warnings(document)]
-        case _:
-            return []
 
 
 def problems_of_status(kind: Kind, document: Document, before: Document) -> list[str]:
