@@ -278,9 +278,9 @@ def _written_with_status(kind: Kind, *documents: Document) -> list[Document]:
     parts: list[Document] = [
         {"status": each["status"]} if "status" in each else {} for each in documents
     ]
-    names = status_metadata(kind)
     metadata: list[Document] = [each.get("metadata") or {} for each in documents]
-    if any(metadata[0].get(name) != metadata[1].get(name) for name in names):
+    names = [n for n in status_metadata(kind) if metadata[0].get(n) != metadata[1].get(n)]
+    if names:
         for part, whole in zip(parts, metadata, strict=True):
             part["metadata"] = {name: whole[name] for name in names if name in whole}
     return parts

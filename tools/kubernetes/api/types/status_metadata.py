@@ -38,7 +38,11 @@ def status_metadata(kind: Kind) -> tuple[str, ...]:
 def with_sent_metadata(kind: Kind, metadata: Document, sent: Document) -> Document:
     """Returns the metadata of a stored object as a write of its status makes it."""
     fields = status_metadata(kind)
-    if all((sent.get(field) or None) == (metadata.get(field) or None) for field in fields):
+    for field in fields:
+        new, had = sent.get(field), metadata.get(field)
+        if new is not had and (new or None) != (had or None):
+            break
+    else:
         return metadata
     news = {field: sent[field] for field in fields if sent.get(field)}
     return {field: value for field, value in metadata.items() if field not in fields} | news

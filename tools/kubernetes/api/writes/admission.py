@@ -227,8 +227,10 @@ def qos_class(spec: dict[str, Any]) -> str:
     for container in containers:
         resources = container.get("resources") or {}
         for name in ("cpu", "memory"):
-            request = nano_value((resources.get("requests") or {}).get(name) or 0)
-            limit = nano_value((resources.get("limits") or {}).get(name) or 0)
+            requested = (resources.get("requests") or {}).get(name)
+            limited = (resources.get("limits") or {}).get(name)
+            request = nano_value(requested) if requested else 0
+            limit = nano_value(limited) if limited else 0
             any_amount = any_amount or request > 0 or limit > 0
             guaranteed = guaranteed and request == limit > 0
     return "Guaranteed" if guaranteed else "Burstable" if any_amount else "BestEffort"
@@ -265,12 +267,9 @@ def _give_priority(store: Store, spec: dict[str, Any], pod: str) -> None:
 
 def _default_class(store: Store) -> Document | None:
     """Returns the default PriorityClass; of several, the one with the lowest value."""
-    classes = (stored.document for stored in store.list(PRIORITY_CLASSES))
-    return min(
-        (each for each in classes if each.get("globalDefault")),
-        key=lambda each: int(each.get("value", 0)),
-        default=None,
-    )
+    classes = [stored.document for stored in store.list(PRIORITY_CLASSES)]
+    defaults = [each for each in classes if each.get("globalDefault")]
+    return min(defaults, key=lambda each: int(each.get("value", 0))) if defaults else None
 
 
 def check_default_class(store: Store, priority_class: Document) -> None:

@@ -5,7 +5,7 @@ Mirrors the admission plugin LimitRanger. Amounts are compared as integers of na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import gt, lt
 from typing import Any
 
@@ -44,9 +44,11 @@ def check_limits(store: Store, kind: Kind, document: Document) -> None:
             raise forbidden(kind, names_of(document)[1], listed)
 
 
-def _limit_ranges(store: Store, document: Document) -> Iterator[Document]:
+def _limit_ranges(store: Store, document: Document) -> Iterable[Document]:
+    if not store.has(LIMIT_RANGES):
+        return ()
     namespace = document["metadata"]["namespace"]
-    return (stored.document for stored in store.list(LIMIT_RANGES, namespace))
+    return [stored.document for stored in store.list(LIMIT_RANGES, namespace)]
 
 
 def _limits(limit_range: Document, kind: str) -> list[Document]:

@@ -200,26 +200,33 @@ def _merge_list(shape: Shape | None, old: list[Any], patch: list[Any], key: str)
         return _in_named_order(both, old, patch, key)
     if not all(isinstance(item, dict) for item in patch):
         raise UnfitError(f"expected objects in a list that is merged by {key}")
-    replaces = any(item.get("$patch") == "replace" for item in patch)
+    directs = "$patch" in {field for item in patch for field in item}
+    replaces = directs and any(item.get("$patch") == "replace" for item in patch)
     result: list[Any] = [] if replaces else list(old)
     places = _indices_by_identity(result, key)
     gone: set[int] = set()
+    latest, added, moves = -1, len(result), False
     for item in patch:
-        directive = item.get("$patch")
+        directive = item.get("$patch") if directs else None
         if directive == "replace":
             continue
         if key not in item:
             why = f"map: {go_text(item)} does not contain declared merge key: {key}"
             raise RefusedError(422, "Invalid", why)
-        there = places.get(_identity(item, key), [])
+        identity = _identity(item, key)
+        there = places.get(identity, [])
         if directive == "delete":
             gone.update(there)
             there.clear()
         elif there:
-            result[there[0]] = _merge_strategic(shape, result[there[0]], item)
+            moves = moves or there[0] < latest
+            latest = there[0]
+            result[latest] = _merge_strategic(shape, result[latest], item)
         else:
-            places[_identity(item, key)] = [len(result)]
+            places[identity] = [len(result)]
             result.append(_merge_strategic(shape, {}, item))
+    if not (gone or moves) and added in (0, len(result)):
+        return result  # all items are new, or are where they were
     if gone:
         result = [item for i, item in enumerate(result) if i not in gone]
     plain = [item for item in patch if "$patch" not in item]
