@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,7 @@ def read_stages(paths: Iterable[Path] = ()) -> Stages:
 
     Other documents in the files of a folder are ignored.
     """
-    shipped = {
-        stage.name: stage
-        for name in _SHIPPED
-        for stage in _stages_of(Path(__file__).parent / "stages" / name)
-    }
+    shipped = {stage.name: stage for stage in _shipped()}
     own: dict[str, Stage] = {}
     for path in paths:
         for stage in _stages_of(path):
@@ -54,6 +51,12 @@ def read_stages(paths: Iterable[Path] = ()) -> Stages:
         tuple(name for name in own if name not in shipped),
         tuple(name for name in own if name in shipped),
     )
+
+
+@cache
+def _shipped() -> tuple[Stage, ...]:
+    folder = Path(__file__).parent / "stages"
+    return tuple(stage for name in _SHIPPED for stage in _stages_of(folder / name))
 
 
 def _stages_of(path: Path) -> Iterator[Stage]:

@@ -31,6 +31,11 @@ def test_the_shipped_stages_are_read() -> None:
     assert (stages.added, stages.replaced) == ((), ())
 
 
+def test_the_shipped_stages_are_read_once() -> None:
+    first, again = read_stages(), read_stages()
+    assert all(one is two for one, two in zip(first.pods, again.pods, strict=True))
+
+
 def test_a_stage_replaces_the_shipped_one_of_its_name(tmp_path: Path) -> None:
     first = write(tmp_path / "a.yaml", ("pod-delete", "Pod"), ("node-odd", "Node"))
     second = write(tmp_path / "b.yaml", ("pod-odd", "Pod"))
