@@ -222,7 +222,8 @@ async def test_a_container_that_starts_while_a_resize_is_deferred_has_what_it_ha
         document = pod("p", "1")
         document["metadata"]["annotations"]["berth.dev/fail-seconds"] = "5"
         await start(running, document)
-        await resize(running, "p", requests={"cpu": "9"})
+        await start(running, pod("q", "4"))
+        await resize(running, "p", requests={"cpu": "7"})
         await running.until("Pod", "p", lambda pod: bool(condition(pod, PENDING)))
         again = await running.until(
             "Pod", "p", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"] > 0
