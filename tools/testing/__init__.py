@@ -18,5 +18,6 @@ The modules.
     decisions       one decision, without a cluster
     virtual_time    an event loop in virtual time
     chaos/          `berth chaos`: faults among real processes
+    recording/      `berth record` and `berth replay`: a cluster, decided once more
     simulation/     `berth simulate`: scenarios with faults, and what must hold in them
 """

@@ -1,0 +1,141 @@
+"""Recordings: what is in them, and how another scheduler decides them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from berth.testing import ServedCluster, node, nodes, pod
+from berth.tools.kubernetes.api.types.defaults import defaulted
+from berth.tools.testing.recording.record_command import record, replay
+from berth.tools.testing.recording.recording import (
+    BY_NAME,
+    RecordedChange,
+    RecordingError,
+    lines_of,
+    read_recording,
+    without_secrets,
+)
+from berth.tools.testing.recording.replayed import replayed
+
+Document = dict[str, Any]
+MOST_ALLOCATED = {
+    "profiles": [
+        {
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {"scoringStrategy": {"type": "MostAllocated"}},
+                }
+            ]
+        }
+    ]
+}
+
+
+def change(at: float, document: Document, node_name: str = "", **more: Any) -> RecordedChange:
+    uid = document["metadata"]["name"]
+    document = defaulted(BY_NAME[document["kind"]], document)
+    spec = document["spec"] if not node_name else {**document["spec"], "nodeName": node_name}
+    metadata = {"namespace": "default", **document["metadata"], "uid": uid}
+    if document["kind"] == "Node":
+        metadata.pop("namespace")
+    return RecordedChange(
+        at, document["kind"], {**document, "metadata": metadata, "spec": spec}, **more
+    )
+
+
+def story() -> list[RecordedChange]:
+    """A pod that uses half of a node, then one that was put beside it, and one that did not fit."""
+    machines = [{**each, "spec": {}} for each in nodes(2, cpu=4)]
+    full = {**node("small", cpu=0.5), "spec": {}}
+    first, second, big = pod("first", cpu=2), pod("second", cpu=1), pod("big", cpu=3)
+    return [
+        *(change(0, each) for each in (*machines, full)),
+        change(1, first, "node-1"),
+        change(2, second),
+        change(3, second, "node-2"),
+        change(4, big),
+        change(5, big, "small"),
+        change(50, first, gone=True),
+    ]
+
+
+def test_pods_are_decided_again() -> None:
+    compared = {each.name: each for each in replayed(story())}
+    assert compared.keys() == {"default/second", "default/big"}
+    assert compared["default/second"].is_same
+    big = compared["default/big"]
+    assert (big.recorded, big.here, big.reason) == ("small", "node-2", "small: Insufficient cpu")
+
+
+def test_another_configuration_gives_reasons() -> None:
+    (second, _) = replayed(story(), MOST_ALLOCATED)
+    assert (second.recorded, second.here) == ("node-2", "node-1")
+    assert second.reason.startswith("node-1 scores ")
+
+
+def test_a_pod_that_fits_nowhere_says_why() -> None:
+    changes = [each for each in story() if each.object["metadata"]["name"] != "node-2"]
+    (_, big) = replayed(changes)
+    assert big.here == "node-1"  # once the first pod is gone
+    (_, big) = replayed([each for each in changes if not each.gone])
+    assert (big.here, "Insufficient cpu" in big.reason) == ("", True)
+
+
+def test_what_containers_are_told_is_left_out() -> None:
+    secret = pod("a")
+    secret["spec"]["containers"][0] |= {"env": [{"name": "KEY", "value": "s3cret"}], "args": ["-p"]}
+    secret["metadata"]["annotations"] = {
+        "kubectl.kubernetes.io/last-applied-configuration": "s3cret"
+    }
+    secret["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+    kept = without_secrets(secret)
+    assert "s3cret" not in json.dumps(kept)
+    assert kept["spec"]["containers"] == [{"name": "main", "image": "app"}]
+    workload = {"metadata": {}, "spec": {"template": {"spec": secret["spec"]}}}
+    assert "s3cret" not in json.dumps(without_secrets(workload))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("x", "line 1"), ('{"at": 0, "kind": "Secret", "object": {}}', "unknown kind 'Secret'")],
+)
+def test_a_file_that_is_no_recording_is_refused(text: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "r").write_text(text)
+    with pytest.raises(RecordingError, match=problem):
+        list(read_recording(tmp_path / "r"))
+    assert CliRunner().invoke(replay, [str(tmp_path / "r")]).exit_code == 2
+
+
+def test_the_command_compares(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.rec"
+    file.write_bytes(lines_of(story()))
+    result = CliRunner().invoke(replay, [str(file)])
+    assert result.exit_code == 1
+    assert "2 pods: 1 as recorded, 1 otherwise" in result.output
+    assert "Insufficient cpu" in result.output
+
+
+@pytest.mark.full("waits")
+def test_a_cluster_is_recorded_and_decided_alike(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.rec"
+    with ServedCluster(nodes=3) as served:
+        served.call(lambda cluster: cluster.add(pod("early", cpu=1)))
+        asked = ["--kubeconfig", str(served.kubeconfig), "--time", "4s", str(file)]
+        import threading
+
+        late = threading.Timer(
+            2, lambda: served.call(lambda cluster: cluster.add(pod("late", cpu=8)))
+        )
+        late.start()
+        result = CliRunner().invoke(record, asked)
+        late.join()
+    assert result.exit_code == 0, result.output
+    compared = replayed(read_recording(file))
+    assert [each.name for each in compared] == ["default/late"]
+    assert compared[0].recorded

@@ -1,0 +1,126 @@
+"""`berth record` and `berth replay`."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import anyio
+import click
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from berth.actors.client.credentials import KubeconfigError
+from berth.actors.client.kubeconfig import load
+from berth.actors.client.read_only import ReadOnlyClient
+from berth.actors.client.rest import ApiError, Connection, ConnectionFailedError
+from berth.actors.runtime.exceptions import ungrouped
+from berth.actors.telemetry.logs import configure_logs
+from berth.config.types import Duration
+from berth.config.versions import CURRENT
+
+from ...answers.terminal.options import context_option, output_option
+from .recorder import Recorder
+from .recording import RecordingError, read_recording
+from .replayed import PodComparison, replayed
+
+DIFFERS = 1
+MOST_MIB = 256
+
+
+@click.command()
+@click.option("--kubeconfig", default="", metavar="FILE", help="The cluster, as with kubectl.")
+@context_option
+@click.option("--time", "length", default="10m", show_default=True, help="How long it lasts.")
+@click.option(
+    "--most",
+    default=MOST_MIB,
+    show_default=True,
+    type=click.IntRange(1),
+    help="MiB after which it ends.",
+)
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def record(kubeconfig: str, context: str, length: str, most: int, file: Path) -> None:
+    """Write down what happens in a cluster, for `berth replay`.
+
+    It follows what a scheduler follows, and only reads. Secrets, and what containers are told, are
+    left out.
+
+    \b
+    berth record --time 1h cluster.rec
+    """
+    configure_logs(quiet=True)
+    try:
+        seconds = float(Duration.parse(length))
+        connection = load(kubeconfig or None, context, home=True)
+    except (ValueError, KubeconfigError) as problem:
+        raise click.UsageError(str(problem)) from None
+    try:
+        with ungrouped():
+            changes = anyio.run(_record, connection, file, seconds, most << 20)
+    except (ConnectionFailedError, ApiError, OSError) as problem:
+        raise click.ClickException(str(problem)) from None
+    click.echo(f"{changes} changes in {file}")
+
+
+async def _record(connection: Connection, file: Path, seconds: float, most: int) -> int:
+    async with ReadOnlyClient(connection) as client:
+        await client.call("GET", "/version", dict)
+        with file.open("wb") as out:
+            recorder = Recorder(client, out.write, most)
+            async with anyio.create_task_group() as group:
+                group.start_soon(recorder.run)
+                with anyio.move_on_after(seconds):
+                    await recorder.is_full.wait()
+                group.cancel_scope.cancel()
+    return recorder.changes
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The KubeSchedulerConfiguration that decides.",
+)
+@click.option(
+    "--version",
+    default=CURRENT.text,
+    show_default=True,
+    help="The version of Kubernetes whose scheduler decides.",
+)
+@output_option()
+def replay(file: Path, config: Path | None, version: str, output: str) -> None:
+    """Decide a recorded cluster's pods once more, faster than time, and compare.
+
+    The exit code is 1 if a pod goes to another node, or is pending, and 2 for what cannot be used.
+
+    \b
+    berth replay cluster.rec --config new.yaml
+    """
+    configure_logs(quiet=True)
+    try:
+        found = replayed(read_recording(file), config, version)
+    except (RecordingError, ValueError, OSError) as problem:
+        raise click.UsageError(str(problem)) from None
+    others = [each for each in found if not each.is_same]
+    if output == "json":
+        click.echo(msgspec.json.encode({"pods": found}).decode())
+    else:
+        _show(found, others)
+    sys.exit(DIFFERS if others else 0)
+
+
+def _show(found: list[PodComparison], others: list[PodComparison]) -> None:
+    if others:
+        table = Table("pod", "recorded", "here", "why")
+        for each in others:
+            nodes = (each.recorded or "pending", each.here or "pending")
+            table.add_row(*map(escape, (each.name, *nodes, each.reason)))
+        Console().print(table)
+    numbers = Counter("same" if each.is_same else "other" for each in found)
+    click.echo(f"{len(found)} pods: {numbers['same']} as recorded, {numbers['other']} otherwise")

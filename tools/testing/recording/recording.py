@@ -1,0 +1,90 @@
+"""A recording: the changes of a cluster that a scheduler sees, one a line of JSON.
+
+Secrets are not among its kinds. What containers are told (env, envFrom, args, command), managed
+fields and the annotation of kubectl's last apply are left out of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ...kubernetes.api.types.resources import BY_KIND, Kind
+
+Document = dict[str, Any]
+KINDS: tuple[Kind, ...] = tuple(
+    BY_KIND[place]
+    for place in (
+        ("v1", "Namespace"), ("v1", "Node"), ("scheduling.k8s.io/v1", "PriorityClass"),
+        ("v1", "Service"), ("v1", "PersistentVolume"), ("v1", "PersistentVolumeClaim"),
+        ("storage.k8s.io/v1", "StorageClass"), ("storage.k8s.io/v1", "CSINode"),
+        ("storage.k8s.io/v1", "CSIDriver"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"),
+        ("policy/v1", "PodDisruptionBudget"), ("resource.k8s.io/v1", "ResourceClaim"),
+        ("resource.k8s.io/v1", "ResourceSlice"), ("resource.k8s.io/v1", "DeviceClass"),
+        ("v1", "Pod"),
+    )
+)  # fmt: skip
+BY_NAME = {kind.kind: kind for kind in KINDS}
+_TOLD = ("env", "envFrom", "args", "command")
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class RecordingError(ValueError):
+    """A file is no recording; the message names the line."""
+
+
+class RecordedChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """An object as it is `at` a second of the recording, or that it is `gone` then."""
+
+    at: float
+    kind: str
+    object: Document
+    gone: bool = False
+
+
+def without_secrets(document: Document) -> Document:
+    """Returns an object without what a scheduler does not need and nobody should see."""
+    metadata = {k: v for k, v in document["metadata"].items() if k != "managedFields"}
+    notes = metadata.get("annotations") or {}
+    if _LAST_APPLIED in notes:
+        metadata["annotations"] = {k: v for k, v in notes.items() if k != _LAST_APPLIED}
+    document = {**document, "metadata": metadata}
+    spec = document.get("spec")
+    if isinstance(spec, dict):
+        if "containers" in spec:
+            spec = _untold(spec)
+        elif isinstance((spec.get("template") or {}).get("spec"), dict):
+            template = spec["template"]
+            spec = {**spec, "template": {**template, "spec": _untold(template["spec"])}}
+        document["spec"] = spec
+    return document
+
+
+def _untold(spec: Document) -> Document:
+    told: Document = {
+        field: [{k: v for k, v in each.items() if k not in _TOLD} for each in spec[field] or ()]
+        for field in ("initContainers", "containers")
+        if field in spec
+    }
+    return {**spec, **told}
+
+
+def read_recording(file: Path) -> Iterator[RecordedChange]:
+    """Yields the changes in their order. Raises RecordingError and OSError."""
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                change = msgspec.json.decode(line, type=RecordedChange)
+            except msgspec.DecodeError as problem:
+                raise RecordingError(f"{file}: line {number}: {problem}") from None
+            if change.kind not in BY_NAME:
+                raise RecordingError(f"{file}: line {number}: unknown kind {change.kind!r}")
+            yield change
+
+
+def lines_of(changes: Iterable[RecordedChange]) -> bytes:
+    """Returns the lines of changes."""
+    return b"".join(msgspec.json.encode(change) + b"\n" for change in changes)
