@@ -30,23 +30,14 @@ from ..types.conversion import (
 )
 from ..types.defaults import defaulted, timed
 from ..types.field_entries import FieldEntries
-from ..types.resources import BY_KIND, Kind
-from ..types.schema import Shape, pruned, replaced, strict_message, unknown_and_mistyped
-from ..types.status_metadata import with_sent_metadata
+from ..types.resources import Kind
+from ..types.schema import pruned, replaced, strict_message, unknown_and_mistyped
 from .admission import (
-    DEVICE_CLAIMS,
     NAMESPACES,
-    admin_access_problems,
     check_namespace,
 )
-from .admission_order import AdmissionAttributes, admitted, with_mutated_status
+from .admission_order import AdmissionAttributes, admitted
 from .caller import Caller
-from .certificate_requests import (
-    REQUESTS,
-    check_signer,
-    decided,
-    decision_problems,
-)
 from .custom_objects import decoded_custom
 from .custom_scale import check_replicas
 from .definition_ends import check_not_ending, end_definition, end_if_unused, settle_names
@@ -57,10 +48,8 @@ from .first_objects import first_objects, renew_certificates
 from .namespace_ends import end_if_empty, terminating
 from .namespace_objects import is_of_every_namespace, missing_objects, restore_certificate
 from .new_objects import prepared_object
-from .object_rules import problems_of_status
 from .patch import patched_document
 from .pod_binding import bound_pod, read_binding
-from .pod_conditions import written_status
 from .refusals import (
     check_applied_place,
     check_no_version,
@@ -73,9 +62,8 @@ from .refusals import (
 )
 from .replica_scale import scale_of, with_replicas
 from .resource_quotas import open_ledgers, settle_quotas
-from .service_addresses import SERVICES
+from .status_updates import NODES, shape_of, with_status
 
-NODES = BY_KIND["v1", "Node"]
 MOST_NAMES = 8  # that are generated for an object, as long as they exist already
 RBAC = "rbac.authorization.k8s.io"
 # The kinds of which a PUT also creates an object.
@@ -269,7 +257,9 @@ class Api:
         version = expected_version(kind, sent, before)
         refuse_invalid(kind, before, deletion_problems(sent, before["metadata"]))
         if subresource in ("status", "approval"):
-            after = self._after_status(kind, document, before, version, subresource)
+            write = self.store, self._caller, self.warnings, kind, document, before, subresource
+            after = with_status(AdmissionAttributes(*write), version)
+            self.admit("UPDATE", kind, *names_of(after), after, before, subresource)
             entries = self._fields.of_update(kind, stored, after, claimed, subresource)
             return self._written(kind, after, entries)
         metadata = {**sent, "name": name, "resourceVersion": version}
@@ -302,55 +292,6 @@ class Api:
             return end_if_empty(self.store, name) or written
         waits = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
         return written if waits else self._remove(kind, namespace, name)
-
-    def _after_status(
-        self, kind: Kind, document: Document, before: Document, version: str, subresource: str
-    ) -> Document:
-        """Returns an object with the status that was sent. Raises RefusedError."""
-        metadata = {**before["metadata"], "resourceVersion": version}
-        metadata = with_sent_metadata(kind, metadata, document.get("metadata") or {})
-        status = stored_form(kind, document).get("status") or {}
-        if kind.custom is None:
-            status = with_whole_conditions(self._shape_of(kind), status)
-        if kind is PODS:
-            status = written_status(status, before.get("status") or {})
-        after = {**before, "metadata": metadata, "status": status}
-        if kind.custom is not None and "status" not in document:
-            del after["status"]
-        if self._caller is not None and self._caller.changes_objects(self.store):
-            write = self.store, self._caller, self.warnings, kind, after, before, subresource
-            after = with_mutated_status(AdmissionAttributes(*write))
-        if (kind.stored_as or kind) is DEVICE_CLAIMS[0]:
-            after = self._checked_status(kind, after, before)
-        elif kind is REQUESTS:
-            after = self._decided(after, before, subresource)
-        else:
-            refuse_invalid(kind, after, problems_of_status(kind, after, before))
-        after = defaulted(kind, after) if kind in (NODES, SERVICES) else after
-        namespace, name = names_of(after)
-        self.admit("UPDATE", kind, namespace, name, after, before, subresource)
-        return after
-
-    def _decided(self, after: Document, before: Document, subresource: str) -> Document:
-        """Returns a certificate request with a decision or a certificate. Raises RefusedError."""
-        now = self.store.outside.now()
-        after = {**after, "status": decided(subresource, after["status"], before, now)}
-        refuse_invalid(REQUESTS, after, decision_problems(subresource, after, before))
-        if self._caller is not None:
-            check_signer(self.store, self._caller.user, subresource, after)
-        return after
-
-    def _checked_status(self, kind: Kind, after: Document, before: Document) -> Document:
-        """Returns a claim with its new status. Raises RefusedError with 422 if it is invalid."""
-        from ..rules.device_claim_rules import without_deallocated
-
-        status = without_deallocated(after["status"], before.get("status") or {})
-        after = {**after, "status": status}
-        problems = admin_access_problems(self.store, kind, after, before)
-        if self._caller is not None:
-            problems += self._caller.claim_problems(self.store, after, before)
-        refuse_invalid(kind, after, problems + problems_of_status(kind, after, before))
-        return after
 
     def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, how: str, subresource: str
@@ -558,16 +499,12 @@ class Api:
         kept: Document = pruned(types[kind.type_name], document)
         return kept
 
-    def _shape_of(self, kind: Kind) -> Shape:
-        """Returns the type of the stored objects of a built-in kind."""
-        return self.store.catalog.types[(kind.stored_as or kind).type_name]
-
     def _defaulted(self, kind: Kind, document: Document) -> Document:
         if kind.custom is not None:
             return document
         kind = kind.stored_as or kind
         if kind == NODES and "status" in document:
-            status = with_whole_conditions(self._shape_of(kind), document["status"])
+            status = with_whole_conditions(shape_of(self.store, kind), document["status"])
             document = {**document, "status": status}
         return timed(kind, defaulted(kind, document), self.store.outside.now)
 
