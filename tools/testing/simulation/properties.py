@@ -18,6 +18,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
+from berth.actors.leader.locks import ANNOTATION
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.quantity import milli_value, value
 from berth.actors.scheduling.kube.reading import Reader
@@ -31,7 +34,12 @@ from .held_once import HeldOnce
 
 Document = dict[str, Any]
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
-LEASES = BY_KIND["coordination.k8s.io/v1", "Lease"]
+# The objects of locks, and what the names of their kinds of lock contain.
+LOCKS = {
+    BY_KIND["coordination.k8s.io/v1", "Lease"]: "leases",
+    BY_KIND["v1", "Endpoints"]: "endpoints",
+    BY_KIND["v1", "ConfigMap"]: "configmaps",
+}
 # For so long a scheduler may not have seen what the one before it bound: its watch may be late.
 TAKEOVER_SECONDS = 60.0
 FINISHED = ("Succeeded", "Failed")
@@ -71,7 +79,7 @@ class Properties:
         self._foreign: set[str] = set()  # nodes that somebody else bound a pod to
         self._writer = ""  # the host of the scheduler that writes
         self._bound_by: dict[str, tuple[str, float]] = {}  # by node: who bound to it last, and when
-        self.lease: Document | None = None
+        self._holders = dict.fromkeys(LOCKS.values(), "")
         self.found: list[Violation] = []
         self._more = HeldOnce(self._report), BudgetsKept(self._report)
 
@@ -85,8 +93,9 @@ class Properties:
                 self._nodes.pop(name, None)
             else:
                 self._nodes[name] = event.after.document
-        elif kind is LEASES and event.after.document["metadata"]["name"] == "kube-scheduler":
-            self.lease = None if event.type == "DELETED" else event.after.document
+        elif kind in LOCKS and event.after.document["metadata"]["name"] == "kube-scheduler":
+            document = {} if event.type == "DELETED" else event.after.document
+            self._holders[LOCKS[kind]] = _holder(document)
         for held in self._more:
             held.note(kind, event)
 
@@ -96,17 +105,14 @@ class Properties:
         """
         self._foreign.add(node)
 
-    def writes(self, host: str, *, elected: bool) -> None:
-        """A scheduler on a host writes, which must hold the lease if it is `elected`."""
+    def writes(self, host: str, lock: str) -> None:
+        """A scheduler on a host writes, which must hold all that its kind of lock names."""
         self._writer = host
-        if not elected:
-            return
-        spec = (self.lease or {}).get("spec") or {}
-        holder = str(spec.get("holderIdentity") or "")
-        if not holder.startswith(f"{host}_"):
-            self._report(
-                "without lease", f"{host} writes while the lease names {holder or 'nobody'}"
-            )
+        for held, holder in self._holders.items():
+            if held in lock and not holder.startswith(f"{host}_"):
+                self._report(
+                    "without lease", f"{host} writes while {held} name {holder or 'nobody'}"
+                )
 
     def _note_pod(self, event: StoreEvent) -> None:
         document = event.after.document
@@ -197,3 +203,10 @@ class Properties:
 
     def _report(self, name: str, text: str) -> None:
         self.found.append(Violation(round(self._now(), 3), name, text))
+
+
+def _holder(document: Document) -> str:
+    """Returns who holds a lock: a Lease, or the record in an annotation."""
+    annotations = document.get("metadata", {}).get("annotations") or {}
+    record = msgspec.json.decode(annotations.get(ANNOTATION) or "{}")
+    return str((document.get("spec") or record).get("holderIdentity") or "")

@@ -41,17 +41,25 @@ class ScenarioStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A story of `seconds`, after which there are no faults, and the properties are checked.
 
-    `seed` decides what is left to chance. With several `schedulers`, one of them leads. `config` is
-    a KubeSchedulerConfiguration.
+    `seed` decides what is left to chance. With several `schedulers`, one of them leads; `locks` are
+    the kinds of their locks, as in a migration from an older one to leases, which is the default.
+    `config` is a KubeSchedulerConfiguration.
     """
 
     seed: int = 1
     seconds: float = 3600.0
     schedulers: int = 1
+    locks: tuple[str, ...] = ()
     version: str = "1.36"
     config: Document = {}
     faults: tuple[Fault, ...] = ()
     steps: tuple[ScenarioStep, ...] = ()
+
+    def lock_of(self, number: int) -> str:
+        """Returns the kind of the lock of a scheduler, "" if it needs none."""
+        if self.schedulers < 2:
+            return ""
+        return self.locks[number] if number < len(self.locks) else "leases"
 
 
 def read_scenario(path: Path) -> Scenario:

@@ -91,19 +91,16 @@ class _Simulation:
         self.follow = follow(self._clock.now) if follow is not None else None
         self.digest = _Digest(self._clock)
         self.properties = Properties(self._clock.now)
+        self._locks: dict[str, str] = {}  # the kind of each scheduler's lock, by its host
         release = emulated(scenario.version)
         self._options = Options(feature_gates=with_defaults({}, release), version=release)
-        elects = {"leaderElection": ELECTION} if scenario.schedulers > 1 else {}
-        config = {**elects, **scenario.config}
-        self._configuration = configuration_of(config, self._options.feature_gates)
 
     async def play(self) -> Story:
         scenario = self._scenario
         self.cluster = _Cluster(self, scenario)
         async with self.cluster:
             for number in range(scenario.schedulers):
-                host = f"host-{number}"
-                await self.cluster.parts.start_scheduler(self._configuration, self._options, host)
+                await self._start_scheduler(number)
             for step in sorted(scenario.steps, key=lambda step: step.at):
                 await self._clock.sleep(step.at - self._clock.now())
                 await self._do(step)
@@ -129,8 +126,17 @@ class _Simulation:
         for scheduler in self.cluster.parts.schedulers:
             self.properties.check_memory(scheduler.host, await scheduler.held())
 
+    async def _start_scheduler(self, number: int) -> None:
+        lock, host = self._scenario.lock_of(number), f"host-{number}"
+        self._locks[host] = lock
+        elects = {"leaderElection": {**ELECTION, "resourceLock": lock}} if lock else {}
+        config = {**elects, **self._scenario.config}
+        configuration = configuration_of(config, self._options.feature_gates)
+        await self.cluster.parts.start_scheduler(configuration, self._options, host)
+
     def note_writer(self, host: str) -> None:
-        self.properties.writes(host, elected=self._scenario.schedulers > 1)
+        machine = "-".join(host.split("-")[:2])  # a scheduler that is started again has a suffix
+        self.properties.writes(host, self._locks[machine])
 
     async def _do(self, step: ScenarioStep) -> None:
         """Does a step. What the API server refuses has come too late, and is left out."""

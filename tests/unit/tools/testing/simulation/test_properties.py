@@ -54,6 +54,25 @@ def test_two_schedulers_that_hold_no_lease_are_found() -> None:
     assert "without lease" in story.broken
 
 
+@pytest.mark.full("long")
+@pytest.mark.parametrize("older", ["endpoints", "configmaps"])
+def test_a_migration_of_the_lock_keeps_every_property(older: str) -> None:
+    apart = (older, f"{older}leases"), (f"{older}leases", "leases")
+    steps = created(*nodes(2), deployment("web", replicas=2))
+    later = [ScenarioStep(20.0 * number, "restart", number=number % 2) for number in range(1, 6)]
+    for locks in apart:
+        scenario = Scenario(seconds=120, schedulers=2, locks=locks, steps=(*steps, *later))
+        story = play(scenario)
+        assert story.violations == ()
+        assert story.bound >= 2
+
+
+def test_locks_that_do_not_see_each_other_are_found() -> None:
+    properties = Properties(lambda: 0.0)
+    properties.writes("host-0", "configmaps")
+    assert [each.property for each in properties.found] == ["without lease"]
+
+
 def test_a_queue_that_misses_changes_of_the_cluster_forgets_pods(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
