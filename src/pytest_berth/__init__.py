@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 from collections.abc import Generator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +20,12 @@ import pytest
 
 MARK = "cluster"
 SCOPE = "berth_scope"
+RUNNING = "_running_cluster"
 _SCOPES = ("function", "class", "module", "package", "session")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = f"scope of the fixtures apiserver and kubeconfig: {', '.join(_SCOPES)}"
+    text = f"scope of the fixtures cluster, apiserver and kubeconfig: {', '.join(_SCOPES)}"
     parser.addini(SCOPE, text, default="function")
 
 
@@ -39,26 +38,26 @@ def _arguments(request: pytest.FixtureRequest) -> tuple[tuple[Any, ...], dict[st
     return ((), {}) if mark is None else (mark.args, dict(mark.kwargs))
 
 
-@pytest.fixture
-def cluster(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
-    """A cluster in virtual time: for a coroutine a Cluster, else a BlockingCluster."""
-    objects, arguments = _arguments(request)
-    if inspect.iscoroutinefunction(inspect.unwrap(request.function)):
-        from berth.testing import Cluster
-
-        yield Cluster(*objects, **arguments)
-        return
-    from berth.testing import BlockingCluster
-
-    with BlockingCluster(*objects, **arguments) as running:
-        yield running
-
-
 def _scope(fixture_name: str, config: pytest.Config) -> Any:  # noqa: ARG001 - pytest names it
     scope = str(config.getini(SCOPE))
     if scope not in _SCOPES:
         raise pytest.UsageError(f"{SCOPE}: expected one of {', '.join(_SCOPES)}, got {scope!r}")
     return scope
+
+
+@pytest.fixture(scope=_scope)
+def _running_cluster(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
+    from berth.testing import BlockingCluster
+
+    objects, arguments = _arguments(request)
+    with BlockingCluster(*objects, **arguments) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, _running_cluster: Any) -> Any:
+    """A cluster in virtual time: for a coroutine a Cluster, else a BlockingCluster."""
+    return _running_cluster.cluster if _is_coroutine(request.function) else _running_cluster
 
 
 @pytest.fixture(scope=_scope)
@@ -87,24 +86,17 @@ def kubeconfig(apiserver: Any) -> Generator[Path, None, None]:
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Runs a coroutine that has a cluster in virtual time, together with that cluster."""
-    held = pyfuncitem.funcargs.get("cluster")
+    running: Any = pyfuncitem.funcargs.get(RUNNING)
+    if running is None or not _is_coroutine(pyfuncitem.obj):
+        return None
     test = inspect.unwrap(pyfuncitem.obj)
-    if held is None or not inspect.iscoroutinefunction(test):
-        return None
-    module = sys.modules.get("berth.tools.testing.cluster")
-    if module is None or not isinstance(held, module.Cluster):
-        return None
-    from berth.testing import run_virtually
-
     taken = inspect.signature(test).parameters.keys() & pyfuncitem.funcargs.keys()
-    call = partial(test, **{name: pyfuncitem.funcargs[name] for name in taken})
-
-    async def story() -> None:
-        async with held:
-            await call()
-
-    run_virtually(story)
+    running.run(test(**{name: pyfuncitem.funcargs[name] for name in taken}))
     return True
+
+
+def _is_coroutine(test: Any) -> bool:
+    return inspect.iscoroutinefunction(inspect.unwrap(test))
 
 
 @pytest.hookimpl(wrapper=True)

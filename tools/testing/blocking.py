@@ -31,7 +31,7 @@ class BlockingCluster:
         self._end, started = asyncio.Event(), loop.create_future()
         self._life = loop.create_task(self._live(started))
         try:
-            self._wait(_of(started))
+            self.run(_of(started))
         except BaseException:
             self._runner.close()
             raise
@@ -60,8 +60,10 @@ class BlockingCluster:
         finally:
             self._runner.close()
 
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs the cluster until the work is done, or a part of the cluster has failed."""
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs the cluster until the work is done, or a part of the cluster has failed. Returns
+        what the work returns, and raises what it raises.
+        """
 
         async def first() -> T:
             task = asyncio.create_task(work)
@@ -76,35 +78,35 @@ class BlockingCluster:
 
     def add(self, *objects: Objects) -> None:
         """Creates objects, as Cluster.add."""
-        self._wait(self.cluster.add(*objects))
+        self.run(self.cluster.add(*objects))
 
     def patch(self, kind: str, name: str, body: Document, namespace: str = "default") -> Document:
         """Applies a strategic merge patch, and returns the object."""
-        return self._wait(self.cluster.patch(kind, name, body, namespace))
+        return self.run(self.cluster.patch(kind, name, body, namespace))
 
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Deletes an object as kubectl does."""
-        self._wait(self.cluster.delete(kind, name, namespace))
+        self.run(self.cluster.delete(kind, name, namespace))
 
     def scale(self, kind: str, name: str, replicas: int, namespace: str = "default") -> Document:
         """Sets the replicas of a workload."""
-        return self._wait(self.cluster.scale(kind, name, replicas, namespace))
+        return self.run(self.cluster.scale(kind, name, replicas, namespace))
 
     def evict(self, name: str, namespace: str = "default") -> None:
         """Evicts a pod as a drain does."""
-        self._wait(self.cluster.evict(name, namespace))
+        self.run(self.cluster.evict(name, namespace))
 
     def run_for(self, time: Seconds) -> None:
         """Lets this time pass."""
-        self._wait(self.cluster.run_for(time))
+        self.run(self.cluster.run_for(time))
 
     def until(self, condition: Callable[[], object], limit: Seconds = "10m") -> None:
         """Runs until a condition holds. Raises NotReachedError after the limit."""
-        self._wait(self.cluster.until(condition, limit))
+        self.run(self.cluster.until(condition, limit))
 
     def settled(self, limit: Seconds = "1h", still: Seconds | None = None) -> None:
         """Runs until nothing is left to do. Raises NotReachedError after the limit."""
-        self._wait(self.cluster.settled(limit, still))
+        self.run(self.cluster.settled(limit, still))
 
     def get(self, kind: str, name: str, namespace: str = "default") -> Document:
         """Returns an object, which must not be changed. Raises LookupError without it."""

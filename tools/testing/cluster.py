@@ -27,6 +27,7 @@ from berth.config.versions import CURRENT, emulated
 from ..answers.manifests.manifest_files import Findings, Reading
 from ..answers.manifests.manifests import Manifest, ManifestError, read, read_objects
 from ..cluster.apiserver.namespace_controller import end_namespaces
+from ..cluster.controllers.controller_manager import Plans
 from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..cluster.drivers.device_driver import PoolPublisher
 from ..cluster.faults.vocabulary import Fault
@@ -37,9 +38,11 @@ from ..kubernetes.api.time_and_chance import TimeAndChance
 from ..kubernetes.api.types.releases import release_of
 from ..kubernetes.api.types.resources import BY_KIND, KINDS, Kind
 from ..kubernetes.api.writes.registry import Api
+from ..kubernetes.work_items import Item
 from .builders import nodes as many_nodes
 from .configuration import Args, Configuration, Plugins, configuration_of, with_plugins
 from .devices.known_devices import Devices, pools
+from .dumps import load_dump
 from .history import EVENT, PodHistory, PodLife
 from .parts import Parts
 from .pods import Pods, condition, why_pending
@@ -62,6 +65,7 @@ CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 _LATEST = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 EVERYTHING = Reading(everything=True, findings=Findings(strict=True))
 _MOST_TOLD = 10
+UNSAID = "no scheduler has said why"
 NO_ARGS: Args = {}
 
 
@@ -73,6 +77,7 @@ class Cluster:
     """A cluster for the duration of an `async with`.
 
     It has this many `nodes` (8 CPUs, 32Gi), and the `objects`: documents, or a path of manifests.
+    It begins with what is in the `dump`, a file or a folder, with the status and the uids there.
     `config` is a KubeSchedulerConfiguration, as a mapping (its apiVersion and kind may be missing)
     or as a file; no leader is elected unless it says so. `version` is that of Kubernetes, "1.36" or
     "1.37". `plugins` are classes, which are enabled in every profile that does not name them, and
@@ -99,6 +104,7 @@ class Cluster:
         drivers: bool = True,
         seed: int = 1,
         faults: Sequence[Fault] = (),
+        dump: Path | None = None,
         observers: Sequence[Observer] = (),
         plugins: Plugins = (),
         args: Args = NO_ARGS,
@@ -115,11 +121,13 @@ class Cluster:
         self._publisher: PoolPublisher | None = None
         self._seed = seed
         self._faults = faults
+        self._dump = dump
         self._observers = observers
         self._stack = AsyncExitStack()
         self._is_running = False
         self._clock: Clock = SystemClock()
         self._is_due: Callable[[str], bool] = lambda _: False
+        self._plans: Plans = list
 
     # ------------------------------------------------------------------------------ its beginning
 
@@ -133,8 +141,11 @@ class Cluster:
         chance = TimeAndChance(self._clock.wall, Random(self._seed))
         self.store = Store(chance, journal=self._note)
         self.store.release = release_of(self._options.version)
-        self._api = Api(self.store, manager=SERVER)
-        self._api.seed()
+        if self._dump is None:
+            Api(self.store, manager=SERVER).seed()
+        else:
+            load_dump(self.store, self._dump)
+            self.history.begin(self.store)
         self.access = EmbeddedAccess(self.store)
         async with AsyncExitStack() as stack:
             for objects in self._first:
@@ -163,7 +174,7 @@ class Cluster:
         if kubelets:
             self._is_due = await self.parts.start_kubelets()
         if controllers:
-            await self.parts.start_controllers()
+            self._plans = await self.parts.start_controllers()
         if scheduler:
             await self.parts.start_scheduler(
                 self._configuration, self._options, plugins=self._plugins
@@ -358,13 +369,49 @@ class Cluster:
         ]
 
     def report(self) -> str:
-        """Returns the cluster in a few lines: nodes, pods that do not run, and the last events."""
+        """Returns the cluster in a few lines: nodes, pods that do not run, what controllers work
+        on, the last writes, and the last events.
+        """
         lines = [f"the cluster after {self.now:g} s:"]
         lines += _cut([self._node_line(node) for node in self.all("Node")])
         idle = (life for life in self.history.lives.values() if life.gone is None)
-        lines += _cut([line for life in idle if (line := _pod_line(life))])
+        lines += _cut([line for life in idle if (line := self._pod_line(life))])
+        lines += _cut(
+            [_plan_line(item, seconds) for item, seconds in self._plans() if item.kind != "Node"]
+        )
+        lines += [f"  write: {self.now - at:.1f} s ago: {what}" for at, what in self.history.last]
         lines += [f"  event: {text}" for text in self.events()[-_MOST_TOLD:]]
         return "\n".join(lines)
+
+    def _pod_line(self, life: PodLife) -> str:
+        """Returns a line about a pod that does not run; "" for one that does or has finished."""
+        document, name = life.document, f"  pod {life.namespace}/{life.name}:"
+        status = document.get("status") or {}
+        node = document["spec"].get("nodeName")
+        if "deletionTimestamp" in document["metadata"]:
+            return f"{name} is being deleted, on {node or 'no node'}"
+        if status.get("phase") in ("Succeeded", "Failed"):
+            return ""
+        if not node:
+            attempts = self._attempts_for(life)
+            tried = f" after {attempts} attempt{'s' * (attempts > 1)}" if attempts else ""
+            return f"{name} is pending{tried}: {why_pending(document) or UNSAID}"
+        acts = ", its kubelet acts later" if self._is_due(document["metadata"]["uid"]) else ""
+        return (
+            ""
+            if condition(document, "Ready") == "True"
+            else f"{name} is not ready, on {node}{acts}"
+        )
+
+    def _attempts_for(self, life: PodLife) -> int:
+        """Returns how many attempts for a pod have failed, as events count them."""
+        uid = life.document["metadata"]["uid"]
+        return sum(
+            (event.get("series") or {}).get("count") or event.get("count") or 1
+            for event in self._all_events()
+            if event["involvedObject"].get("uid") == uid
+            and event.get("reason") == "FailedScheduling"
+        )
 
     def _node_line(self, node: Document) -> str:
         name = node["metadata"]["name"]
@@ -432,18 +479,9 @@ def _told(event: Document) -> str:
     return f"{event.get('reason')}: {event.get('message')}"
 
 
-def _pod_line(life: PodLife) -> str:
-    """Returns a line about a pod that does not run; "" for one that does or has finished."""
-    document = life.document
-    status = document.get("status") or {}
-    name = f"  pod {life.namespace}/{life.name}:"
-    if "deletionTimestamp" in document["metadata"]:
-        return f"{name} is being deleted, on {document['spec'].get('nodeName') or 'no node'}"
-    if status.get("phase") in ("Succeeded", "Failed"):
-        return ""
-    if node := document["spec"].get("nodeName"):
-        return "" if condition(document, "Ready") == "True" else f"{name} is not ready, on {node}"
-    return f"{name} is pending: {why_pending(document) or 'no scheduler has said why'}"
+def _plan_line(item: Item, seconds: float) -> str:
+    when = f"looks at it again in {seconds:.1f} s" if seconds else "works on it"
+    return f"  {item.kind} {item.namespace}/{item.name}: the controller {item.controller} {when}"
 
 
 def _cut(lines: list[str]) -> list[str]:

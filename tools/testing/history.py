@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -9,12 +10,13 @@ import msgspec
 
 from berth.actors.leader.locks import ANNOTATION
 
-from ..kubernetes.api.store import StoreEvent
+from ..kubernetes.api.store import Store, StoreEvent
 from ..kubernetes.api.types.resources import BY_KIND, Kind
 
 Document = dict[str, Any]
+MOST_KEPT = 5  # writes
+RESTLESS = ("Event", "Lease")
 POD, EVENT = BY_KIND["v1", "Pod"], BY_KIND["v1", "Event"]
-LEASE = BY_KIND["coordination.k8s.io/v1", "Lease"]
 
 
 class PodLife(msgspec.Struct):
@@ -40,21 +42,35 @@ class PodHistory:
     """The lives of all pods, by their uids, in the order of their creation.
 
     `writes` counts the writes that move the cluster, which renewals of leases, heartbeats and
-    events do not; `moved` is the second of the last of them.
+    events do not; `moved` is the second of the last of them, and `last` has a few of them.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self.lives: dict[str, PodLife] = {}
         self.writes = 0
+        self.last: deque[tuple[float, str]] = deque(maxlen=MOST_KEPT)
         self.moved = 0.0
+
+    def begin(self, store: Store) -> None:
+        """Takes the pods into account that are there at the beginning."""
+        for stored in store.list(POD):
+            document = stored.document
+            node = document["spec"].get("nodeName")
+            nodes = [node] if node else []
+            uid = document["metadata"]["uid"]
+            self.lives[uid] = PodLife(document, self._now(), nodes)
 
     def note(self, kind: Kind, event: StoreEvent) -> None:
         """Takes a write into account, as the journal of a Store."""
-        if event.renews or event.is_heartbeat or kind in (EVENT, LEASE) or _renews_record(event):
+        restless = event.renews or event.is_heartbeat or kind.kind in RESTLESS
+        if restless or _renews_record(event):
             return
         self.writes += 1
         self.moved = self._now()
+        metadata = event.after.document["metadata"]
+        name = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+        self.last.append((self.moved, f"{event.type} {kind.kind} {name}"))
         if kind is POD:
             self._note_pod(event)
 

@@ -14,7 +14,7 @@ from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..cluster.apiserver.store_faults import StoreFaults
-from ..cluster.controllers.controller_manager import run_controllers
+from ..cluster.controllers.controller_manager import Plans, run_controllers
 from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..cluster.drivers.device_driver import Offer, PoolPublisher
 from ..cluster.faults.faults_in_force import Faults
@@ -77,9 +77,11 @@ class Parts:
         )
         return is_due
 
-    async def start_controllers(self) -> None:
+    async def start_controllers(self) -> Plans:
+        """Returns a function that tells what the controllers work on."""
         access = self._access_of(CONTROLLERS)
-        await self._group.start(run_controllers, access, self._clock, self._rng)
+        plans: Plans = await self._group.start(run_controllers, access, self._clock, self._rng)
+        return plans
 
     async def start_drivers(self, offer: Offer) -> PoolPublisher:
         """Starts drivers of devices that publish what is offered."""

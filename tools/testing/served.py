@@ -15,7 +15,9 @@ from typing import Any, Self, TypeVar
 from ..cluster.apiserver.app import serve
 from ..cluster.apiserver.faulty_wire import FaultyWire
 from ..cluster.apiserver.kubeconfig import kubeconfig
+from ..cluster.apiserver.streams.script_files import read_scripts
 from ..cluster.faults.vocabulary import Fault
+from ..kubernetes.kubelet.scripts.script_rules import Scripts
 from .cluster import Cluster, Objects
 
 T = TypeVar("T")
@@ -25,13 +27,15 @@ START_SECONDS = 30.0
 class ServedCluster:
     """A cluster for the duration of a `with`, with the arguments of Cluster. Other programs reach
     it at `url`, and by the file `kubeconfig`. If a part of it fails, the `with` raises its error.
+    `scripts` is a file of what containers log, and what their commands print. Raises ScriptError.
     """
 
     url: str
     kubeconfig: Path
 
-    def __init__(self, *objects: Objects, **arguments: Any) -> None:
+    def __init__(self, *objects: Objects, scripts: Path | None = None, **arguments: Any) -> None:
         self.cluster = Cluster(*objects, **arguments)
+        self._scripts = Scripts(() if scripts is None else read_scripts(scripts))
         self._started: Future[str] = Future()
         self._failure: BaseException | None = None
 
@@ -94,7 +98,7 @@ class ServedCluster:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
         async with self.cluster as cluster:
             wire = FaultyWire(cluster.parts.store_faults, self._loop.time)
-            async with serve(store=cluster.store, faults=wire) as url:
+            async with serve(store=cluster.store, faults=wire, scripts=self._scripts) as url:
                 self._started.set_result(url)
                 await self._end.wait()
 

@@ -7,7 +7,7 @@ created. So a dump of another cluster can be read as well as a file that a serve
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -31,14 +31,23 @@ _PRIVATE = 0o600  # there are secrets in the file
 
 def load_snapshot(store: Store, path: Path) -> None:
     """Fills an empty store with the objects of a file. Raises SnapshotError and OSError."""
-    found = [*_flat(_documents(path))]
+    fill_store(store, read_snapshot(path), str(path))
+
+
+def read_snapshot(path: Path) -> list[Document]:
+    """Returns the objects of a file. Raises SnapshotError and OSError."""
+    return [*_flat(_documents(path))]
+
+
+def fill_store(store: Store, found: Sequence[Document], where: str) -> None:
+    """Fills an empty store with objects. Raises SnapshotError, which names their place."""
     definitions = [each for each in found if each.get("kind") == DEFINITIONS.kind]
     others = [each for each in found if each.get("kind") != DEFINITIONS.kind]
     try:
         _load(store, definitions)
         _load(store, others)
     except (SnapshotError, RefusedError) as problem:
-        raise SnapshotError(f"{path}: {problem}") from None
+        raise SnapshotError(f"{where}: {problem}") from None
 
 
 def _load(store: Store, documents: Iterable[Document]) -> None:

@@ -49,6 +49,8 @@ from .object_watches import Watches
 from .workload_controllers import POD_OWNERS
 
 log = get_logger(__name__)
+# The items of controllers, each with the seconds until they decide on it: 0 for now.
+Plans = Callable[[], list[tuple[Item, float]]]
 
 WRITES_AT_ONCE = 32
 SET = timedelta(seconds=1)  # a larger step of the time of day means that somebody set it
@@ -90,9 +92,10 @@ async def run_controllers(
     some: Selection = ALL,
     *,
     scenario: Scenario = NO_SCENARIO,
-    task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    task_status: TaskStatus[Plans] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Runs controllers until cancelled; started once all kinds that they follow are listed.
+    """Runs controllers until cancelled; started once all kinds that they follow are listed, with
+    a function that tells what they work on.
 
     Autoscalers measure the usage of pods as the scenario describes it.
     """
@@ -106,7 +109,7 @@ async def run_controllers(
         running.begin()
         if some.controllers is None:
             group.start_soon(CustomKinds(cluster, access, watches, group).follow)
-        task_status.started()
+        task_status.started(running.plans)
 
 
 def collection(kind: str, namespace: str) -> str:
@@ -166,6 +169,12 @@ class _Runner:
         self._begun = True
         for kind in self._some.followed:
             self.changed([ObjectChange(None, obj) for obj in self._cluster.all(TYPES[kind])])
+
+    def plans(self) -> list[tuple[Item, float]]:
+        """Returns the items that are worked on, and those that are due later, in this order."""
+        now, due = self._clock.now(), sorted(self._due.items(), key=lambda of: of[1])
+        later = [(item, max(at - now, 0.0)) for item, at in due if item not in self._busy]
+        return [*((item, 0.0) for item in self._busy), *later]
 
     def changed(self, changes: Iterable[ObjectChange | None]) -> None:
         if not self._begun:

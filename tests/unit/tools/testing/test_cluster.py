@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import threading
 from pathlib import Path
+from urllib.request import urlopen
 
 import msgspec
 import pytest
@@ -150,6 +152,28 @@ async def test_what_cannot_be_used_is_refused_with_its_name(cluster: Cluster) ->
         Cluster(config={"parallelism": "many"})
     with pytest.raises(ValueError, match=r"key=value:Effect, got 'gpu'"):
         node("n", taints=["gpu"])
+
+
+@pytest.mark.cluster(nodes=1)
+async def test_a_report_tells_of_attempts_writes_and_what_controllers_wait_for(
+    cluster: Cluster,
+) -> None:
+    ended = job("done")
+    ended["spec"]["ttlSecondsAfterFinished"] = 500
+    await cluster.add(ended, pod("big", cpu=100))
+    await cluster.run_for("20s")
+    report = cluster.report()
+    assert "pod default/big: is pending after 2 attempts: 0/1 nodes are available" in report
+    assert re.search("Job default/done: the controller .* looks at it again in 4[0-9]", report)
+    assert re.search("write: [0-9.]+ s ago: MODIFIED (Job|Pod) default/", report)
+
+
+def test_a_served_cluster_has_scripts(tmp_path: Path) -> None:
+    (tmp_path / "scripts.yaml").write_text("scripts: [{logs: hello}]")
+    with ServedCluster(pod("a"), nodes=1, scripts=tmp_path / "scripts.yaml") as served:
+        served.call(lambda cluster: cluster.until(cluster.pod("a").running))
+        with urlopen(f"{served.url}/api/v1/namespaces/default/pods/a/log") as answer:
+            assert answer.read() == b"hello\n"
 
 
 def test_the_same_seed_gives_the_same_history() -> None:

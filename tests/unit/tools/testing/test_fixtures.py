@@ -59,7 +59,7 @@ def test_a_failing_test_shows_its_cluster(pytester: pytest.Pytester) -> None:
             "*pod big expected on node-1; big is pending: 0/2 nodes are available*",
             "*-- cluster --*",
             "  node node-1: 0 pods",
-            "  pod default/big: is pending: 0/2 nodes are available*",
+            "  pod default/big: is pending after * attempts: 0/2 nodes are available*",
         ]
     )
 
@@ -111,3 +111,29 @@ def test_a_program_reaches_the_cluster_by_its_kubeconfig(pytester: pytest.Pytest
         """
     )
     pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
+
+
+def test_a_cluster_may_serve_the_tests_of_a_module(pytester: pytest.Pytester) -> None:
+    scope = "asyncio_default_fixture_loop_scope = function\nberth_scope = module"
+    pytester.makeini(f"[pytest]\n{scope}")
+    pytester.makepyfile(
+        """
+        import pytest
+        from berth.testing import pod
+
+        pytestmark = pytest.mark.cluster(nodes=1)
+
+        async def test_one(cluster):
+            await cluster.add(pod("a"))
+            await cluster.run_for("1m")
+            assert cluster.pod("a").running()
+
+        def test_two(cluster):
+            assert cluster.cluster.now == 60
+            cluster.run_for("1m")
+
+        async def test_three(cluster):
+            assert cluster.pod("a").running() and cluster.now == 120
+        """
+    )
+    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)
