@@ -32,7 +32,7 @@ def ran(*command: str | Path, folder: Path) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,  # mypy reads all of berth
     )
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout
