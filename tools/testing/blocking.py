@@ -80,9 +80,16 @@ class BlockingCluster:
         """Creates objects, as Cluster.add."""
         self.run(self.cluster.add(*objects))
 
-    def patch(self, kind: str, name: str, body: Document, namespace: str = "default") -> Document:
+    def patch(
+        self,
+        kind: str,
+        name: str,
+        body: Document,
+        namespace: str = "default",
+        subresource: str = "",
+    ) -> Document:
         """Applies a strategic merge patch, and returns the object."""
-        return self.run(self.cluster.patch(kind, name, body, namespace))
+        return self.run(self.cluster.patch(kind, name, body, namespace, subresource))
 
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Deletes an object as kubectl does."""

@@ -231,10 +231,17 @@ class Cluster:
         self._publisher = await self.parts.start_drivers(partial(pools, self._devices))
 
     async def patch(
-        self, kind: str, name: str, body: Document, namespace: str = "default"
+        self,
+        kind: str,
+        name: str,
+        body: Document,
+        namespace: str = "default",
+        subresource: str = "",
     ) -> Document:
-        """Applies a strategic merge patch, and returns the object. Raises ApiError."""
-        path = _kind(kind).path(namespace, name)
+        """Applies a strategic merge patch to an object or a subresource of it, such as status.
+        Returns the object. Raises ApiError.
+        """
+        path = f"{_kind(kind).path(namespace, name)}{'/' * bool(subresource)}{subresource}"
         return await self.access.patch(path, body, dict)
 
     async def delete(self, kind: str, name: str, namespace: str = "default") -> None:
