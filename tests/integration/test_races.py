@@ -26,6 +26,8 @@ from berth.tools.testing.simulation.scenario import Scenario, ScenarioStep
 from berth.tools.testing.simulation.simulation import Story, play
 from berth.tools.testing.simulation.timeline import Timeline
 
+pytestmark = pytest.mark.full("long")
+
 Document = dict[str, Any]
 HOSTNAME = "kubernetes.io/hostname"
 HIGH = priority_class("high", 100)

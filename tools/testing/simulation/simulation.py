@@ -116,13 +116,14 @@ class _Simulation:
     async def _check_memory(self) -> None:
         """Deletes everything, and looks what the schedulers still hold."""
         for kind in EMPTIED:
-            for stored in self.cluster.all(kind):
+            found = self.cluster.all(kind)
+            for stored in found:
                 metadata = stored["metadata"]
                 with suppress(ApiError):
                     await self.cluster.delete(
                         kind, metadata["name"], metadata.get("namespace", "default")
                     )
-            await self._clock.sleep(EMPTY_SECONDS)
+            await self._clock.sleep(EMPTY_SECONDS if found else 0.0)
         for scheduler in self.cluster.parts.schedulers:
             self.properties.check_memory(scheduler.host, await scheduler.held())
 
