@@ -19,10 +19,18 @@ from berth.tools.testing.builders import (
     priority_class,
     stateful_set,
 )
-from berth.tools.testing.cluster import Cluster, NotReachedError
+from berth.tools.testing.cluster import Cluster, Livelock, NotReachedError
 from berth.tools.testing.decisions import PodDecision, decide
 from berth.tools.testing.devices.known_devices import Devices, devices
+from berth.tools.testing.plugins.fake_handle import (
+    FakeHandle,
+    RecordedEvent,
+    RecordedRequest,
+    pod_info,
+)
+from berth.tools.testing.plugins.plugin_check import PluginCheckError, check_plugin
 from berth.tools.testing.pods import Finding, Pods
+from berth.tools.testing.recorded_calls import PluginCall
 from berth.tools.testing.served import ServedCluster
 from berth.tools.testing.simulation.replays import replay
 from berth.tools.testing.simulation.simulation import Story
@@ -32,16 +40,23 @@ __all__ = [
     "BlockingCluster",
     "Cluster",
     "Devices",
+    "FakeHandle",
     "Fault",
     "FaultError",
     "Finding",
+    "Livelock",
     "NotReachedError",
+    "PluginCall",
+    "PluginCheckError",
     "PodDecision",
     "Pods",
+    "RecordedEvent",
+    "RecordedRequest",
     "ServedCluster",
     "Story",
     "VirtualLoop",
     "budget",
+    "check_plugin",
     "claim",
     "decide",
     "deployment",
@@ -51,6 +66,7 @@ __all__ = [
     "node",
     "nodes",
     "pod",
+    "pod_info",
     "priority_class",
     "replay",
     "run_virtually",

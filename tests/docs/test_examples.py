@@ -167,4 +167,4 @@ def test_the_test_of_a_plugin_passes(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert "3 passed" in done.stdout, done.stdout + done.stderr

@@ -29,6 +29,12 @@ def test_the_examples_with_faults_pass(pytester: pytest.Pytester) -> None:
     read_faults(pytester.path / "faults.yaml", FaultPlace.WIRE)
 
 
+def test_the_example_of_a_plugin_passes(pytester: pytest.Pytester) -> None:
+    write_files(TESTING, pytester.path)
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
+    pytester.runpytest_inprocess("test_plugin.py").assert_outcomes(passed=3)
+
+
 @needs("kubectl")
 @pytest.mark.full("asks another program")
 def test_kubectl_reaches_the_cluster_of_the_example(

@@ -3,6 +3,7 @@
 
 The modules.
 
+    plugins/        the kit for tests of plugins
     devices/        devices as known drivers publish them
     builders        objects in few words: pod, node, deployment, claim
     cluster         the API server, controllers, kubelets and scheduler of a test in one event loop
@@ -12,6 +13,8 @@ The modules.
     faulty_plugin   a plugin that meets faults
     machine         a clock whose program can be stopped
     pods            what a test asks of pods, and findings that say why they are false
+    recorded_calls  the calls of a plugin's methods in a cluster
+    livelock        pods that are tried again and again
     history         the writes of a cluster, by pod
     blocking        the same cluster for tests without asyncio
     served          a cluster over HTTP on loopback, for other programs

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 
 from .cluster import Cluster, Objects, Seconds
 from .pods import Pods
+from .recorded_calls import PluginCall
 from .virtual_time import virtual_loop
 
 T = TypeVar("T")
@@ -134,6 +135,10 @@ class BlockingCluster:
     def events(self, reason: str = "") -> list[str]:
         """Returns the events, oldest first."""
         return self.cluster.events(reason)
+
+    def calls(self, plugin: str, method: str) -> list[PluginCall]:
+        """Returns the calls of a method of a plugin that this cluster was given, oldest first."""
+        return self.cluster.calls(plugin, method)
 
     def report(self) -> str:
         """Returns the cluster in a few lines."""

@@ -40,12 +40,14 @@ from ..kubernetes.api.types.resources import BY_KIND, KINDS, Kind
 from ..kubernetes.api.writes.registry import Api
 from ..kubernetes.work_items import Item
 from .builders import nodes as many_nodes
-from .configuration import Args, Configuration, Plugins, configuration_of, with_plugins
+from .configuration import NO_ARGS, Args, Configuration, Plugins, configuration_of, with_plugins
 from .devices.known_devices import Devices, pools
 from .dumps import load_dump
 from .history import EVENT, PodHistory, PodLife
+from .livelock import MANY_TRIES, MOST_TRIES, Tries
 from .parts import Parts
 from .pods import Pods, condition, why_pending
+from .recorded_calls import PluginCall, RecordedCalls
 from .virtual_time import LoopClock, VirtualLoop
 
 Document = dict[str, Any]
@@ -66,11 +68,14 @@ _LATEST = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 EVERYTHING = Reading(everything=True, findings=Findings(strict=True))
 _MOST_TOLD = 10
 UNSAID = "no scheduler has said why"
-NO_ARGS: Args = {}
 
 
 class NotReachedError(AssertionError):
     """A cluster did not come to what a test waited for; the message says what it was doing."""
+
+
+class Livelock(NotReachedError):  # noqa: N818 - pods do it, and are named by it
+    """A pod was tried again and again, and nothing came of it; the message says by which plugin."""
 
 
 class Cluster:
@@ -112,7 +117,9 @@ class Cluster:
         release = emulated(version)
         gates = with_defaults(feature_gates or {}, release)
         self._configuration = with_plugins(configuration_of(config, gates), plugins, args)
-        self._plugins = tuple(plugins)
+        self._calls = RecordedCalls()
+        self._plugins = self._calls.recording(plugins)
+        self._tries = Tries(self._calls)
         self._options = Options(feature_gates=gates, version=release)
         self._first: tuple[Objects, ...] = (many_nodes(nodes, zones=3), *objects)
         self._wanted = scheduler, controllers, kubelets
@@ -177,7 +184,10 @@ class Cluster:
             self._plans = await self.parts.start_controllers()
         if scheduler:
             await self.parts.start_scheduler(
-                self._configuration, self._options, plugins=self._plugins
+                self._configuration,
+                self._options,
+                plugins=self._plugins,
+                observer=self._tries,
             )
 
     async def __aexit__(
@@ -302,19 +312,24 @@ class Cluster:
         to come. Timers that objects set, such as ttlSecondsAfterFinished, may be longer: `still`
         sets another time. In real time it is two seconds.
 
-        Raises NotReachedError if the cluster has not settled within the limit.
+        Raises NotReachedError if the cluster has not settled within the limit, and Livelock if a
+        pod was tried a thousand times meanwhile, or a hundred times in the end.
         """
+        self._tries.begin()
         usual = STILL_SECONDS if self._is_virtual else STILL_REAL_SECONDS
         quiet, began = usual if still is None else _seconds(still), self.now
         ends = began + _seconds(limit)
         while True:
             rests_at = max(self.history.moved, began) + quiet
-            if self.now >= rests_at and not self._has_work():
+            rests, late = self.now >= rests_at and not self._has_work(), self.now >= ends
+            if story := self._tries.story(MANY_TRIES if rests or late else MOST_TRIES):
+                raise Livelock(f"{story}\n{self.report()}")
+            if rests:
                 return
-            if self.now >= ends:
+            if late:
                 raise NotReachedError(f"not settled after {limit}\n{self.report()}")
             wait = rests_at - self.now if rests_at > self.now else quiet
-            await anyio.sleep(min(wait, ends - self.now) or LOOKS)
+            await self._tries.sleep(min(wait, ends - self.now) or LOOKS)
 
     def _has_work(self) -> bool:
         return any(
@@ -364,6 +379,10 @@ class Cluster:
             for allocation in allocations
             for result in allocation.get("devices", {}).get("results") or ()
         )
+
+    def calls(self, plugin: str, method: str) -> list[PluginCall]:
+        """Returns the calls of a method of a plugin that this cluster was given, oldest first."""
+        return self._calls.of(plugin, method)
 
     def events(self, reason: str = "") -> list[str]:
         """Returns the events, oldest first, as "Kind/name Reason: message"; those of one reason

@@ -25,6 +25,7 @@ from berth.plugin import Plugin, QueueSortPlugin
 Configuration = Mapping[str, Any] | Path | None
 Plugins = Sequence[type[Plugin]]
 Args = Mapping[str, Mapping[str, Any]]
+NO_ARGS: Args = {}
 
 
 def configuration_of(

@@ -20,14 +20,13 @@ from ..answers.explain.decider import Attempt, Explainer, decided
 from ..answers.explain.pod_claims import with_claims
 from ..kubernetes.api.types.defaults import defaulted
 from ..kubernetes.api.types.resources import BY_KIND
-from .configuration import Args, Configuration, Plugins, configuration_of, with_plugins
+from .configuration import NO_ARGS, Args, Configuration, Plugins, configuration_of, with_plugins
 from .devices.known_devices import Devices
 
 Document = dict[str, Any]
 MOST_KEPT = 64  # configurations whose plugins are kept for the next decision
 PODS = BY_KIND["v1", "Pod"]
 DEVICES = "resource.k8s.io"
-NO_ARGS: Args = {}
 _explainers: dict[tuple[bytes, Plugins], Explainer] = {}
 
 

@@ -10,6 +10,7 @@ from random import Random
 from anyio.abc import TaskGroup
 
 from berth.actors.runtime.clock import Clock
+from berth.actors.scheduling.decision.observer import DecisionObserver
 from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration
 
@@ -95,15 +96,23 @@ class Parts:
         options: Options,
         host: str = HOST,
         plugins: Plugins = (),
+        observer: DecisionObserver | None = None,
     ) -> None:
-        """Starts one more scheduler, with these plugins beside those of packages; several must
-        elect a leader. Raises what is wrong with the configuration.
+        """Starts one more scheduler, with these plugins beside those of packages, and one who sees
+        each decision; several must elect a leader. Raises what is wrong with the configuration.
         """
         if self.has_plugin:
             configuration = with_plugins(configuration, [FaultyPlugin], {})
             plugins = (*plugins, FaultyPlugin)
         kept = KeptScheduler(
-            configuration, options, self._access, self._scheduler_on, self._rng, host, plugins
+            configuration,
+            options,
+            self._access,
+            self._scheduler_on,
+            self._rng,
+            host,
+            plugins,
+            observer,
         )
         self.schedulers.append(kept)
         if configuration.leader_election.leader_elect:

@@ -9,11 +9,13 @@ from random import Random
 import anyio
 from anyio.abc import TaskStatus
 
+from berth.actors.attempt.decision_log import decision_log
 from berth.actors.client.access import Access
 from berth.actors.client.extender.calls import Extenders
 from berth.actors.client.tenure import ALWAYS
 from berth.actors.runtime.clock import Clock
 from berth.actors.runtime.supervisor import Supervisor
+from berth.actors.scheduling.decision.observer import DecisionObserver, observed_by
 from berth.actors.system import Daemon
 from berth.actors.telemetry.instruments import Instruments
 from berth.actors.telemetry.measures import Gauge
@@ -42,6 +44,7 @@ async def run_scheduler(
     host: str = HOST,
     plugins: Sequence[type[Plugin]] = (),
     instruments: Instruments | None = None,
+    observer: DecisionObserver | None = None,
     *,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -60,6 +63,7 @@ async def run_scheduler(
             lease_clock=clock,
             host=host,
             plugins=plugins,
+            observer=observed_by(observer, decision_log()),
         )
         if not configuration.leader_election.leader_elect:
             access.tenure.lasts_until(ALWAYS)
@@ -84,6 +88,7 @@ class KeptScheduler:
         rng: Random,
         host: str = HOST,
         plugins: Sequence[type[Plugin]] = (),
+        observer: DecisionObserver | None = None,
     ) -> None:
         self._configuration = configuration
         self._options = options
@@ -93,6 +98,7 @@ class KeptScheduler:
         self.host = host
         self._instruments: Instruments | None = None
         self._plugins = plugins
+        self._observer = observer
         self._scope: anyio.CancelScope | None = None
         self._running: Program | None = None
         self._again = AGAIN_SECONDS
@@ -123,6 +129,7 @@ class KeptScheduler:
                         host,
                         self._plugins,
                         self._instruments,
+                        self._observer,
                         task_status=task_status,
                     )
                 except Exception as error:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import parse_qsl
 
+import anyio
 import msgspec
 
 from berth.actors.client.access import Calls
+from berth.actors.client.reflector_state import ABSENT_SECONDS
 from berth.actors.client.rest import CONTENT_TYPES, ApiError
 from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import (
+    KindUnlisted,
     ObjectChanged,
     ObjectDeleted,
     ObjectsListed,
@@ -75,7 +79,10 @@ class EmbeddedAccess:
         await work(self)
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Subscription[Kept]:
-        return Subscription(self._store, path, kind, selector)
+        try:
+            return Subscription(self._store, path, kind, selector)
+        except RefusedError as refused:
+            return _Unserved(self._store, path, kind, selector, f"{path}: {refused}")
 
     async def call(
         self,
@@ -279,3 +286,26 @@ class Subscription(Generic[Kept]):
 def _error(refused: RefusedError) -> ApiError:
     seconds = (refused.details or {}).get("retryAfterSeconds")
     return ApiError(refused.code, refused.reason, str(refused), seconds)
+
+
+class _Unserved(Subscription[Kept]):
+    """The objects of a kind that is not served: there are none, until it is."""
+
+    def __init__(
+        self, store: Store, path: str, kind: type[Kept], selector: str, problem: str
+    ) -> None:
+        self._again = partial(Subscription, store, path, kind, selector)
+        self._problem = problem
+
+    async def changes(
+        self, held: Mapping[str, Kept] | None = None, at: int = 0
+    ) -> AsyncGenerator[WatchUpdate[Kept]]:
+        yield KindUnlisted(self._problem, absent=True)
+        while True:
+            await anyio.sleep(ABSENT_SECONDS)
+            try:
+                served = self._again()
+            except RefusedError:
+                continue
+            async for update in served.changes(held):
+                yield update

@@ -1,0 +1,130 @@
+"""A plugin alone in a test: what it is given, what it did, and the calls of one in a cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from berth.plugin import (
+    SUCCESS,
+    Code,
+    CycleState,
+    Node,
+    PermitPlugin,
+    Pod,
+    PodInfo,
+    PreBindPlugin,
+    ReservePlugin,
+    Status,
+    error,
+)
+from berth.testing import (
+    Cluster,
+    FakeHandle,
+    Livelock,
+    RecordedEvent,
+    RecordedRequest,
+    node,
+    pod,
+    pod_info,
+    run_virtually,
+)
+
+
+class Pair(PermitPlugin, PreBindPlugin):
+    """Lets pods go two by two, and marks each of them."""
+
+    name = "Pair"
+
+    def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
+        waiting = self.handle.waiting.each()
+        if not waiting:
+            return Status(Code.WAIT), 60.0
+        self.handle.allow(waiting[0].info)
+        self.handle.event(info, "PairMade", f"with {waiting[0].info.key}")
+        self.handle.log.info("pair made", pod=info.key)
+        self.handle.activate("default/next")
+        return SUCCESS, 0.0
+
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        changes = {"metadata": {"annotations": {"example.com/pair": node}}}
+        answer = await self.handle.api.patch(Pod, info.pod.metadata.name, changes, "default")
+        return answer if isinstance(answer, Status) else SUCCESS
+
+
+async def test_what_a_plugin_does_is_recorded() -> None:
+    handle = FakeHandle(pod("b", cpu=1), node("n"), plugin=Pair)
+    plugin, first, second = Pair({}, handle), pod_info(pod("a")), pod_info(pod("b"))
+    assert plugin.permit(CycleState(), first, "n")[0].code is Code.WAIT
+    handle.waits(first, "n")
+    assert plugin.permit(CycleState(), second, "n") == (SUCCESS, 0.0)
+    assert handle.allowed == ["default/a"]
+    assert handle.events == [RecordedEvent("default/b", "PairMade", "with default/a")]
+    assert handle.activated == ["default/next"]
+    assert [(line["event"], line["plugin"]) for line in handle.lines] == [("pair made", "Pair")]
+    assert await plugin.pre_bind(CycleState(), second, "n") == SUCCESS
+    changed = handle.objects.get(Pod, "b", "default")
+    assert changed is not None
+    assert changed.metadata.annotations == {"example.com/pair": "n"}
+    (request,) = handle.requests
+    assert (request.verb, request.kind, request.name) == ("patch", "Pod", "b")
+
+
+async def test_requests_are_answered_as_the_test_says() -> None:
+    handle = FakeHandle(plugin=Pair)
+    plugin = Pair({}, handle)
+    missing = await plugin.pre_bind(CycleState(), pod_info(pod("a")), "n")
+    assert missing.message == '"a" not found'
+    handle.answers("patch", "Pod", error("try later"))
+    assert (await plugin.pre_bind(CycleState(), pod_info(pod("a")), "n")).message == "try later"
+    handle.answers("list", "Node", lambda request: (request,))
+    expected = RecordedRequest("list", "Node", body={"a": "b"})
+    answer: object = await handle.api.list(Node, labels={"a": "b"})
+    assert answer == (expected,)
+    assert await handle.api.bind("default", "a", "", "n") == SUCCESS
+
+
+def test_time_is_moved_by_hand() -> None:
+    handle = FakeHandle()
+    handle.seconds += 90
+    assert (handle.now(), f"{handle.wall():%H:%M:%S}") == (90.0, "00:01:30")
+
+
+class Never(ReservePlugin):
+    """Rejects its pods, and has them tried again at once."""
+
+    name = "Never"
+
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        self.handle.activate(info)
+        return Status(Code.UNSCHEDULABLE, ("not yet",))
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        self.handle.activate(info)
+
+
+def test_the_calls_of_a_plugin_in_a_cluster() -> None:
+    async def story() -> None:
+        async with Cluster(pod("a"), nodes=1, plugins=[Pair]) as cluster:
+            await cluster.run_for(1)
+            await cluster.add(pod("b"))
+            await cluster.run_for(1)
+            calls = cluster.calls("Pair", "permit")
+            assert [(call.pod, call.node) for call in calls] == [
+                ("default/a", "node-1"),
+                ("default/b", "node-1"),
+            ]
+            assert calls[1].answer == (SUCCESS, 0.0)
+            assert len(cluster.calls("Pair", "pre_bind")) == 2
+            with pytest.raises(LookupError, match="expected one of bind, filter"):
+                cluster.calls("Pair", "prebind")
+
+    run_virtually(story)
+
+
+def test_a_livelock_is_named() -> None:
+    async def story() -> None:
+        async with Cluster(pod("h-0"), nodes=1, plugins=[Never]) as cluster:
+            with pytest.raises(Livelock, match=r"h-0 was tried [0-9,]+ times by Never"):
+                await cluster.settled("6h", still="1h")
+
+    run_virtually(story)

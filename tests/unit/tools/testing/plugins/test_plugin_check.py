@@ -1,0 +1,168 @@
+"""The check of plugins finds each contract that a plugin breaks, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pytest
+
+from berth.plugin import (
+    SUCCESS,
+    Action,
+    ClusterEvent,
+    Code,
+    CycleState,
+    DependsOn,
+    FilterPlugin,
+    Handle,
+    Ints,
+    NodeFilterPlugin,
+    NodeInfo,
+    NodeScorePlugin,
+    NodeView,
+    Plugin,
+    PodInfo,
+    Registration,
+    ReservePlugin,
+    Resource,
+    ScorePlugin,
+    Status,
+    Verdicts,
+    unschedulable,
+)
+from berth.testing import PluginCheckError, check_plugin, node, pod
+
+PRICE = "example.com/price"
+NODES = [node("n", cpu=4, labels={PRICE: price}) for price in ("10", "40")]
+
+
+class Good(NodeFilterPlugin, NodeScorePlugin):
+    name = "Good"
+
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        return SUCCESS if PRICE in node.labels else unschedulable("node(s) had no price")
+
+    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
+        return int(node.labels[PRICE])
+
+
+class GoodVector(FilterPlugin, ScorePlugin):
+    name = "GoodVector"
+    depends_on = DependsOn.NODE_AND_PODS
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        full = nodes.columns.pods[nodes.rows] > 2
+        return Verdicts.rejecting(full, Code.UNSCHEDULABLE, "node(s) had enough pods")
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        return np.asarray(100 // (1 + nodes.columns.pods[nodes.rows]), dtype=np.int64)
+
+    def events_to_register(self) -> Sequence[Registration]:
+        return (
+            Registration(ClusterEvent(Resource.NODE, Action.ADD)),
+            Registration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)),
+        )
+
+
+@pytest.mark.parametrize("kind", [Good, GoodVector])
+def test_a_plugin_that_keeps_its_contracts_passes(kind: type[Plugin]) -> None:
+    check_plugin(kind, nodes=NODES, examples=8)
+
+
+class Raising(NodeFilterPlugin):
+    name = "Raising"
+
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        return int(node.labels[PRICE])  # type: ignore[return-value]
+
+
+class Fickle(NodeScorePlugin):
+    name = "Fickle"
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.turns = count()
+
+    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
+        return next(self.turns) % 100
+
+
+class Nosy(GoodVector):
+    """A plugin that looks at more than it declares."""
+
+    name = "Nosy"
+    depends_on = DependsOn.NODE
+
+
+class Two(FilterPlugin, NodeFilterPlugin):
+    name = "Two"
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        return None
+
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        return unschedulable("never")
+
+
+class Deaf(Good):
+    """A plugin that waits for nothing."""
+
+    name = "Deaf"
+
+    def events_to_register(self) -> Sequence[Registration]:
+        return ()
+
+
+class Leaking(ReservePlugin, NodeFilterPlugin):
+    name = "Leaking"
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        super().__init__(args, handle)
+        self.taken: set[str] = set()
+
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        return unschedulable("taken") if node.name in self.taken else SUCCESS
+
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        self.taken.add(node)
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        pass
+
+
+class Strict(Leaking):
+    name = "Strict"
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        self.taken.remove(node)
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        (Raising, "an answer is not valid: running "),
+        (Fickle, "the answers differ for the same input: scores: "),
+        (Nosy, "depends_on is NODE, but the "),
+        (Two, "filter differs from filter_node: "),
+        (Deaf, "no hint wakes a pod that fits after a "),
+        (Leaking, "unreserve does not undo reserve: codes: "),
+        (Strict, "unreserve without reserve raises: KeyError: "),
+    ],
+)
+def test_what_is_wrong_is_told(kind: type[Plugin], what: str) -> None:
+    with pytest.raises(PluginCheckError) as told:
+        check_plugin(kind, nodes=[] if kind is Raising else NODES)
+    assert [problem for problem in told.value.problems if problem.startswith(what)], told.value
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    def problems() -> list[str]:
+        with pytest.raises(PluginCheckError) as told:
+            check_plugin(Nosy, nodes=NODES, pods=[pod("p", cpu="50m")], examples=5, seed=3)
+        return told.value.problems
+
+    assert problems() == problems()

@@ -1,0 +1,133 @@
+"""The calls of a plugin's methods in a cluster: about which pod, where, and with which answer."""
+
+from __future__ import annotations
+
+import inspect
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+import msgspec
+
+from berth.actors.scheduling.kube.core import Pod
+from berth.actors.scheduling.kube.meta import key
+from berth.actors.scheduling.model.node_info import NodeInfo
+from berth.actors.scheduling.model.pod_info import PodInfo
+from berth.plugin import Plugin
+
+MOST_CALLS = 100_000  # of a cluster; the oldest go first
+METHODS = (
+    "bind",
+    "filter",
+    "filter_node",
+    "normalize",
+    "normalize_scores",
+    "permit",
+    "post_bind",
+    "post_filter",
+    "pre_bind",
+    "pre_bind_pre_flight",
+    "pre_enqueue",
+    "pre_filter",
+    "pre_score",
+    "reserve",
+    "roll_back",
+    "score",
+    "score_node",
+    "sort_key",
+    "unreserve",
+)
+
+
+class PluginCall(msgspec.Struct, frozen=True):
+    """A call of a plugin's method about a pod (namespace/name). `node` is the name of the node that
+    it was about, or "". `answer` is what it returned, or the exception that it raised.
+    """
+
+    plugin: str
+    method: str
+    pod: str
+    node: str
+    answer: Any
+
+
+class RecordedCalls:
+    """The calls of some plugins."""
+
+    def __init__(self) -> None:
+        self._calls: deque[PluginCall] = deque(maxlen=MOST_CALLS)
+
+    def of(self, plugin: str, method: str) -> list[PluginCall]:
+        """Returns the calls of a method of a plugin, oldest first. Raises LookupError for a name
+        that no method has.
+        """
+        if method not in METHODS:
+            raise LookupError(f"expected one of {', '.join(METHODS)}, got {method!r}")
+        return [call for call in self._calls if (call.plugin, call.method) == (plugin, method)]
+
+    def latest(self) -> Iterable[PluginCall]:
+        """Returns all calls, the latest first."""
+        return reversed(self._calls)
+
+    def recording(self, kinds: Iterable[type[Plugin]]) -> tuple[type[Plugin], ...]:
+        """Returns classes whose plugins are like those of the given classes, and recorded."""
+        return tuple(map(self._recording, kinds))
+
+    def _recording(self, kind: type[Plugin]) -> type[Plugin]:
+        calls = self._calls
+
+        def init(plugin: Any, args: dict[str, Any], handle: Any) -> None:
+            kind.__init__(plugin, args, handle)
+            for method in METHODS:
+                function = getattr(plugin, method, None)
+                if function is not None:
+                    setattr(plugin, method, _recorded(kind.name, method, function, calls))
+            # From here on the plugin is one of its own class.
+            plugin.__class__ = kind
+
+        made: type[Plugin] = type(
+            kind.__name__, (kind,), {"__init__": init, "__module__": kind.__module__}
+        )
+        return made
+
+
+def _recorded(
+    plugin: str, method: str, function: Callable[..., Any], calls: deque[PluginCall]
+) -> Callable[..., Any]:
+    def note(args: tuple[Any, ...], answer: Any) -> None:
+        infos = [each for each in args if isinstance(each, PodInfo | Pod)]
+        nodes = [each for each in args if isinstance(each, str | NodeInfo)]
+        pod = "" if not infos else _key(infos[0])
+        node = "" if not nodes else nodes[0] if isinstance(nodes[0], str) else nodes[0].name
+        calls.append(PluginCall(plugin, method, pod, node, answer))
+
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def waits(*args: Any) -> Any:
+            try:
+                answer = await function(*args)
+            except BaseException as raised:
+                note(args, raised)
+                raise
+            note(args, answer)
+            return answer
+
+        return waits
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        try:
+            answer = function(*args)
+        except BaseException as raised:
+            note(args, raised)
+            raise
+        note(args, answer)
+        return answer
+
+    return call
+
+
+def _key(pod: PodInfo | Pod) -> str:
+    return pod.key if isinstance(pod, PodInfo) else key(pod)
