@@ -83,8 +83,8 @@ class WatchedHook(Hook[A]):
         try:
             answer = super().ask(state, info, about)
         except PluginError as problem:
-            self._took(breaker, state, began, info)
-            self._note(breaker, problem, info)
+            if self._took(breaker, state, began, info, self._why(problem)):
+                self._note(breaker, problem, info)
             raise
         if self._took(breaker, state, began, info):
             breaker.succeeded(self.point.name, began)
@@ -126,14 +126,15 @@ class WatchedHook(Hook[A]):
         raise PluginError(failure(self.plugin, self.point, breaker.in_words(now)))
 
     def _took(
-        self, breaker: Breaker, state: CycleState, began: float, asker: PodInfo | Pod
+        self, breaker: Breaker, state: CycleState, began: float, asker: PodInfo | Pod, why: str = ""
     ) -> bool:
         """Notes the time of a call. False if it took too long."""
         now = breaker.now()
         seconds = now - began
         # All pods share the state of PreEnqueue, which is no attempt.
         attempt = None if self.point is PRE_ENQUEUE else state
-        return breaker.took(attempt, self.point.name, seconds, key_of(asker), now, pod_of(asker))
+        about = key_of(asker), now, pod_of(asker)
+        return breaker.took(attempt, self.point.name, seconds, *about, why)
 
     def _note(self, breaker: Breaker, problem: PluginError, asker: PodInfo | Pod) -> None:
         """Notes the failure of a call. A rejection is none, nor is a kind that is not listed."""
@@ -141,8 +142,10 @@ class WatchedHook(Hook[A]):
         if problem.status.rejected:
             breaker.succeeded(self.point.name, now)
         elif not is_unlisted(problem):
-            why = problem.status.message.removeprefix(self.point.failed.format(self.name))
-            breaker.failed(self.point.name, key_of(asker), why, now, pod_of(asker))
+            breaker.failed(self.point.name, key_of(asker), self._why(problem), now, pod_of(asker))
+
+    def _why(self, problem: PluginError) -> str:
+        return problem.status.message.removeprefix(self.point.failed.format(self.name))
 
 
 def hook_of(

@@ -2,7 +2,8 @@
 
     closed    the plugin is asked. After `failures` failures in a row at one extension point, about
               two pods at least, it is open. One pod that a plugin cannot cope with is no reason.
-              Calls that took too long count like failures, whatever the pods: they hold up all.
+              Calls that took too long count like failures, whatever the pods: they hold up all. One
+              that had to be interrupted suffices.
     open      the plugin is not asked. After a rest the next call is a probe.
     probing   the plugin is asked. The first success at the extension point where it failed closes
               the breaker; the first failure anywhere opens it again, for twice as long.
@@ -144,10 +145,17 @@ class Breaker:
         self._add(point, key, why, now, pod, counts=False)
 
     def took(
-        self, attempt: object, point: str, seconds: float, key: str, now: float, pod: Pod | None
+        self,
+        attempt: object,
+        point: str,
+        seconds: float,
+        key: str,
+        now: float,
+        pod: Pod | None,
+        why: str = "",
     ) -> bool:
         """Records the time of a call in an attempt. False if it, or the calls of the attempt
-        together, took too long.
+        together, took too long. `why` is the failure of the call.
         """
         if attempt is not self._attempt:
             self._attempt, self._spent = attempt, 0.0
@@ -162,7 +170,10 @@ class Breaker:
             what = f"took {self._spent:.1f} s in one attempt"
         self._attempt = None
         self.overruns += 1
-        self._add(point, key, what, now, pod, counts=True)
+        if seconds >= limits.interrupt_seconds:
+            run = self._runs.setdefault(point, _Run())
+            run.number = max(run.number, limits.failures - 1)
+        self._add(point, key, why or what, now, pod, counts=True)
         return False
 
     def _add(

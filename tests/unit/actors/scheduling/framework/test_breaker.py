@@ -100,6 +100,13 @@ def test_slow_calls_count_whatever_the_pods(story: Story) -> None:
     assert (story.steps[0].why, story.breaker.overruns) == ("took 1.5 s", 3)
 
 
+def test_one_call_that_had_to_be_interrupted_suffices(story: Story) -> None:
+    assert not story.breaker.took(None, "Filter", 5.0, "a", 0.0, None, "interrupted")
+    assert not story.breaker.admits(0.0)
+    assert (story.steps[0].why, story.steps[0].failures) == ("interrupted", 3)
+    story.breaker.validate()
+
+
 def test_the_calls_of_an_attempt_are_summed(story: Story) -> None:
     one, other = object(), object()
     assert story.breaker.took(one, "Filter", 0.9, "a", 0.0, None)
