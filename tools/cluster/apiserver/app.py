@@ -72,7 +72,7 @@ from ...kubernetes.api.types.webhook_conversion import ConversionsNeededError
 from ...kubernetes.api.writes.caller import Caller
 from ...kubernetes.api.writes.deletion import deletion_answer
 from ...kubernetes.api.writes.first_configuration import SELF_WRITTEN, SETTLED, write_configuration
-from ...kubernetes.api.writes.pod_binding import check_bound_name
+from ...kubernetes.api.writes.pod_binding import bound_name, check_bound_name
 from ...kubernetes.api.writes.registry import Api
 from ...kubernetes.kubelet.scripts.script_rules import Scripts
 from .answer_forms import (
@@ -143,6 +143,11 @@ class Server:
             return refused_response(
                 RefusedError(400, "BadRequest", "the body is nested too deeply")
             )
+        except Exception as fault:  # noqa: BLE001  # as Kubernetes goes on after a panic
+            told = {"message": f"{request.method} {request.path} failed", "exception": fault}
+            asyncio.get_running_loop().call_exception_handler(told)
+            why = f"Internal error occurred: {request.method} {request.path} made the server fail"
+            return refused_response(RefusedError(500, "InternalError", why))
 
     def carry_out(self, request: HttpRequest, media_type: str) -> Document:
         """Answers a request of the administrator with a document, which must not be changed.
@@ -373,7 +378,7 @@ class Server:
         match request.method, subresource:
             case "POST", "" if kind is BINDINGS and namespace:
                 binding = of_kind(kind, document, request.body)
-                api.bind(namespace, (binding.get("metadata") or {}).get("name", ""), binding)
+                api.bind(namespace, bound_name(binding), binding)
                 return {**SUCCESS, "code": 201}, 201
             case "POST", "" if not name and bool(namespace) == kind.namespaced:
                 return api.create(kind, namespace, of_kind(kind, document, request.body)), 201

@@ -12,9 +12,14 @@ from .refusals import other_uid
 
 def check_bound_name(name: str, document: Document) -> None:
     """Raises RefusedError with 400 if a binding names another pod than its path, or none."""
-    if (converted(document, Binding).metadata or NamedObject()).name != name:
+    if bound_name(document) != name:
         why = "name in URL does not match name in Binding object"
         raise RefusedError(400, "BadRequest", why)
+
+
+def bound_name(document: Document) -> str:
+    """Returns the pod that a binding names. Raises RefusedError with 400 if it cannot be read."""
+    return (converted(document, Binding).metadata or NamedObject()).name or ""
 
 
 def read_binding(name: str, document: Document) -> Binding:

@@ -892,3 +892,43 @@ async def test_headers_name_the_user_for_whom_the_administrator_acts(server: Ser
     )
     assert (await server.call("GET", "/version", **headers))[0] == 200
     assert (await server.call("GET", "/nothing", **headers))[0] == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/namespaces/default/bindings",
+        f"{PODS}/p/binding",
+        f"{PODS}/p/eviction",
+        "/api/v1/namespaces/default/serviceaccounts/default/token",
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+        "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews",
+        "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+        "/apis/authentication.k8s.io/v1/tokenreviews",
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+    ],
+)
+@pytest.mark.parametrize("field", ["metadata", "spec", "target", "status"])
+async def test_what_is_not_stored_may_be_malformed_anywhere(
+    server: Server, path: str, field: str
+) -> None:
+    status, told = await server.call("POST", path, {field: [{}, 7]})
+    assert status < 500, told
+
+
+async def test_a_fault_of_the_server_is_answered_and_told(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: faults.append(told))
+    fault = ValueError("a fault")
+
+    def fail(*_: Any) -> None:
+        raise fault
+
+    monkeypatch.setattr("berth.tools.cluster.apiserver.app.target_of", fail)
+    status, told = await server.call("GET", MAPS)
+    assert (status, told["reason"]) == (500, "InternalError")
+    assert [each["exception"] for each in faults] == [fault]
+    monkeypatch.undo()
+    assert (await server.call("GET", MAPS))[0] == 200
