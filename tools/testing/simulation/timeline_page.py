@@ -13,7 +13,7 @@ from .timeline import Timeline, TimelineEntry
 
 MOST_ROWS = 5000
 MOST_MARKS = 4000
-WIDTH, LEFT, LANE = 1100, 190, 22  # of the picture
+WIDTH, LEFT, RIGHT, LANE = 1100, 240, 1080, 22  # of the picture
 
 
 def page(name: str, story: Story, timeline: Timeline, seconds: float) -> str:
@@ -60,13 +60,13 @@ def _picture(entries: list[TimelineEntry], story: Story, seconds: float) -> Mark
     lane some are left out.
     """
     lanes = sorted(_by_lane(entries).items())
-    step = (WIDTH - LEFT) / max(seconds, 1.0)
+    step = (RIGHT - LEFT) / max(seconds, 1.0)
     height = LANE * (len(lanes) + 2)
     parts: list[Markup] = []
     for number, (lane, own) in enumerate(lanes):
         y = LANE * (number + 1)
         parts.append(element("text", lane, x=4, y=y + 4))
-        parts.append(element("line", x1=LEFT, x2=WIDTH, y1=y, y2=y, class_="axis"))
+        parts.append(element("line", x1=LEFT, x2=RIGHT, y1=y, y2=y, class_="axis"))
         every = max(1, len(own) * len(lanes) // MOST_MARKS)
         for entry in own[::every]:
             title = element("title", f"{entry.at:.3f} s {entry.about}: {entry.text}")
@@ -79,7 +79,7 @@ def _picture(entries: list[TimelineEntry], story: Story, seconds: float) -> Mark
             element("line", title, x1=mark, x2=mark, y1="1", y2=height - LANE, class_="line second")
         )
     for share in range(5):
-        x = LEFT + (WIDTH - LEFT) * share / 4
+        x = LEFT + (RIGHT - LEFT) * share / 4
         at = f"{seconds * share / 4:g} s"
         parts.append(element("text", at, x=f"{x - 30 * (share == 4):.0f}", y=height - 4))
     caption = element("figcaption", "When something happened, by where")
