@@ -424,7 +424,8 @@ def _head(answer: Response, length: int | None, *, keep: bool) -> bytes:
     if answer.retry_after:
         more += f"Retry-After: {answer.retry_after}\r\n"
     content_type = f"Content-Type: {answer.content_type}\r\n" if answer.content_type else ""
-    head = f"{_STATUS_LINES[answer.status]}{content_type}{body}\r\n{more}\r\n"
+    line = _STATUS_LINES.get(answer.status) or f"HTTP/1.1 {answer.status} \r\n"  # of a webhook
+    head = f"{line}{content_type}{body}\r\n{more}\r\n"
     return head.encode("utf-8", "replace")
 
 

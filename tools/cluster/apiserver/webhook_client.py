@@ -126,7 +126,7 @@ class HttpsWebhooks:
                 allow_redirects=False,
             ) as answer,
         ):
-            body = await answer.content.read(MOST_ANSWER)
+            body = await _whole(answer)
             if answer.status != 200:
                 said = body[:200].decode(errors="replace")
                 return None, f"the server answered with {answer.status}: {said}"
@@ -139,6 +139,16 @@ async def _found(answer: Response | Follow) -> Response:
         return await answer.find()
     assert isinstance(answer, Response)
     return answer
+
+
+async def _whole(answer: aiohttp.ClientResponse) -> bytes:
+    """Returns the body, which may come in many pieces. Raises ValueError if it is too long."""
+    body = bytearray()
+    async for piece in answer.content.iter_any():
+        body += piece
+        if len(body) > MOST_ANSWER:
+            raise ValueError(f"the answer is longer than {MOST_ANSWER} bytes")
+    return bytes(body)
 
 
 def _dial_problem(problem: aiohttp.ClientConnectorError) -> str:

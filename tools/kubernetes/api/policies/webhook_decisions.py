@@ -18,6 +18,7 @@ from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.conversion import stored_form
 from ..types.resources import Kind
+from ..types.webhook_responses import AdmissionResponse, wrong_types
 from .policy_writes import (
     MUTATING,
     POLICY_KINDS,
@@ -197,22 +198,25 @@ def _response(call: WebhookCall, answer: WebhookAnswer) -> Document:
     it refuses the write, or did not answer.
     """
     name, failure = call.hook["name"], answer.failure
-    response: Document = (answer.review or {}).get("response") or {}
+    review = answer.review or {}
     if not failure:
-        failure = _malformed(answer.uid, answer.review or {}, response)
+        failure = _malformed(answer.uid, review, review.get("response"))
     if failure:
         if call.hook.get("failurePolicy") == "Ignore":
             return {}
         why = f'failed calling webhook "{name}": {failure}'
         message = f"Internal error occurred: {why}"
         raise RefusedError(500, "InternalError", message, {"causes": [{"message": why}]})
+    response: Document = review["response"]
     if response.get("allowed") is True:
         return response
     raise _refusal(name, response.get("status") or {})
 
 
-def _malformed(uid: str, review: Document, response: Document) -> str:
+def _malformed(uid: str, review: Document, response: Any) -> str:
     """Returns what is wrong with an answer, or ""."""
+    if wrong := wrong_types(response, AdmissionResponse):
+        return f"received invalid webhook response: {wrong}"
     if review.get("kind") != "AdmissionReview" or not response:
         return "received invalid webhook response: webhook response is empty"
     if response.get("uid") != uid:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from .api_documents import Document, RefusedError
+from .webhook_responses import ConversionResponse, ConvertedMetadata, wrong_types
 
 GROUP = "apiextensions.k8s.io"
 MOST_REMEMBERED = 20_000  # conversions of the objects of a definition
@@ -88,28 +89,28 @@ class ConversionWebhook:
         """Takes the answer to the review of this uid, or why there is none."""
         keys = [_key(each, needed.version) for each in needed.documents]
         response = (review or {}).get("response") or {}
-        converted = response.get("convertedObjects") or []
-        failure = failure or _problem(needed, uid, response, converted)
+        failure = failure or _problem(needed, uid, response)
         if failure:
             self._failed |= dict.fromkeys(keys, failure)
             return
-        self._known |= dict(zip(keys, converted, strict=True))
+        self._known |= dict(zip(keys, response["convertedObjects"], strict=True))
         while len(self._known) > max(MOST_REMEMBERED, len(keys)):
             del self._known[next(iter(self._known))]
 
 
-def _problem(
-    needed: ConversionsNeededError, uid: str, response: Document, converted: list[Any]
-) -> str:
+def _problem(needed: ConversionsNeededError, uid: str, response: Any) -> str:
     """Returns why an answer is of no use, or ""."""
     if not response:
         return "no response provided"
+    if wrong := wrong_types(response, ConversionResponse):
+        return f"invalid response: {wrong}"
     if response.get("uid") != uid:
         return f'expected response.uid="{uid}", got "{response.get("uid") or ""}"'
     result = response.get("result") or {}
     if result.get("status") != "Success":
         status = result.get("status") or ""
         return result.get("message") or f"response.result.status was '{status}', not 'Success'"
+    converted = response.get("convertedObjects") or []
     if len(converted) != len(needed.documents):
         return f"returned {len(converted)} objects, expected {len(needed.documents)}"
     for i, (before, after) in enumerate(zip(needed.documents, converted, strict=True)):
@@ -121,6 +122,8 @@ def _problem(
 def _misconverted(before: Document, after: Any, version: str) -> str:
     if not isinstance(after, dict) or not isinstance(after.get("metadata"), dict):
         return "missing metadata in converted object"
+    if wrong := wrong_types(after["metadata"], ConvertedMetadata):
+        return f"invalid metadata in converted object: {wrong}"
     told = after.get("apiVersion")
     if told != version:
         return f"invalid groupVersion (expected {version}, received {told})"

@@ -193,6 +193,50 @@ async def test_a_certificate_of_another_authority_is_refused() -> None:
         assert "certificate" in answer["message"]
 
 
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"status": 1},
+        {"status": []},
+        {"status": {"message": 1}},
+        {"status": {"code": "x"}},
+        {"status": {"code": 99999}},
+        {"status": {"details": "x"}},
+        {"allowed": "true"},
+        {"allowed": True, "warnings": 1},
+        {"allowed": True, "warnings": [1]},
+        {"allowed": True, "patch": 1, "patchType": "JSONPatch"},
+    ],
+)
+async def test_an_answer_of_other_types_is_none(kind: str, odd: Document) -> None:
+    async with hooked() as webhook:
+        await webhook.configure(kind)
+        webhook.say = lambda _: odd
+        status, answer = await webhook.create()
+        assert status == 500
+        assert "received invalid webhook response: Expected" in answer["message"]
+
+
+async def test_a_webhook_may_refuse_with_any_code() -> None:
+    async with hooked() as webhook:
+        await webhook.configure()
+        webhook.say = lambda _: {"status": {"code": 499}}
+        status, answer = await webhook.create()
+        assert (status, answer["code"]) == (499, 499)
+
+
+async def test_a_long_answer_is_read_to_its_end() -> None:
+    async with hooked() as webhook:
+        await webhook.configure()
+        webhook.say = lambda _: {"allowed": True, "auditAnnotations": {"a": "x" * 2_500_000}}
+        status, answer = await webhook.create()
+        assert status == 201, answer
+        webhook.say = lambda _: {"allowed": True, "auditAnnotations": {"a": "x" * 3_500_000}}
+        status, answer = await webhook.create()
+        assert (status, "is longer than" in answer["message"]) == (500, True)
+
+
 async def test_an_answer_to_another_question_is_none() -> None:
     async with hooked() as webhook:
         await webhook.configure()

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
+import pytest
 
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.cluster.apiserver.authority import Authority
@@ -30,6 +31,8 @@ class Doors:
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         self.failure = ""
+        self.odd: Document = {}  # what it answers instead
+        self.labels: Any = None  # what it gives objects
         self.asked: list[list[str]] = []  # the names of the objects in each request
         self._server = url
         self._session = session
@@ -42,16 +45,18 @@ class Doors:
         result = {"status": status, "message": self.failure}
         response = {"uid": asked["uid"], "convertedObjects": objects, "result": result}
         review = {"kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1"}
-        return Response(json.dumps({**review, "response": response}).encode())
+        return Response(json.dumps({**review, "response": response, **self.odd}).encode())
 
     def _converted(self, document: Document, version: str) -> Document:
         spec = document["spec"]
         if version == "e.com/v1":
-            spec = {"size": f"{spec['width']}x{spec['height']}"}
+            pad = {"pad": spec["pad"]} if "pad" in spec else {}
+            spec = {"size": f"{spec['width']}x{spec['height']}", **pad}
         else:
             width, _, height = spec["size"].partition("x")
             spec = {"width": int(width), "height": int(height)}
-        return {**document, "apiVersion": version, "spec": spec}
+        metadata = {**document["metadata"], **({"labels": self.labels} if self.labels else {})}
+        return {**document, "apiVersion": version, "metadata": metadata, "spec": spec}
 
     async def call(self, method: str, path: str, body: Any = None, **head: str) -> tuple[int, Any]:
         sent = json.dumps(body) if body is not None else None
@@ -175,3 +180,32 @@ async def test_without_webhooks_the_name_of_the_version_alone_changes() -> None:
         await kind.create(OLD, "a", size="2x3")
         _, read = await kind.call("GET", f"{NEW}/a")
         assert (read["apiVersion"], read["spec"], kind.asked) == ("e.com/v2", {"size": "2x3"}, [])
+
+
+@pytest.mark.parametrize("response", [1, "x", [1], {"uid": []}, {"result": "Success"}])
+async def test_a_conversion_of_other_types_is_an_error(response: Any) -> None:
+    async with doors() as kind:
+        await kind.create(NEW, "a", width=1, height=2)
+        kind.odd = {"response": response}
+        status, answer = await kind.call("GET", f"{OLD}/a")
+        assert status == 500
+        assert "failed: invalid response: Expected" in answer["message"]
+        kind.odd = {}
+        assert (await kind.call("GET", f"{OLD}/a"))[0] == 200
+
+
+@pytest.mark.parametrize("labels", [1, ["a"], {"a": 1}])
+async def test_a_conversion_cannot_give_labels_that_are_none(labels: Any) -> None:
+    async with doors() as kind:
+        await kind.create(NEW, "a", width=1, height=2)
+        kind.labels = labels
+        status, answer = await kind.call("GET", f"{OLD}/a")
+        assert (status, "invalid metadata in converted object" in answer["message"]) == (500, True)
+
+
+async def test_many_objects_are_converted_at_once() -> None:
+    async with doors() as kind:
+        for number in range(40):
+            await kind.create(NEW, f"d{number}", width=1, height=2, pad="x" * 20_000)
+        status, listed = await kind.call("GET", OLD)
+        assert (status, len(listed["items"])) == (200, 40)
