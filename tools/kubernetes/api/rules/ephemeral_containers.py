@@ -35,7 +35,8 @@ def ephemeral_update(after: Document, before: Document) -> Iterator[str]:
         yield forbidden("[]", "static pods do not support ephemeral containers")
         return
     shape = TYPES["EphemeralContainer"]
-    now = {each["name"]: canonical(shape, each) for each in after["spec"].get(_FIELD) or ()}
+    added = after["spec"].get(_FIELD) or ()
+    now = {each.get("name", ""): canonical(shape, each) for each in added}
     for each in before["spec"].get(_FIELD) or ():
         name = each["name"]
         which = f'existing ephemeral containers "{name}" may not be'

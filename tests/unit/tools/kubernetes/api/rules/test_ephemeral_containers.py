@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from berth.tools.kubernetes.api.requests.media_types import STRATEGIC
+from berth.tools.kubernetes.api.requests.media_types import MERGE, STRATEGIC
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
@@ -59,6 +59,13 @@ def test_containers_that_are_not_allowed_are_refused(container: Document, proble
         add(with_pod(), container)
     assert refused.value.code == 422
     assert problem in str(refused.value)
+
+
+def test_a_container_needs_a_name() -> None:
+    patch = {"spec": {"ephemeralContainers": [{"image": "busybox"}]}}
+    with pytest.raises(RefusedError) as refused:
+        Api(with_pod()).patch(POD, "default", "p", patch, MERGE, "ephemeralcontainers")
+    assert "spec.ephemeralContainers[0].name: Required value" in str(refused.value)
 
 
 def test_containers_stay_as_they_are() -> None:
