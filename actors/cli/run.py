@@ -13,7 +13,6 @@ import click
 
 from berth.config.load import (
     ConfigError,
-    from_mapping,
     validated,
 )
 from berth.config.options import Options
@@ -21,7 +20,12 @@ from berth.config.options import Options
 from ..attempt.flight_file import FlightFile
 from ..client.credentials import KubeconfigError
 from ..client.kubeconfig import load
-from ..configuration.file import ConfigurationFile, completed_text, warnings_of
+from ..configuration.file import (
+    ConfigurationFile,
+    completed_text,
+    file_or_default,
+    warnings_of,
+)
 from ..leader.actor import LeaseLostError
 from ..process import open_files
 from ..process.collector import collecting, tune_collector
@@ -43,6 +47,7 @@ from ..telemetry.tracing import tracing_from
 from .flags.command import FlagCommand
 from .flags.settings import FlagError, logging_from, options_from, warnings_about, with_flags
 from .flags.table import Flags
+from .plugin_options import plugin_option
 
 log = get_logger(__name__)
 
@@ -61,6 +66,7 @@ class RunError(click.ClickException):
     cls=FlagCommand,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
+@plugin_option
 def run(flags: Flags) -> None:
     """Schedule the pods of a cluster until stopped.
 
@@ -76,6 +82,8 @@ def run(flags: Flags) -> None:
       berth run --config scheduler.yaml --leader-elect-resource-name berth -v 2
     Against `berth apiserver`, alone and without its own pages:
       berth run --master http://127.0.0.1:8001 --leader-elect=false --secure-port 0
+    With a plugin that is not packaged yet:
+      berth run --master http://127.0.0.1:8001 --plugin price.py:Price
     """
     if flags["version"] != "false":
         if flags["version"].startswith("v"):
@@ -125,7 +133,7 @@ def _schedule(flags: Flags, options: Options) -> None:
         else None
     )
     configuration = (
-        validated(with_flags(from_mapping(None), flags))
+        validated(with_flags(file_or_default(None), flags))
         if source is None
         else source.parse(source.read())
     )

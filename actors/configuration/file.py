@@ -27,6 +27,7 @@ from ..scheduling.decision.registry import plugin_problems, plugin_warnings
 from ..scheduling.framework.plugin_args import read_args
 from ..scheduling.kube.yaml_documents import documents
 from ..scheduling.plugins.in_tree import IN_TREE
+from .enabled_plugins import with_plugins_of_files
 from .plugin_packages import every_plugin
 
 MOST_BYTES = 16 << 20
@@ -77,6 +78,15 @@ def load_file(path: str | Path, gates: Mapping[str, bool] = DEFAULTS) -> KubeSch
     return _parsed(_read(str(path)), str(path), gates)
 
 
+def file_or_default(
+    path: str | Path | None, gates: Mapping[str, bool] = DEFAULTS
+) -> KubeSchedulerConfiguration:
+    """Reads a configuration file; without one, returns the default configuration. Raises
+    ConfigError.
+    """
+    return load_file(path, gates) if path else with_plugins_of_files(from_mapping(None))
+
+
 def _read(path: str) -> bytes:
     try:
         with Path(path).open("rb") as file:
@@ -97,7 +107,7 @@ def _parsed(raw: bytes, path: str, gates: Mapping[str, bool]) -> KubeSchedulerCo
     problems = plugin_problems(configuration, every_plugin(), gates)
     if problems:
         raise ConfigError(*problems, file=path)
-    return configuration
+    return with_plugins_of_files(configuration)
 
 
 def warnings_of(configuration: KubeSchedulerConfiguration, raw: bytes) -> list[str]:

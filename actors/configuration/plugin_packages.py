@@ -21,6 +21,7 @@ from ..scheduling.decision.failures import CRASHES, raise_if_not_plugins, text_o
 from ..scheduling.decision.registry import OnDemand, RegistryError
 from ..scheduling.framework.logger import get_logger
 from ..scheduling.plugins.in_tree import IN_TREE
+from .plugin_files import plugin_name, plugins_of_files
 
 log = get_logger(__name__)
 
@@ -28,15 +29,15 @@ ENTRY_POINT_GROUP = "berth.plugins"
 
 
 def every_plugin(others: Iterable[type[Plugin]] = ()) -> Mapping[str, type[Plugin]]:
-    """Returns the in-tree plugins, the plugins of installed packages and these others, by name. The
-    others take the place of packages' plugins of their names.
+    """Returns the in-tree plugins, the plugins of installed packages, those of files (`--plugin`)
+    and these others, by name. Files and others take the place of packages' plugins of their names.
 
     Raises RegistryError if one of the others is no plugin, or has the name of an in-tree plugin.
 
     A plugin of a package is imported on each lookup, which may raise RegistryError. A package
     cannot replace an in-tree plugin: its entry is left out, and the log says so.
     """
-    by_name = {plugin_name(plugin): plugin for plugin in others}
+    by_name = {**plugins_of_files(), **{plugin_name(plugin): plugin for plugin in others}}
     installed: dict[str, list[EntryPoint]] = defaultdict(list)
     for entry in entries_of(ENTRY_POINT_GROUP):
         if entry.name in IN_TREE:
@@ -54,20 +55,6 @@ def every_plugin(others: Iterable[type[Plugin]] = ()) -> Mapping[str, type[Plugi
         return _load(name, installed[name]) if plugin is None else plugin
 
     return OnDemand((*IN_TREE, *installed, *by_name), make)
-
-
-def plugin_name(plugin: object) -> str:
-    """Returns the name of a plugin class that no package registers. Raises RegistryError if it is
-    no plugin, or its name is that of an in-tree plugin.
-    """
-    if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
-        raise RegistryError(f"expected a Plugin class, got {plugin!r}")
-    name: object = getattr(plugin, "name", None)
-    if not isinstance(name, str) or not name:
-        raise RegistryError(f"plugin {plugin.__name__}: expected a name, got {name!r}")
-    if name in IN_TREE:
-        raise RegistryError(f"plugin {plugin.__name__}: {name} is the name of an in-tree plugin")
-    return name
 
 
 def changed_since(started: float) -> list[str]:

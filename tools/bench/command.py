@@ -13,6 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from berth.actors.cli.plugin_options import plugin_option
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load as load_connection
 from berth.actors.telemetry.logs import configure_logs
@@ -71,6 +72,14 @@ SAMPLE = Path(__file__).parent / "sample/workloads.yaml"
     help="none: only measure, while another scheduler does the work.",
 )
 @click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False),
+    default="",
+    metavar="FILE",
+    help="Measure with this KubeSchedulerConfiguration, in place of the workload's own.",
+)
+@plugin_option
+@click.option(
     "--runs",
     type=click.IntRange(1),
     default=1,
@@ -123,6 +132,7 @@ def bench(
     api: Where | None,
     kubeconfig: str,
     scheduler: str,
+    config: str,
     runs: int,
     profile: bool,
     stacks: Path | None,
@@ -144,6 +154,8 @@ def bench(
     berth bench misc/performance-config.yaml --workload SchedulingBasic --label performance
     berth bench misc/performance-config.yaml --workload 5000Nodes_10000Pods --api inproc --profile
     berth bench -o html > bench.html
+    berth bench --config scheduler.yaml
+    berth bench --api inproc --plugin price.py:Price
     berth bench --compare before.json after.json
     """
     try:
@@ -157,6 +169,8 @@ def bench(
             )
         if check and scheduler == "none":
             raise click.UsageError("--check cannot be combined with --scheduler none")
+        if config and scheduler == "none":
+            raise click.UsageError("--config cannot be combined with --scheduler none")
         if api == "embedded" and kubeconfig:
             raise click.UsageError("--kubeconfig cannot be combined with --api")
         required = [label for text in labels for label in text.split(",") if label]
@@ -177,6 +191,7 @@ def bench(
         check,
         kubeconfig,
         connection,
+        config,
     )
     configure_logs(quiet=True)
     results, failed = _run_all(file, chosen, settings, runs)

@@ -47,7 +47,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Where and how workloads run.
 
     If `scheduler` is False, the run only measures; `connection` is the connection of the
-    kubeconfig. `check` is the number of decisions to repeat for each window.
+    kubeconfig. `check` is the number of decisions to repeat for each window. `config` is the file
+    of a configuration to use in place of the workload's own.
     """
 
     where: Where
@@ -57,6 +58,7 @@ class Settings(msgspec.Struct, frozen=True):
     check: int = 0
     kubeconfig: str = ""
     connection: Connection | None = None
+    config: str = ""
 
 
 class NotRunError(Exception):
@@ -88,7 +90,10 @@ async def _in_process(
     file: Path, run: WorkloadRun, settings: Settings, report: Report
 ) -> list[Result]:
     case, _, workload = run.name.partition("/")
-    order = RunWorkload(str(file), case, workload, settings.stall, settings.profile, settings.check)
+    config = settings.config or scheduler_config_of(run)
+    order = RunWorkload(
+        str(file), case, workload, settings.stall, settings.profile, config, settings.check
+    )
     async with worker(order) as running:
         while True:
             match await running.answer():
@@ -148,7 +153,7 @@ async def _meter(
         yield NoMeter()
         return
     master = "" if settings.connection is not None else connection.server
-    config = scheduler_config_of(run)
+    config = settings.config or scheduler_config_of(run)
     order = RunScheduler(config, settings.kubeconfig, master, settings.profile, settings.check)
     async with worker(order) as scheduler, anyio.create_task_group() as group:
         await scheduler.ready()

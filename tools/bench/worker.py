@@ -24,7 +24,7 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.extender.calls import Extenders, sent_whole
 from berth.actors.client.kubeconfig import load as load_connection
 from berth.actors.client.rest import Connection
-from berth.actors.configuration.file import load_file
+from berth.actors.configuration.file import file_or_default
 from berth.actors.process.collector import (
     collecting,
     tune_collector,
@@ -37,7 +37,6 @@ from berth.actors.system import Daemon
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.load import (
     ConfigError,
-    from_mapping,
 )
 from berth.config.types import KubeSchedulerConfiguration
 
@@ -64,7 +63,8 @@ BAD_WORKLOAD = (WorkloadError, TemplateError, ClusterError, StalledError)
 class RunWorkload(msgspec.Struct, frozen=True, tag=True):
     """The order to run a workload of a file, by case and name, with the scheduler in process.
 
-    `check` is the number of decisions to repeat for each window.
+    `config` is the file of the scheduler's configuration, "" for the default one. `check` is the
+    number of decisions to repeat for each window.
     """
 
     file: str
@@ -72,6 +72,7 @@ class RunWorkload(msgspec.Struct, frozen=True, tag=True):
     workload: str
     stall: float
     profile: bool
+    config: str = ""
     check: int = 0
 
 
@@ -151,7 +152,7 @@ def configuration_of(path: str) -> KubeSchedulerConfiguration:
     It has no leader election, which workloads do not measure, and scheduler_perf's limit on
     requests. Raises ConfigError.
     """
-    configuration = load_file(path) if path else from_mapping(None)
+    configuration = file_or_default(path)
     election = msgspec.structs.replace(configuration.leader_election, leader_elect=False)
     connection = msgspec.structs.replace(configuration.client_connection, qps=QPS, burst=BURST)
     return msgspec.structs.replace(
@@ -168,7 +169,7 @@ async def run_in_process(order: RunWorkload) -> Answer:
     ended: Answer
     try:
         run = find(order.file, order.case, order.workload)
-        configuration = configuration_of(scheduler_config_of(run))
+        configuration = configuration_of(order.config)
         pods, watch, report = PodTracker(), Stopwatch(profile=order.profile), _Reporter().report
         cluster, clock, rng = InProcess(pods), SystemClock(), Random(0)
         decisions, meter = _decision_sample(rng, watch, order.check)

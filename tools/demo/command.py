@@ -19,17 +19,20 @@ import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 from rich.console import Console
 
+from berth.actors.cli.plugin_options import plugin_option
 from berth.actors.client.rest import (
     ApiError,
 )
-from berth.actors.configuration.file import load_file
+from berth.actors.configuration.file import file_or_default
 from berth.actors.process.collector import tune_collector
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.exceptions import first_of
+from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.kube.times import rfc3339
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
-from berth.config.load import from_mapping
+from berth.config.load import ConfigError
+from berth.config.types import KubeSchedulerConfiguration
 from berth.config.versions import Version
 
 from ..answers.explain.cluster_source import print_lines
@@ -38,6 +41,7 @@ from ..answers.manifests.manifests import read as read_manifests
 from ..answers.terminal.feature_gates import feature_gates_option, gates_from, version_asked
 from ..answers.terminal.options import (
     allowed_hosts_option,
+    config_option,
     exit_with,
     manifest_options,
     output_option,
@@ -88,6 +92,8 @@ UNUSABLE = (
     ConfigurationError,
     StageError,
     ApiError,
+    ConfigError,
+    RegistryError,
     FeatureGateError,
     SchedulerEndedError,
 )
@@ -105,6 +111,7 @@ class DemoSettings(msgspec.Struct, frozen=True):
     nodes: int
     devices: Path | None
     negotiation: bool
+    configuration: KubeSchedulerConfiguration
     stages: Stages
     kubelets: Setup
     version: Version
@@ -167,6 +174,8 @@ class DemoSettings(msgspec.Struct, frozen=True):
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A KubeletConfiguration (eviction, static pods), or several for chosen nodes.",
 )
+@config_option
+@plugin_option
 @feature_gates_option
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
 @click.option(
@@ -200,6 +209,7 @@ def demo(
     stage_paths: tuple[Path, ...],
     usage: Path | None,
     kubelet_config: Path | None,
+    file: str | None,
     feature_gates: tuple[str, ...],
     keep: bool,
     no_metrics: bool,
@@ -222,6 +232,8 @@ def demo(
     berth demo
     berth demo -f manifests/ --nodes 20
     berth demo --keep --kubeconfig-out demo.kubeconfig
+    berth demo --plugin price.py:Price
+    berth demo --keep --config scheduler.yaml --secure-port 10259
     berth demo --keep --devices
     berth demo --keep --stages chaos.yaml
     berth demo --keep --usage usage.yaml --kubelet-config kubelet.yaml
@@ -245,6 +257,7 @@ def demo(
             nodes=nodes,
             devices=devices,
             negotiation=negotiation,
+            configuration=_configuration(file, negotiation=negotiation),
             stages=read_stages(stage_paths),
             kubelets=Setup(
                 read_configurations(kubelet_config) if kubelet_config else (),
@@ -278,6 +291,15 @@ def demo(
         table = pods_table(summary.pods, len(summary.pods))
         Console().print(table, *closing_lines(summary), sep="\n", highlight=False)
     exit_with(reading)
+
+
+def _configuration(file: str | None, *, negotiation: bool) -> KubeSchedulerConfiguration:
+    """Returns the configuration of a file, or the demo's. Raises ConfigError."""
+    if file and negotiation:
+        raise click.UsageError(
+            "--negotiation cannot be combined with --config, where PodSchedulingContext is enabled"
+        )
+    return file_or_default(NEGOTIATION if negotiation else file)
 
 
 def _device_manifests(path: Path | None) -> list[Manifest]:
@@ -332,7 +354,7 @@ async def _run(settings: DemoSettings) -> Summary:
         identity = tls.identity("system:kube-scheduler", ()) if tls else None
         of_scheduler.write_text(kubeconfig(url, identity), encoding="utf-8")
         settings.server.write_account(store, url)
-        configuration = load_file(NEGOTIATION) if settings.negotiation else from_mapping(None)
+        configuration = settings.configuration
         schedulers = {profile.scheduler_name for profile in configuration.profiles}
         watching = Watching(access, clock, schedulers)
         group = await stack.enter_async_context(anyio.create_task_group())

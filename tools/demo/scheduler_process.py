@@ -17,7 +17,7 @@ import anyio
 import msgspec
 
 from berth.actors.client.access import remote
-from berth.actors.client.extender.calls import Extenders
+from berth.actors.client.extender.calls import Extenders, sent_whole
 from berth.actors.client.kubeconfig import load
 from berth.actors.process.collector import tune_collector
 from berth.actors.runtime.clock import SystemClock
@@ -50,12 +50,13 @@ async def _schedule(start: Start, lines: AsyncIterator[bytes], out: int) -> None
     clock, rng = SystemClock(), Random()
     options = options_of(start)
     connection = load(start.kubeconfig)
+    configuration = from_mapping(start.configuration, start.feature_gates)
+    whole = sent_whole(configuration.extenders)
     async with (
-        remote(connection, clock, rng, NO_LIMIT, NO_LIMIT) as access,
-        Extenders((), access.tenure) as extenders,
+        remote(connection, clock, rng, NO_LIMIT, NO_LIMIT, keeps_whole=whole) as access,
+        Extenders(configuration.extenders, access.tenure) as extenders,
         anyio.create_task_group() as group,
     ):
-        configuration = from_mapping(start.configuration, start.feature_gates)
         daemon = Daemon(configuration, access, extenders, clock, rng, options)
         synced = anyio.Event()
 

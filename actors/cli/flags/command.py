@@ -20,17 +20,26 @@ _UNREMARKABLE = frozenset(("", "false", "[]", "0"))
 
 
 class FlagCommand(click.Command):
-    """A command with the flags of the table. Its callback takes the Flags."""
+    """A command with the flags of the table, besides its own options. Its callback takes the
+    Flags.
+    """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **{**settings, "params": [*map(_option, FLAGS.values())]})
+        self._own: list[click.Parameter] = list(settings.pop("params", None) or ())
+        settings["params"] = [*self._own, *map(_option, FLAGS.values())]
+        super().__init__(*args, **settings)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, list(_normalized_arguments(args)))
-        ctx.params = {"flags": Flags({name: ctx.params[_variable(name)] for name in FLAGS})}
+        flags = Flags({name: ctx.params.pop(_variable(name)) for name in FLAGS})
+        ctx.params["flags"] = flags
         return rest
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = [record for each in self._own if (record := each.get_help_record(ctx)) is not None]
+        if own:
+            with formatter.section("Plugins under development"):
+                formatter.write_dl(own)
         for title, flags in GROUPS.items():
             rows = [(_term(flag), _meaning_and_default(flag)) for flag in flags]
             if flags is GROUPS["Global"]:

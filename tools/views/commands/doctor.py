@@ -14,14 +14,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from berth.actors.client.kubeconfig import load
-from berth.actors.configuration.file import load_file
+from berth.actors.configuration.file import file_or_default
 from berth.actors.messages.queue import QueuedPodDump
 from berth.actors.queue.forgotten import APART
 from berth.actors.server.debug import QueuePage
 from berth.actors.telemetry.klog import printable
 from berth.actors.telemetry.logs import configure_logs
 from berth.actors.wiring.profiles import profiles_of
-from berth.config.load import from_mapping
 from berth.config.types import Duration
 
 from ...answers.debug.debug_client import DebugTarget, NoAnswerError, target_options
@@ -94,7 +93,7 @@ def doctor(
     key = pod if pod is None or "/" in pod else f"default/{pod}"
     try:
         gates = gates_from(feature_gates)
-        configuration = load_file(file, gates) if file else from_mapping(None)
+        configuration = file_or_default(file, gates)
         explainer = Explainer(configuration, gates)
         queue = _queue(target)
         before = parked(queue, key)

@@ -15,9 +15,9 @@ import msgspec
 import yaml
 from rich.console import Console
 
-from berth.actors.configuration.file import load_file
+from berth.actors.cli.plugin_options import plugin_option
+from berth.actors.configuration.file import file_or_default
 from berth.actors.telemetry.logs import configure_logs
-from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 
 from ...answers.explain.asks.node_asks import asks_of
@@ -75,6 +75,7 @@ from .cluster_options import cluster_options
     "-A", "--all-namespaces", is_flag=True, help="Without a NAME: pending pods everywhere."
 )
 @config_option
+@plugin_option
 @feature_gates_option
 @click.option(
     "--scenario",
@@ -125,6 +126,7 @@ def explain(
     berth explain web-1 -n shop -o html > web-1.html
     berth explain web-1 -n shop --requests
     berth explain --scenario decisions.jsonl.gz
+    berth explain -f cluster.yaml web-1 --plugin price.py:Price
     """
     configure_logs(quiet=True)
     if name and pod:
@@ -140,7 +142,7 @@ def explain(
             question = from_scenario(sys.stdin.readline(), gates)[1]
             _explain_one(Explainer(question.configuration, gates), question, top, output)
             return
-        configuration = load_file(file, gates) if file else from_mapping(None)
+        configuration = file_or_default(file, gates)
         explainer = Explainer(configuration, gates)
         subject = Subject.parse(name or pod or "", namespace)
         others = kinds_besides(subject, files=bool(paths))

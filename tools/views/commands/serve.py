@@ -13,12 +13,11 @@ import click
 import msgspec
 
 from berth.actors.client.rest import ApiError, Connection
-from berth.actors.configuration.file import load_file
+from berth.actors.configuration.file import file_or_default
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.exceptions import first_of
 from berth.actors.server.request import Answer, Request
 from berth.actors.telemetry.logs import configure_logs
-from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 
 from ...answers.explain.cluster_source import NO_ANSWER, Live, connection_to, from_manifests
@@ -89,7 +88,7 @@ def serve(
         raise click.UsageError("expected files or a live cluster, got both")
     try:
         gates = gates_from(feature_gates)
-        configuration = load_file(file, gates) if file else from_mapping(None)
+        configuration = file_or_default(file, gates)
         connection = None if paths else connection_to(live)
         documents = from_manifests(paths, reading=reading) if paths else ()
         anyio.run(

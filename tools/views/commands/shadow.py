@@ -14,13 +14,13 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
 from berth.actors.client.read_only import ReadOnlyClient
 from berth.actors.client.rest import ApiError, Connection, ConnectionFailedError
-from berth.actors.configuration.file import load_file
+from berth.actors.configuration.file import file_or_default
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.telemetry.klog import printable
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import FeatureGateError
-from berth.config.load import ConfigError, from_mapping
+from berth.config.load import ConfigError
 
 from ...answers.shadow.shadow_report import Report, line_of
 from ...answers.shadow.shadow_state import AGREES, Placement
@@ -93,7 +93,7 @@ def shadow(
 
     try:
         gates = gates_from(feature_gates)
-        configuration = load_file(file, gates) if file else from_mapping(None)
+        configuration = file_or_default(file, gates)
         watching = Watching(configuration, gates, SystemClock(), Random(), tell)
         connection = load(kubeconfig or None, context, master, home=not master)
     except (ConfigError, FeatureGateError, RegistryError, KubeconfigError) as problem:

@@ -7,10 +7,10 @@ import sys
 import anyio
 import click
 
-from berth.actors.configuration.file import load_file
+from berth.actors.configuration.file import file_or_default
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.config.feature_gates import FeatureGateError
-from berth.config.load import ConfigError, from_mapping
+from berth.config.load import ConfigError
 
 from ...answers.debug.debug_client import DebugTarget, NoAnswerError, target_options
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
@@ -79,7 +79,7 @@ def _live(file: str | None, feature_gates: tuple[str, ...], target: DebugTarget)
 
     target.check()
     gates = gates_from(feature_gates)
-    configuration = load_file(file, gates) if file else from_mapping(None)
+    configuration = file_or_default(file, gates)
     return Live(target, configuration, gates)
 
 

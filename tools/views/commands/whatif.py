@@ -13,9 +13,9 @@ import yaml
 from rich.console import Console
 from rich.table import Table
 
-from berth.actors.configuration.file import load_file
+from berth.actors.cli.plugin_options import plugin_option
+from berth.actors.configuration.file import file_or_default
 from berth.actors.telemetry.logs import configure_logs
-from berth.config.load import from_mapping
 
 from ...answers.explain.cluster_source import NO_ANSWER, Live, print_lines
 from ...answers.explain.decider import Explainer
@@ -83,6 +83,7 @@ class _Command(click.Command):
     "-n", "--namespace", default="default", metavar="NAME", help="The namespace of names in steps."
 )
 @config_option
+@plugin_option
 @feature_gates_option
 @click.option("--seed", default=0, show_default=True, help="Breaks ties between nodes.")
 @top_option("rows of a table")
@@ -110,6 +111,7 @@ def whatif(
     \b
     berth whatif "drain node-1"
     berth whatif -f cluster.yaml "add 3 like node-1" "scale deployment/web 50"
+    berth whatif -f cluster.yaml "drain node-1" --plugin price.py:Price
     berth whatif serve --help               (what-ifs over HTTP)
     berth whatif sweep --help               (which fleet holds a workload for the least cost)
     """
@@ -118,7 +120,7 @@ def whatif(
         gates = gates_from(feature_gates)
         written = [*(from_file(file_of_steps) if file_of_steps else ()), *steps]
         parsed = steps_of(written)
-        configuration = load_file(file, gates) if file else from_mapping(None)
+        configuration = file_or_default(file, gates)
         objects = cluster_of(paths, live, Explainer(configuration, gates).kinds, reading)
         documents = Documents(objects, configuration, gates)
         with progress_reports():

@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 
-from berth.actors.configuration.file import load_file
+from berth.actors.configuration.file import file_or_default
 from berth.actors.process.version import BERTH
 from berth.actors.scheduling.kube.kinds import WatchedKind
-from berth.config.load import from_mapping
 from berth.config.types import KubeSchedulerConfiguration
 
 from ...explain.cluster_source import (
@@ -91,7 +90,7 @@ def plan_of(definition: Definition, live: Live, gates: Mapping[str, bool]) -> Pl
     named = definition.configurations or [NamedFile(DEFAULT)]
     _check_names("configuration", [of.name for of in named])
     configurations: dict[str, KubeSchedulerConfiguration] = {
-        of.name: load_file(of.file, gates) if of.file else from_mapping(None) for of in named
+        of.name: file_or_default(of.file, gates) for of in named
     }
     if len(fleets) * len(configurations) * len(seeds) > MOST_CELLS:
         raise SourceError(f"expected at most {MOST_CELLS} what-ifs in a sweep")

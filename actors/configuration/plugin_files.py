@@ -1,0 +1,187 @@
+"""The plugins of files, which `--plugin FILE:CLASS` offers like those of installed packages.
+
+The environment variable BERTH_PLUGINS names them, one a line, so that the processes which a command
+starts have them too. A file is imported once, until `load_again` takes its present content.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import CodeType, ModuleType
+
+from berth.plugin import Plugin
+
+from ..scheduling.decision.failures import CRASHES, raise_if_not_plugins, text_of
+from ..scheduling.decision.registry import RegistryError
+from ..scheduling.plugins.in_tree import IN_TREE
+
+VARIABLE = "BERTH_PLUGINS"
+_loaded: dict[str, type[Plugin]] = {}  # by FILE:CLASS
+
+
+@contextmanager
+def offering(texts: Sequence[str]) -> Iterator[None]:
+    """Offers the classes of these FILE:CLASS in the block, besides those that are offered. Raises
+    RegistryError if one cannot be used.
+    """
+    before = os.environ.get(VARIABLE)
+    written = [*_offered(), *map(_absolute, texts)]
+    os.environ[VARIABLE] = "\n".join(dict.fromkeys(written))
+    try:
+        plugins_of_files()
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+        for text in set(written) - set(_offered()):
+            _loaded.pop(text, None)
+
+
+def plugins_of_files() -> Mapping[str, type[Plugin]]:
+    """Returns the classes that are offered, by the plugin's name. Raises RegistryError."""
+    by_name: dict[str, type[Plugin]] = {}
+    for text in _offered():
+        kind = _loaded.get(text)
+        if kind is None:
+            kind = _loaded[text] = load_plugin(text)
+        if kind.name in by_name:
+            raise RegistryError(f"{text}: another file has a plugin of the name {kind.name}")
+        by_name[kind.name] = kind
+    return by_name
+
+
+def files_offered() -> Mapping[str, Path]:
+    """Returns the file of each FILE:CLASS that is offered."""
+    return {text: _parted(text)[0] for text in _offered()}
+
+
+@contextmanager
+def loaded_again(text: str) -> Iterator[type[Plugin]]:
+    """Offers the class of the file's present content; again that of before if the block raises.
+    Raises RegistryError.
+    """
+    before, after = _loaded[text], load_plugin(text)
+    if after.name != before.name:
+        raise RegistryError(f"{text}: expected the name {before.name!r}, got {after.name!r}")
+    _loaded[text] = after
+    try:
+        yield after
+    except BaseException:
+        _loaded[text] = before
+        raise
+
+
+def load_plugin(text: str) -> type[Plugin]:
+    """Imports the file of FILE:CLASS, and returns the class. Raises RegistryError."""
+    path, name = _parted(text)
+    module = _imported(path)
+    kind = vars(module).get(name)
+    if kind is None:
+        own = [
+            each
+            for each, value in vars(module).items()
+            if isinstance(value, type)
+            and issubclass(value, Plugin)
+            and value.__module__ == module.__name__
+        ]
+        has = f"it has {', '.join(own)}" if own else "it has no plugin"
+        raise RegistryError(f"{path}: expected the class {name}: {has}")
+    try:
+        plugin_name(kind)
+    except RegistryError as problem:
+        raise RegistryError(f"{path}: {problem}") from None
+    checked: type[Plugin] = kind
+    return checked
+
+
+def plugin_name(plugin: object) -> str:
+    """Returns the name of a plugin class that no package registers. Raises RegistryError if it is
+    no plugin, or its name is that of an in-tree plugin.
+    """
+    if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
+        raise RegistryError(f"expected a Plugin class, got {plugin!r}")
+    name: object = getattr(plugin, "name", None)
+    if not isinstance(name, str) or not name:
+        raise RegistryError(f"plugin {plugin.__name__}: expected a name, got {name!r}")
+    if name in IN_TREE:
+        raise RegistryError(f"plugin {plugin.__name__}: {name} is the name of an in-tree plugin")
+    return name
+
+
+def _offered() -> list[str]:
+    return os.environ.get(VARIABLE, "").splitlines()
+
+
+def _parted(text: str) -> tuple[Path, str]:
+    file, _, name = text.rpartition(":")
+    if not file or not name.isidentifier():
+        raise RegistryError(f"{text}: expected FILE:CLASS, such as price.py:Price")
+    return Path(file), name
+
+
+def _absolute(text: str) -> str:
+    path, name = _parted(text)
+    return f"{path.absolute()}:{name}"
+
+
+class _Source(SourceFileLoader):
+    """A loader that knows no bytecode, whose time stamp cannot tell two changes in one second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
+def _imported(path: Path) -> ModuleType:
+    """Imports a file anew, as a module of its package if it is in one. What lies beside it can be
+    imported, as from a script.
+    """
+    if not path.is_file():
+        problem = "it is no file" if path.exists() else "No such file or directory"
+        raise RegistryError(f"{path}: cannot be read: {problem}")
+    folder, parts = path.absolute().parent, [path.stem]
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    name = ".".join(parts) if len(parts) > 1 else f"plugin_file_{path.stem}"
+    spec = spec_from_file_location(name, path, loader=_Source(name, str(path)))
+    assert spec is not None
+    assert spec.loader is not None
+    module, before = module_from_spec(spec), sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        if len(parts) > 1:
+            import_module(".".join(parts[:-1]))
+        spec.loader.exec_module(module)
+    except CRASHES as exception:
+        with suppress(KeyError):
+            del sys.modules[name]
+        if before is not None:
+            sys.modules[name] = before
+        raise_if_not_plugins(exception)
+        raise RegistryError(
+            f"{path}{_line(exception, path)}: cannot be imported: {text_of(exception)}"
+        ) from exception
+    return module
+
+
+def _line(exception: BaseException, path: Path) -> str:
+    """Returns the line of the file at which importing it failed, as `:7`; "" if none is known."""
+    line = exception.lineno if isinstance(exception, SyntaxError) else None
+    trace = exception.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f":{line}" if line else ""
