@@ -7,7 +7,7 @@ from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from .checks import check_types, refuse_problems
 from .rights import Act, authorize, grants, may_all
-from .tokens import bearer_user
+from .tokens import ISSUER, bearer_of
 from .users import Requester
 
 _EVERYTHING = {
@@ -44,11 +44,10 @@ def _authenticated(store: Store, spec: Document) -> Document:
         why = "token is required for TokenReview in authentication"
         raise RefusedError(400, "BadRequest", why)
     try:
-        user = bearer_user(store, token)
+        user, audiences = bearer_of(store, token, spec.get("audiences") or [ISSUER])
     except RefusedError:
         return {"user": {}, "error": "invalid bearer token"}
-    audiences = {"audiences": spec["audiences"]} if spec.get("audiences") else {}
-    return {"authenticated": True, "user": user.info(), **audiences}
+    return {"authenticated": True, "user": user.info(), "audiences": audiences}
 
 
 def _rules(store: Store, user: Requester, spec: Document) -> Document:

@@ -7,17 +7,18 @@ for everybody anyway.
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 
-from berth.actors.scheduling.kube.times import rfc3339
+from berth.actors.scheduling.kube.times import rfc3339, seconds_of
 
 from ..rules.fields import invalid, unsupported
 from ..store import Store, TokenSigner
 from ..types.api_documents import Document, RefusedError
-from ..types.resources import BY_KIND
+from ..types.resources import BY_KIND, Kind
 from .checks import check_types, refuse_problems
 from .users import ADMINISTRATOR, AUTHENTICATED, Requester, account_groups, account_name
 from .users import account_of as split
@@ -25,8 +26,10 @@ from .users import account_of as split
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 TOKEN_SECONDS = 3600
 SHORTEST_SECONDS, LONGEST_SECONDS = 600, 1 << 32
-PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
+LEEWAY_SECONDS = 60.0  # after which a token ends with an object that is being deleted
+PODS, NODES, SECRETS = (BY_KIND["v1", kind] for kind in ("Pod", "Node", "Secret"))
 ACCOUNTS = BY_KIND["v1", "ServiceAccount"]
+_BINDING = {"Pod": PODS, "Secret": SECRETS, "Node": NODES}  # what a token may be bound to
 _GROUP = "authentication.k8s.io"
 _EXTRA = "authentication.kubernetes.io"
 
@@ -37,12 +40,13 @@ class _Named(msgspec.Struct, frozen=True):
 
 
 class _BoundTo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a token stands for: an account, and maybe a pod with its node."""
+    """What a token stands for: an account, and maybe a pod with its node, a secret or a node."""
 
     namespace: str
     serviceaccount: _Named
     node: _Named | None = None
     pod: _Named | None = None
+    secret: _Named | None = None
 
 
 class _Claims(msgspec.Struct, frozen=True):
@@ -112,25 +116,58 @@ def bearer_user(store: Store, token: str) -> Requester:
     """Returns the service account of a token that this server made. A token of another cluster is
     the administrator's, unless the server is secure.
 
-    Raises RefusedError with 401 if the token has expired, is malformed or not valid, or the account
-    is gone.
+    Raises RefusedError with 401 if the token has expired, is malformed, not valid or for others
+    than this server, or what it is bound to is gone.
+    """
+    return bearer_of(store, token, (ISSUER,))[0]
+
+
+def bearer_of(
+    store: Store, token: str, audiences: Sequence[str]
+) -> tuple[Requester, Sequence[str]]:
+    """Returns whose token it is, and those of the audiences that it is for. Raises RefusedError
+    with 401.
     """
     claims = _claims(store.token_signer, token)
     if claims is None:
         if store.secure or not _is_token(token):
-            raise RefusedError(401, "Unauthorized", "Unauthorized")
-        return ADMINISTRATOR
-    namespace, name = split(claims.sub) or ("", "")
-    account = store.find(ACCOUNTS, namespace, name)
-    bound = claims.kubernetes
-    gone = account is None or account["metadata"]["uid"] != bound.serviceaccount.uid
-    if bound.pod is not None:
-        pod = store.find(PODS, namespace, bound.pod.name)
-        gone = gone or pod is None or pod["metadata"]["uid"] != bound.pod.uid
-    if gone or claims.exp < store.outside.wall().timestamp():
-        raise RefusedError(401, "Unauthorized", "Unauthorized")
-    groups = (*account_groups(namespace), AUTHENTICATED)
-    return Requester(claims.sub, bound.serviceaccount.uid, groups, _extra(claims))
+            raise _unauthorized()
+        return ADMINISTRATOR, audiences
+    shared = [audience for audience in claims.aud if audience in audiences]
+    late = claims.exp < store.outside.wall().timestamp()
+    if late or not shared or not _is_in_force(store, claims.kubernetes):
+        raise _unauthorized()
+    uid = claims.kubernetes.serviceaccount.uid
+    groups = (*account_groups(claims.kubernetes.namespace), AUTHENTICATED)
+    return Requester(claims.sub, uid, groups, _extra(claims)), shared
+
+
+def _unauthorized() -> RefusedError:
+    return RefusedError(401, "Unauthorized", "Unauthorized")
+
+
+def _is_in_force(store: Store, bound: _BoundTo) -> bool:
+    """True while everything is there that a token is bound to. The node of a pod need not be."""
+    space = bound.namespace
+    return all(
+        named is None or _is_there(store, kind, namespace, named)
+        for kind, namespace, named in (
+            (ACCOUNTS, space, bound.serviceaccount),
+            (PODS, space, bound.pod),
+            (SECRETS, space, bound.secret),
+            (NODES, "", bound.node if bound.pod is None else None),
+        )
+    )
+
+
+def _is_there(store: Store, kind: Kind, namespace: str, named: _Named) -> bool:
+    """True for an object of this uid that has not been deleted for longer than the leeway."""
+    found = store.find(kind, namespace, named.name)
+    if found is None or found["metadata"]["uid"] != named.uid:
+        return False
+    deleted = found["metadata"].get("deletionTimestamp")
+    now = store.outside.wall().timestamp()
+    return deleted is None or now - seconds_of(deleted) <= LEEWAY_SECONDS
 
 
 def _extra(claims: _Claims) -> dict[str, list[str]]:
@@ -158,19 +195,42 @@ def _decoded(part: str) -> Any:
 
 
 def _bound_to(store: Store, account: Document, reference: Document) -> _BoundTo:
-    """Returns what a token stands for. Raises RefusedError with 404 if there is no such pod."""
-    kind, namespace = reference.get("kind"), account["metadata"]["namespace"]
+    """Returns what a token stands for. Raises RefusedError: 404 if there is no such object, 409 if
+    it has another uid, 400 for a pod of another account.
+    """
+    metadata, kind = account["metadata"], reference.get("kind")
+    namespace = metadata["namespace"]
     bound = _BoundTo(namespace, _named(account))
-    if kind is None or kind in ("Secret", "Node"):
+    if kind is None:
         return bound
-    if kind != "Pod":
-        problem = unsupported("spec.boundObjectRef.kind", kind, ("Pod", "Secret", "Node"))
+    if kind not in _BINDING:
+        problem = unsupported("spec.boundObjectRef.kind", kind, tuple(_BINDING))
         refuse_problems("TokenRequest", "", [problem], _GROUP)
-    pod = store.get(PODS, namespace, reference.get("name") or "")
-    node = store.find(NODES, "", pod["spec"].get("nodeName") or "")
-    return _BoundTo(
-        namespace, bound.serviceaccount, None if node is None else _named(node), _named(pod)
-    )
+    of = _BINDING[kind]
+    found = store.get(of, namespace if of.namespaced else "", reference.get("name") or "")
+    _check_reference(kind, metadata["name"], reference, found)
+    if of is not PODS:
+        return msgspec.structs.replace(bound, **{of.singular: _named(found)})
+    node = store.find(NODES, "", found["spec"].get("nodeName") or "")
+    named = None if node is None else _named(node)
+    return msgspec.structs.replace(bound, pod=_named(found), node=named)
+
+
+def _check_reference(kind: str, account: str, reference: Document, found: Document) -> None:
+    if kind == "Pod" and found["spec"].get("serviceAccountName") != account:
+        why = (
+            f'cannot bind token for serviceaccount "{account}" to pod running with different '
+            "serviceaccount name."
+        )
+        raise RefusedError(400, "BadRequest", why)
+    uid, name = reference.get("uid"), reference.get("name")
+    if uid and uid != found["metadata"]["uid"]:
+        why = (
+            f"the UID in the bound object reference ({uid}) does not match the UID in record. "
+            "The object might have been deleted and then recreated"
+        )
+        message = f'Operation cannot be fulfilled on {kind} "{name}": {why}'
+        raise RefusedError(409, "Conflict", message, {"name": name, "kind": kind})
 
 
 def _named(document: Document) -> _Named:

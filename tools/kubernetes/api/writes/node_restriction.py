@@ -1,4 +1,5 @@
-"""NodeRestriction: a node writes its own Node, Lease and CSINode, and the status of its own pods.
+"""NodeRestriction: a node writes its own Node, Lease and CSINode, and the status of its own pods,
+and gets the tokens of its own pods.
 
 Mirrors Kubernetes' admission plugin. Pods that a node creates are mirror pods of static ones.
 """
@@ -15,7 +16,8 @@ from ..types.resources import BY_KIND, Kind
 
 NODES, LEASE = BY_KIND["v1", "Node"], BY_KIND["coordination.k8s.io/v1", "Lease"]
 CSI_NODES = BY_KIND["storage.k8s.io/v1", "CSINode"]
-RESTRICTED = (NODES, PODS, CLAIMS, LEASE, CSI_NODES, SLICES)
+ACCOUNTS = BY_KIND["v1", "ServiceAccount"]
+RESTRICTED = (NODES, PODS, CLAIMS, LEASE, CSI_NODES, SLICES, ACCOUNTS)
 _MIRROR = "kubernetes.io/config.mirror"
 # A node chooses only labels of these domains and names, among those of Kubernetes.
 _OWN_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
@@ -55,6 +57,8 @@ def check_node_restriction(
         why = _pod(store, node, operation, place, after, before, subresource)
     elif kind is CLAIMS:
         why = "" if subresource == "status" else "may only update PVC status"
+    elif kind is ACCOUNTS:
+        why = _token(store, node, place[0], after or {}) if subresource == "token" else ""
     elif kind is NODES:
         why = _node(node, place[1], after, before)
     elif kind is SLICES:
@@ -143,6 +147,8 @@ def _pod(
                 else f'node "{node}" can only delete pods with spec.nodeName set to itself'
             )
         case "UPDATE", "status":
+            if mine and _labels(after) != _labels(before):
+                return f'node "{node}" cannot update labels through pod status'
             if mine:
                 return ""
             pods = "for pods with spec.nodeName set to itself"
@@ -161,6 +167,23 @@ def _pod(
                 f"unexpected pod subresource \"{subresource}\", only 'status' and 'eviction' are "
                 "allowed"
             )
+
+
+def _labels(document: Document | None) -> Document:
+    return dict((document or {"metadata": {}})["metadata"].get("labels") or {})
+
+
+def _token(store: Store, node: str, namespace: str, request: Document) -> str:
+    reference = (request.get("spec") or {}).get("boundObjectRef") or {}
+    kind, name = (reference.get("apiVersion"), reference.get("kind")), reference.get("name")
+    if kind != ("v1", "Pod") or not name:
+        return "node requested token not bound to a pod"
+    if not reference.get("uid"):
+        return "node requested token with a pod binding without a uid"
+    pod = store.get(PODS, namespace, name)
+    if pod["spec"].get("nodeName") != node:
+        return "node requested token bound to a pod scheduled on a different node"
+    return ""
 
 
 def _mirror_pod(node: str, pod: Document) -> str:

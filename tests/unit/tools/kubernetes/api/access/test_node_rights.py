@@ -16,6 +16,7 @@ from tests.kit.documents import Document
 from tests.kit.stores import fresh_store
 
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
+ACCOUNTS = BY_KIND["v1", "ServiceAccount"]
 LEASES = BY_KIND["coordination.k8s.io/v1", "Lease"]
 KUBELET = Requester("system:node:n", groups=("system:nodes", "system:authenticated"))
 UNRELATED = "no relationship found between node 'n' and this object"
@@ -159,3 +160,31 @@ def test_a_node_creates_mirror_pods_alone(store: Store) -> None:
         kubelet(store).create(
             PODS, "default", {**pod, "metadata": {**metadata, "ownerReferences": []}}
         )
+
+
+def test_a_node_leaves_the_labels_of_its_pods(store: Store) -> None:
+    pod = store.get(PODS, "default", "p-n")
+    after = {**pod, "metadata": {**pod["metadata"], "labels": {"app": "db"}}}
+    with pytest.raises(RefusedError, match='node "n" cannot update labels through pod status'):
+        kubelet(store).update(PODS, "default", "p-n", after, "status")
+
+
+def bound_to(store: Store, pod: str, **more: str) -> Document:
+    uid = store.get(PODS, "default", pod)["metadata"]["uid"]
+    return {"kind": "Pod", "apiVersion": "v1", "name": pod, "uid": uid, **more}
+
+
+def test_a_node_gets_the_tokens_of_its_own_pods_alone(store: Store) -> None:
+    def ask(reference: Document | None) -> None:
+        request = {"spec": {"boundObjectRef": reference} if reference else {}}
+        place = ACCOUNTS, "default", "default"
+        kubelet(store).admit("CREATE", *place, request, None, "token")
+
+    ask(bound_to(store, "p-n"))
+    for reference in (None, {"kind": "Secret", "apiVersion": "v1", "name": "s", "uid": "u"}):
+        with pytest.raises(RefusedError, match="node requested token not bound to a pod"):
+            ask(reference)
+    with pytest.raises(RefusedError, match="with a pod binding without a uid"):
+        ask(bound_to(store, "p-n", uid=""))
+    with pytest.raises(RefusedError, match="bound to a pod scheduled on a different node"):
+        ask(bound_to(store, "p-m"))
