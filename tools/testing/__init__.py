@@ -4,6 +4,7 @@
 The modules.
 
     plugins/        the kit for tests of plugins
+    plugin_commands/ `berth plugin`: begins, lists, checks and tries plugins
     devices/        devices as known drivers publish them
     builders        objects in few words: pod, node, deployment, claim
     cluster         the API server, controllers, kubelets and scheduler of a test in one event loop

@@ -7,7 +7,7 @@ guess. The same seed gives the same examples.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from random import Random
@@ -59,6 +59,17 @@ MOST_TOLD = 20
 SETTLES_WITHIN = "20m"
 ZONE = "topology.kubernetes.io/zone"
 _VECTOR = (FilterPlugin, ScorePlugin)
+# The contracts, each with the beginnings of the problems with it.
+CONTRACTS: Mapping[str, tuple[str, ...]] = {
+    "answers are valid": ("an answer ",),
+    "answers are the same for the same input": ("the answers ",),
+    "a node is judged alone as among all, and in both forms": ("filter ", "passing ", "score "),
+    "depends_on is true": ("depends_on ",),
+    "unreserve undoes reserve": ("reserve ", "unreserve "),
+    "hints wake the pods that would fit": ("no hint ",),
+    "nothing of the snapshot is changed": ("the snapshot ",),
+    "pods are not tried for ever": ("livelock",),
+}
 
 
 class PluginCheckError(AssertionError):
@@ -117,8 +128,9 @@ def problems_of(
     others: Sequence[Document] = (),
     examples: int = 20,
     seed: int = 1,
+    advance: Callable[[], object] = lambda: None,
 ) -> Iterator[str]:
-    """Yields the contracts that a plugin breaks, each once."""
+    """Yields the contracts that a plugin breaks, each once. Calls `advance` after each example."""
     check = _Check(kind, {} if args is None else args, nodes, others)
     told: set[str] = set()
     for number in range(examples):
@@ -130,8 +142,14 @@ def problems_of(
                 yield problem
             if len(told) >= MOST_TOLD:
                 return
+        advance()
     if not told:  # Attempts that fail are repeated anyway.
         yield from check.livelocks(nodes, pods, seed)
+
+
+def contract_of(problem: str) -> str:
+    """Returns the contract that a problem breaks."""
+    return next(name for name, begins in CONTRACTS.items() if problem.startswith(begins))
 
 
 def _drawn(rng: Random, nodes: Sequence[Document], pods: Sequence[Document]) -> _Example:

@@ -1,0 +1,112 @@
+"""`berth plugin`: new, check and list."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from berth.tools.testing.plugin_commands.plugin_command import plugin
+from berth.tools.testing.plugin_commands.plugin_kinds import KINDS
+
+CHANGING = """
+from berth.plugin import NodeScorePlugin
+
+
+class Changing(NodeScorePlugin):
+    name = "Changing"
+    calls = 0
+
+    def score_node(self, state, info, node):
+        self.calls += 1
+        return self.calls % 100
+"""
+
+
+def said(*arguments: str) -> Result:
+    return CliRunner().invoke(plugin, arguments)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if name.startswith(("plugin_file_", "my")):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_package_has_all_that_the_next_commands_need(kind: str) -> None:
+    result = said("new", "my-plugin", "--kind", kind)
+    assert result.exit_code == 0
+    assert "berth plugin check my-plugin/my_plugin/plugin.py:MyPlugin" in result.output
+    folder = Path("my-plugin")
+    assert 'MyPlugin = "my_plugin.plugin:MyPlugin"' in (folder / "pyproject.toml").read_text()
+    listed = msgspec.json.decode(said("list", "-o", "json").output)
+    assert "MyPlugin" not in {each["name"] for each in listed}
+    compile((folder / "tests/test_plugin.py").read_text(), "test", "exec")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_package_is_typed_tested_and_keeps_the_contracts(kind: str) -> None:
+    said("new", "MyPlugin", "--kind", kind)
+    module = "my-plugin/my_plugin/plugin.py"
+    done = said("check", f"{module}:MyPlugin", "--examples", "3")
+    assert done.exit_code == 0, done.output
+    for command in (
+        ["pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "my-plugin"],
+        ["mypy", "--strict", module],
+        ["ruff", "check", "-q", "--isolated", "my-plugin"],
+    ):
+        ran = subprocess.run(
+            [sys.executable, "-m", *command], capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, f"{command}: {ran.stdout}{ran.stderr}"
+
+
+def test_nothing_is_overwritten() -> None:
+    said("new", "cheap")
+    file = Path("cheap/cheap/plugin.py")
+    file.write_text("mine")
+    result = said("new", "Cheap")
+    assert result.exit_code == 2
+    assert "cheap exists already; nothing is overwritten" in result.output
+    assert file.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["a b", "../a", "1st", "NodeName", ""])
+def test_a_name_that_cannot_be_used(name: str) -> None:
+    assert said("new", name).exit_code == 2
+    assert not list(Path().iterdir())
+
+
+def test_a_broken_contract_has_its_line_and_the_exit_code_1() -> None:
+    Path("changing.py").write_text(CHANGING)
+    result = said("check", "changing.py:Changing", "--examples", "1")
+    assert result.exit_code == 1
+    lines = result.output.splitlines()
+    assert any(line.startswith("BROKEN  answers are the same for the same input") for line in lines)
+    assert "ok      answers are valid" in lines
+
+
+@pytest.mark.parametrize("which", ["changing.py:Changing", "Nobody", "x.py"])
+def test_a_plugin_that_is_not_there(which: str) -> None:
+    assert said("check", which).exit_code == 2
+
+
+def test_the_list_says_points_package_and_profiles() -> None:
+    listed = {each["name"]: each for each in msgspec.json.decode(said("list", "-o", "json").output)}
+    fit = listed["NodeResourcesFit"]
+    assert {"filter", "score"} <= set(fit["points"])
+    assert (fit["package"], fit["enabled"]) == ("berth-scheduler", ["default-scheduler"])
+    assert listed["PodSchedulingContext"]["enabled"] == []
+    assert max(map(len, said("list").output.splitlines())) <= 80

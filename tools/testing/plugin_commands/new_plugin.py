@@ -1,0 +1,158 @@
+"""`berth plugin new`: writes the package of a new plugin."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
+
+from .plugin_kinds import KINDS
+
+_FILES = {
+    "pyproject.toml": """\
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "FOLDER"
+version = "0.1.0"
+dependencies = ["berth-scheduler"]
+
+[project.entry-points."berth.plugins"]
+CLASS = "PACKAGE.plugin:CLASS"
+
+[tool.hatch.build.targets.wheel]
+packages = ["PACKAGE"]
+
+[tool.pytest.ini_options]
+pythonpath = ["."]
+""",
+    "PACKAGE/__init__.py": '"""The plugin CLASS."""\n',
+    "PACKAGE/py.typed": "",
+    "PACKAGE/plugin.py": '''\
+"""WORDS"""
+
+from berth.plugin import IMPORTS
+
+
+class CLASS(BASE):
+    """WORDS"""
+
+    name = "CLASS"
+
+BODY''',
+    "tests/test_plugin.py": """\
+from PACKAGE.plugin import CLASS
+
+from berth.testing import TESTING
+
+
+def test_CLASS() -> None:
+TEST
+
+def test_its_contracts() -> None:
+    check_plugin(CLASS, examples=5)
+""",
+    "cluster.yaml": """\
+apiVersion: v1
+kind: List
+items:
+  - apiVersion: v1
+    kind: Node
+    metadata: {name: near, labels: {topology.kubernetes.io/zone: zone-a}}
+    status: {allocatable: {cpu: "8", memory: 32Gi, pods: "110"}}
+  - apiVersion: v1
+    kind: Node
+    metadata: {name: far, labels: {topology.kubernetes.io/zone: zone-b}}
+    status: {allocatable: {cpu: "8", memory: 32Gi, pods: "110"}}
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: web}
+    spec: {containers: [{name: web, image: nginx, resources: {requests: {cpu: "1", memory: 1Gi}}}]}
+""",
+    "scheduler.yaml": """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - plugins:
+      multiPoint:
+        enabled: [{name: CLASS}]
+""",
+}
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--kind",
+    type=click.Choice(tuple(KINDS)),
+    default="score",
+    show_default=True,
+    help="The extension point of the plugin.",
+)
+def new(name: str, kind: str) -> None:
+    """Write a package for a new plugin into the folder NAME.
+
+    It has a typed plugin with its entry point, a test, a cluster and a configuration. Nothing is
+    overwritten: the folder must not exist.
+
+    \b
+    berth plugin new Cheap
+    berth plugin new gang --kind permit
+    """
+    words = re.findall("[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)
+    if "".join(words).lower() != re.sub("[-_]", "", name).lower() or not name[:1].isalpha():
+        raise click.UsageError(f"expected a NAME of letters and digits, got {name!r}")
+    cls = "".join(word[:1].upper() + word[1:] for word in words)
+    if cls in IN_TREE:
+        raise click.UsageError(f"{cls} is the name of an in-tree plugin")
+    package = "_".join(words).lower()
+    folder = Path("-".join(words).lower())
+    if folder.exists():
+        raise click.UsageError(f"{folder} exists already; nothing is overwritten")
+    try:
+        for path, text in _FILES.items():
+            file = folder / path.replace("PACKAGE", package)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(_filled(text, kind, cls, package, folder.name), encoding="utf-8")
+    except OSError as problem:
+        raise click.ClickException(f"{problem.filename}: {problem.strerror}") from None
+    module = folder / package / "plugin.py"
+    click.echo(f"{folder}/ has the plugin {cls}; next:")
+    click.echo(f"  berth explain -f {folder}/cluster.yaml web --plugin {module}:{cls}")
+    click.echo(f"  berth plugin check {module}:{cls}")
+    click.echo(f"  python -m pytest {folder}")
+    click.echo(f"  berth plugin run {module}:{cls}")
+
+
+def _filled(text: str, kind: str, cls: str, package: str, folder: str) -> str:
+    chosen = KINDS[kind]
+    used = ("Cluster", "check_plugin", "decide", "node", "pod", "run_virtually")
+    testing = [each for each in used if f"{each}(" in chosen.test or f"({each})" in chosen.test]
+    if "run_virtually(" in chosen.test:
+        testing = ["Cluster", "pod", "run_virtually"]
+    words = {
+        "IMPORTS": _imported(chosen.imports.split(", "), "from berth.plugin import "),
+        "BASE": chosen.base,
+        "WORDS": chosen.words,
+        "BODY": chosen.body,
+        "TESTING": ", ".join(
+            sorted({*testing, "check_plugin"}, key=lambda each: (each.islower(), each))
+        ),
+        "TEST": chosen.test,
+    }
+    for word, value in words.items():
+        text = text.replace(word, value)
+    text = text.replace("test_CLASS", f"test_{package}")
+    return text.replace("CLASS", cls).replace("PACKAGE", package).replace("FOLDER", folder)
+
+
+def _imported(names: list[str], before: str) -> str:
+    line = ", ".join(names)
+    if len(before + line) <= 88:
+        return line
+    return "(\n" + "".join(f"    {name},\n" for name in names) + ")"
