@@ -229,7 +229,7 @@ class _Kubelets:
     async def _resume(self, name: str) -> None:
         """Starts the pods of a node whose kubelet starts after them, or was taken for silent."""
         path = f"/api/v1/pods?fieldSelector=spec.nodeName%3D{name}"
-        answer = await self._writer.send("GET", path, None)
+        answer = await self._writer.read(path)
         for pod in answer["items"] if answer else ():
             for each in self._running_pods([pod]):
                 self._pods.put(each)

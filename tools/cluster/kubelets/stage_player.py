@@ -24,11 +24,11 @@ from ...kubernetes.kubelet.stages.actions import (
     actions_of,
 )
 from ...kubernetes.kubelet.stages.go_builtins import Functions
-from ...kubernetes.kubelet.stages.lives import Due, Lives, uid_of
+from ...kubernetes.kubelet.stages.lives import Due, Lives, uid_of, version_of
 from ...kubernetes.kubelet.stages.stage import Stage, StageError
 from ...kubernetes.objects.structs import Document
 from ..controllers.alarm import Alarm
-from .write_retries import PATCHES, Writer
+from .write_retries import PATCHES, RETRY_SECONDS, ConflictError, Writer
 
 log = get_logger(__name__)
 MOST_REPORTED = 100  # problems of stages
@@ -133,20 +133,40 @@ class Player:
         except StageError as problem:
             self._report(document, str(problem))
             actions = []
-        for action in actions:
-            answer = await self._act(action, latest)
-            if isinstance(action, PatchObject | PostHeartbeat):
-                if answer is None:
-                    refused = True
-                    break
-                latest = answer
-            elif isinstance(action, DeleteObject):
-                deleted = answer is not None
+        again = False
+        try:
+            for action in actions:
+                answer = await self._act(action, latest)
+                if isinstance(action, PatchObject | PostHeartbeat):
+                    if answer is None:
+                        refused = True
+                        break
+                    latest = answer
+                elif isinstance(action, DeleteObject):
+                    deleted = answer is not None
+        except ConflictError:
+            refused, again = True, await self._has_read_again(document)
         if deleted:
             self._lives.remove(uid_of(document))  # finalizers may keep it; then the watch says so
         else:
-            self._lives.ended(document, None if refused else latest, self._now())
+            self._lives.ended(document, None if refused else latest, self._now(), again)
         self._play()
+
+    async def _has_read_again(self, document: Document) -> bool:
+        """Reads an object again after a conflict, unless the watch has brought a newer version.
+        Returns True if it still exists. If it has not changed, a moment has passed.
+        """
+        uid = uid_of(document)
+        known = self._lives.get(uid)
+        if known is None or version_of(known) > version_of(document):
+            return known is not None
+        present = await self._writer.read(path_of(document))
+        if present is None or uid_of(present) != uid:
+            return False
+        self._lives.put(present, self._now())
+        if version_of(present) == version_of(document):
+            await self._clock.sleep(RETRY_SECONDS)
+        return True
 
     async def _act(self, action: Action, document: Document) -> Document | None:
         path = path_of(document)
@@ -158,11 +178,11 @@ class Player:
                     version = {"resourceVersion": document["metadata"]["resourceVersion"]}
                     body = {**body, "metadata": {**body.get("metadata", {}), **version}}
                 target = f"{path}/{subresource}" if subresource else path
-                return await self._writer.send("PATCH", target, body, PATCHES[type_])
+                return await self._writer.change("PATCH", target, body, PATCHES[type_])
             case DeleteObject():
                 uid = document["metadata"]["uid"]
                 options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
-                return await self._writer.send("DELETE", path, options)
+                return await self._writer.change("DELETE", path, options)
             case RecordEvent():
                 if not self._events.take(self._now()):
                     return None

@@ -25,7 +25,11 @@ PATCHES = {
 
 def is_passing(refused: ApiError) -> bool:
     """True for a refusal that says nothing about the write."""
-    return refused.code == 429 or refused.code >= 500
+    return refused.code in (410, 429) or refused.code >= 500
+
+
+class ConflictError(Exception):
+    """The API server refuses a write because the object is not as the write takes it to be."""
 
 
 class Writer:
@@ -41,18 +45,35 @@ class Writer:
         self, method: str, path: str, body: object, content_type: str = "application/json"
     ) -> Document | None:
         """Repeats a write until the server answers. Returns None if the server refuses it for good:
-        a busy or failing one (429, 5xx) is asked again.
+        a busy or failing one (410, 429, 5xx) is asked again.
 
         After a refusal, the next change from the watch decides how to go on.
         """
+        try:
+            return await self.change(method, path, body, content_type)
+        except ConflictError:
+            return None
+
+    async def change(
+        self, method: str, path: str, body: object, content_type: str = "application/json"
+    ) -> Document | None:
+        """Sends a write in the same way as `send`. Raises ConflictError for a conflict."""
         return await self._repeat(
             path, lambda: self._access.call(method, path, dict, body, content_type)
         )
 
+    async def read(self, path: str) -> Document | None:
+        """Repeats a read until the server answers. Returns None if it refuses the read."""
+        while True:
+            try:
+                return await self.change("GET", path, None)
+            except ConflictError:
+                await self._clock.sleep(RETRY_SECONDS)
+
     async def heartbeat(
         self, node: Document, conditions: Collection[str], time: str
     ) -> Document | None:
-        """Sends a heartbeat of a node, in the same way as `send`; see ClusterAccess."""
+        """Sends a heartbeat of a node, in the same way as `change`; see ClusterAccess."""
         return await self._repeat(
             node["metadata"]["name"], lambda: self._access.heartbeat(node, conditions, time)
         )
@@ -67,6 +88,8 @@ class Writer:
                 except ApiError as refused:
                     report = log.debug if refused.code in (404, 409) else log.warning
                     report("write refused", path=path, error=str(refused))
+                    if refused.code == 409:
+                        raise ConflictError from refused
                     if not is_passing(refused):
                         return None
             await self._clock.sleep(RETRY_SECONDS)

@@ -225,9 +225,7 @@ def _faults(rng: Random, seconds: float, schedulers: int) -> list[Fault]:
     pause = rng.choice([1.0, 10.0, 40.0])
     kinds = [
         Fault("slow", chance=0.3, seconds=rng.choice([0.1, 2.0, 8.0]), clients=everyone),
-        # A hollow kubelet waits for the change behind a conflict, and there is none.
-        Fault("refuse", chance=0.2, code=rng.choice([409, 410]), clients=("kube-scheduler",)),
-        Fault("refuse", chance=0.2, code=rng.choice([429, 500, 503]), clients=everyone),
+        Fault("refuse", chance=0.2, code=rng.choice([409, 410, 429, 500, 503]), clients=everyone),
         Fault("refuse", chance=0.5, code=500, paths=("/binding",)),
         Fault("disk-full", chance=0.5, clients=everyone),
         Fault("lose", chance=0.1, methods=writes, clients=everyone),

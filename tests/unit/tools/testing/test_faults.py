@@ -52,6 +52,23 @@ async def test_a_fault_that_is_added_later_is_met(cluster: Cluster) -> None:
     await cluster.until(cluster.pod("b").placed_on, "2m")
 
 
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+@pytest.mark.parametrize("code", [409, 410])
+async def test_a_pod_ends_though_a_write_of_its_kubelet_is_refused_without_a_change(
+    cluster: Cluster, method: str, code: int
+) -> None:
+    await cluster.add(nodes(1), pod("a"), pod("b"))
+    await cluster.settled()
+    refused, paths = (method, "GET"), ("/pods/a", "/pods/a/status", "/pods/c/status")
+    cluster.faults.add(Fault("refuse", code=code, methods=refused, paths=paths, end=40))
+    await cluster.delete("Pod", "a")
+    await cluster.add(pod("c"))
+    await cluster.run_for("80s")
+    assert cluster.faults.met["refuse"]
+    assert [each["metadata"]["name"] for each in cluster.all("Pod")] == ["b", "c"]
+    assert cluster.pod("c").running()
+
+
 async def test_a_plugin_of_a_running_cluster_cannot_fail(cluster: Cluster) -> None:
     with pytest.raises(FaultError, match="plugin-raise is not for a running cluster"):
         cluster.faults.add(Fault("plugin-raise"))

@@ -125,13 +125,16 @@ class Lives:
             due_now.append(Due(life.document, life.stage))
         return due_now
 
-    def ended(self, before: Document, after: Document | None, now: float) -> None:
+    def ended(
+        self, before: Document, after: Document | None, now: float, again: bool = False
+    ) -> None:
         """Begins the next stage of an object after the steps of a stage.
 
         `before` is the version for which the steps were carried out, and `after` the version in the
         server's answer. It is None if the server refused a step because the object had changed; the
         stage then goes on, unless the object has left it meanwhile. Without a newer version, the
-        next change of the object decides.
+        stage is over once more if it is to be played `again`; else the next change of the object
+        decides.
         """
         uid = uid_of(before)
         life = self._lives.get(uid)
@@ -142,6 +145,8 @@ class Lives:
             life.document, life.due = before, inf
             for document in newer:
                 self.put(document, now)
+            if again and not newer:
+                self._set_due(uid, life)
             return
         del self._lives[uid]
         latest = max((life.document, after), key=version_of)

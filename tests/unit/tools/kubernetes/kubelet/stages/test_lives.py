@@ -150,6 +150,19 @@ def test_a_refused_step_is_tried_again_without_another_delay() -> None:
     assert names(state, 107) == ["a"]
 
 
+def test_a_step_that_met_a_conflict_is_due_again_without_a_newer_version() -> None:
+    state = lives(stage("a", "Pending", 5))
+    before = pod(1, "Pending")
+    state.put(before, 100)
+    state.take_due(105)
+    state.ended(before, None, 106, again=True)
+    assert names(state, 106) == ["a"]
+    state.put(pod(2, "Running"), 107)
+    state.ended(before, None, 107, again=True)
+    assert len(state) == 0
+    state.validate()
+
+
 def test_an_object_that_left_its_stage_during_the_steps_waits_anew_when_it_comes_back() -> None:
     state = lives(stage("a", "Pending", 5))
     state.put(pod(1, "Pending"), 100)
