@@ -29,7 +29,14 @@ def is_passing(refused: ApiError) -> bool:
 
 
 class ConflictError(Exception):
-    """The API server refuses a write because the object is not as the write takes it to be."""
+    """The API server refuses a write because the object is not as the write takes it to be.
+
+    `exists` is True for the creation of an object that exists.
+    """
+
+    def __init__(self, refused: ApiError) -> None:
+        super().__init__(str(refused))
+        self.exists = refused.reason == "AlreadyExists"
 
 
 class Writer:
@@ -42,17 +49,30 @@ class Writer:
         self._limiter = anyio.Semaphore(AT_ONCE, fast_acquire=True)
 
     async def send(
-        self, method: str, path: str, body: object, content_type: str = "application/json"
+        self, method: str, path: str, body: Document, content_type: str = "application/json"
     ) -> Document | None:
         """Repeats a write until the server answers. Returns None if the server refuses it for good:
-        a busy or failing one (410, 429, 5xx) is asked again.
+        a busy or failing one (410, 429, 5xx) is asked again, and after a conflict too, unless the
+        object is not the one, or not in the version, that the write names.
 
         After a refusal, the next change from the watch decides how to go on.
         """
-        try:
-            return await self.change(method, path, body, content_type)
-        except ConflictError:
-            return None
+        while True:
+            try:
+                return await self.change(method, path, body, content_type)
+            except ConflictError as conflict:
+                if conflict.exists or not await self._is_as_named(method, path, body):
+                    return None
+            await self._clock.sleep(RETRY_SECONDS)
+
+    async def _is_as_named(self, method: str, path: str, body: Document) -> bool:
+        """True if the object of a write has the uid and version that the write names."""
+        if method == "POST":
+            return True
+        present = await self.read(path.removesuffix("/status"))
+        named = {**body.get("metadata", {}), **body.get("preconditions", {})}
+        keys = named.keys() & {"uid", "resourceVersion"}
+        return present is not None and all(present["metadata"][key] == named[key] for key in keys)
 
     async def change(
         self, method: str, path: str, body: object, content_type: str = "application/json"
@@ -89,7 +109,7 @@ class Writer:
                     report = log.debug if refused.code in (404, 409) else log.warning
                     report("write refused", path=path, error=str(refused))
                     if refused.code == 409:
-                        raise ConflictError from refused
+                        raise ConflictError(refused) from refused
                     if not is_passing(refused):
                         return None
             await self._clock.sleep(RETRY_SECONDS)

@@ -69,6 +69,16 @@ async def test_a_pod_ends_though_a_write_of_its_kubelet_is_refused_without_a_cha
     assert cluster.pod("c").running()
 
 
+async def test_a_kubelet_rejects_a_pod_though_the_write_met_a_conflict(cluster: Cluster) -> None:
+    await cluster.add(nodes(1, cpu=1))
+    await cluster.settled()
+    cluster.faults.add(Fault("refuse", code=409, paths=("/pods/big/status",), end=10))
+    await cluster.add(pod("big", cpu=9, nodeName="node-1"))
+    await cluster.run_for("30s")
+    assert cluster.faults.met["refuse"]
+    assert cluster.get("Pod", "big")["status"]["phase"] == "Failed"
+
+
 async def test_a_plugin_of_a_running_cluster_cannot_fail(cluster: Cluster) -> None:
     with pytest.raises(FaultError, match="plugin-raise is not for a running cluster"):
         cluster.faults.add(Fault("plugin-raise"))
