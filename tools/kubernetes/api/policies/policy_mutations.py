@@ -151,7 +151,7 @@ def _invoked(
         except (CelError, UnfitMutationError) as problem:
             failures += _failure(invocation, str(problem))
             continue
-        after = decoded(stored_form(kind, with_system_fields(after, before)))
+        after = decoded(stored_form(kind, with_system_fields(kind, after, before)))
         write = msgspec.structs.replace(write, after=after)
     return write.after
 

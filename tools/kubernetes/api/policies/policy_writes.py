@@ -9,7 +9,7 @@ import msgspec
 
 from ..access.users import Requester
 from ..rules.fields import selects
-from ..types.api_documents import Document
+from ..types.api_documents import OTHER_NAMESPACE, Document, RefusedError
 from ..types.catalog import CURRENT_CATALOG, Catalog
 from ..types.conversion import served_form
 from ..types.resources import BY_KIND, Kind
@@ -174,8 +174,18 @@ def request_of(write: Write, kind: Kind) -> Document:
     return request | {field: value for field, value in optional.items() if value}
 
 
-def with_system_fields(after: Document, before: Document) -> Document:
-    """Returns an object that admission changed with what the server alone says of it."""
+def with_system_fields(kind: Kind, after: Document, before: Document) -> Document:
+    """Returns an object that admission changed with what the server alone says of it. Raises
+    RefusedError: 500 if it is of another kind, 400 if it is in another namespace.
+    """
+    told = after.get("apiVersion"), after.get("kind")
+    if told != (kind.api_version, kind.kind):
+        why = f"admission made {told[1]} in {told[0]} of {kind.kind} in {kind.api_version}"
+        raise RefusedError(500, "InternalError", f"Internal error occurred: {why}")
     had: Document = before.get("metadata") or {}
-    own = {key: value for key, value in had.items() if key in SYSTEM_FIELDS}
-    return {**after, "metadata": {**(after.get("metadata") or {}), **own}}
+    metadata: Document = after.get("metadata") or {}
+    namespace = had.get("namespace")
+    if (metadata.get("namespace") or namespace) != namespace:
+        raise RefusedError(400, "BadRequest", OTHER_NAMESPACE)
+    own = {key: had[key] for key in (*SYSTEM_FIELDS, "namespace") if key in had}
+    return {**after, "metadata": {**metadata, **own}}

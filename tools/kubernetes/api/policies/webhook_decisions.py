@@ -250,4 +250,4 @@ def _patched(call: WebhookCall, write: Write, patch: str, patched: Patched) -> D
     except (ValueError, RefusedError) as problem:
         message = f"Internal error occurred: {problem}"
         raise RefusedError(500, "InternalError", message) from None
-    return stored_form(call.matched, with_system_fields(after, write.after or {}))
+    return stored_form(call.matched, with_system_fields(call.matched, after, write.after or {}))

@@ -12,6 +12,9 @@ from .field_entries import FieldEntries, compacted_entries
 Document = dict[str, Any]
 Place = tuple[str, str, str]  # kind, namespace and name
 ENTRIES = "managedFields"
+OTHER_NAMESPACE = (
+    "the namespace of the provided object does not match the namespace sent on the request"
+)
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _MARK_BYTES = b"\0"  # which JSON never has
 _MARK = msgspec.Raw(_MARK_BYTES)

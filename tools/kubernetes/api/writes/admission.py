@@ -14,11 +14,11 @@ from berth.actors.scheduling.kube.quantity import nano_value
 
 from ..store import Store
 from ..types.admission_plugins import NAMESPACE_LIFECYCLE
-from ..types.api_documents import Document, RefusedError
+from ..types.api_documents import OTHER_NAMESPACE, Document, RefusedError
 from ..types.resources import BY_KIND, Kind
 from .label_keys import with_label_keys
 from .pod_conditions import with_condition
-from .refusals import OTHER_NAMESPACE, forbidden
+from .refusals import forbidden
 
 PODS = BY_KIND["v1", "Pod"]
 PRIORITY_CLASSES = BY_KIND["scheduling.k8s.io/v1", "PriorityClass"]

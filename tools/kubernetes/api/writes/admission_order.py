@@ -15,6 +15,7 @@ import msgspec
 
 from ..access.escalation import BINDING_KINDS, ROLE_KINDS, check_escalation
 from ..policies.reinvocation import Reinvocation
+from ..rules.fields import invalid
 from ..rules.quota_rules import quota_warnings
 from ..rules.validation import ephemeral_problems, resize_problems
 from ..store import DEFINITIONS, Store
@@ -267,7 +268,17 @@ def _ask_mutating_plugins(write: AdmissionAttributes) -> Document | None:
         for step in () if write.subresource == "status" else _plugins_before(write):
             write.after = step(write) or write.after
         write.after = _mutated(write, write.caller, rounds)
+    _check_name(write)
     return write.after
+
+
+def _check_name(write: AdmissionAttributes) -> None:
+    """Raises RefusedError with 422 if an update gives an object another name."""
+    if write.before is not None:
+        name = write.after["metadata"].get("name") or ""
+        if name != write.before["metadata"]["name"]:
+            problem = invalid("metadata.name", name, "field is immutable")
+            refuse_invalid(write.kind, write.before, [problem])
 
 
 def with_mutated_status(write: AdmissionAttributes) -> Document:

@@ -8,12 +8,9 @@ import msgspec
 
 from ..requests.json_problems import go_text
 from ..rules.validation import details_of_kind, message_of_kind
-from ..types.api_documents import Document, RefusedError
+from ..types.api_documents import OTHER_NAMESPACE, Document, RefusedError
 from ..types.resources import CONDITIONAL, Kind
 
-OTHER_NAMESPACE = (
-    "the namespace of the provided object does not match the namespace sent on the request"
-)
 MOST_PROBLEMS = 1000  # in one refusal
 
 
@@ -128,9 +125,7 @@ def check_applied_place(
         )
         raise conflict(kind, name, why)
     if namespace and place and place != namespace:
-        problem = (
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
+        problem = OTHER_NAMESPACE
     elif not here:
         problem = (
             f"the name of the object ({name} based on URL) was undeterminable: "

@@ -57,10 +57,14 @@ class Cluster:
         bound = {"policyName": name, **binding}
         self.api.create(MUTATING_BINDINGS, "", {"metadata": {"name": f"b-{name}"}, "spec": bound})
 
-    def map(self, **data: str) -> Document:
-        document = {"metadata": {"name": "m"}, **({"data": data} if data else {})}
+    def map(self, name: str = "m", **data: str) -> Document:
+        document = {"metadata": {"name": name}, **({"data": data} if data else {})}
         stored: Document = self.api.create(MAPS, "default", document).document
         return stored
+
+    def update(self, **data: str) -> Document:
+        document = {"metadata": {"name": "m"}, "data": data}
+        return self.api.update(MAPS, "default", "m", document, "").document
 
     def refusal(self) -> RefusedError:
         with pytest.raises(RefusedError) as refused:
@@ -217,3 +221,40 @@ def test_expressions_of_another_type_are_refused(mutation: Document, field: str,
         Cluster().add("a", mutation)
     assert f"spec.mutations[0].{field}.expression: Invalid value" in str(refused.value)
     assert why in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("operation", "code", "why"),
+    [
+        ("{op: 'replace', path: '/kind', value: 'Secret'}", 500, "admission made Secret in v1"),
+        ("{op: 'remove', path: '/kind'}", 500, "admission made None in v1"),
+        ("{op: 'replace', path: '/apiVersion', value: 'v7'}", 500, "ConfigMap in v7"),
+        ("{op: 'replace', path: '/metadata/namespace', value: 'x'}", 400, "the namespace of the"),
+    ],
+)
+def test_a_mutation_makes_no_other_object(operation: str, code: int, why: str) -> None:
+    cluster = Cluster()
+    cluster.map(a="1")
+    cluster.add("a", patch(f"[JSONPatch{operation}]"))
+    with pytest.raises(RefusedError, match=why) as created:
+        cluster.map("n")
+    with pytest.raises(RefusedError, match=why) as updated:
+        cluster.update(a="2")
+    assert created.value.code == updated.value.code == code
+    stored = cluster.api.store.get(MAPS, "default", "m")
+    assert (stored["kind"], stored["data"]) == ("ConfigMap", {"a": "1"})
+
+
+def test_a_mutation_renames_a_new_object_alone() -> None:
+    cluster = Cluster()
+    cluster.map(a="1")
+    cluster.add("a", patch("[JSONPatch{op: 'replace', path: '/metadata/name', value: 'o'}]"))
+    assert cluster.map("n")["metadata"]["name"] == "o"
+    with pytest.raises(RefusedError, match=r'name: Invalid value: "o": field is immutable'):
+        cluster.update(a="2")
+
+
+def test_an_object_keeps_its_namespace() -> None:
+    cluster = Cluster()
+    cluster.add("a", patch("[JSONPatch{op: 'remove', path: '/metadata/namespace'}]"))
+    assert cluster.map()["metadata"]["namespace"] == "default"
