@@ -64,6 +64,7 @@ from .wiring.glance import Lookout, Parts
 from .wiring.informers import Informers, looked_up
 from .wiring.pages import Readiness, count_when_read, debug_of, pages_of, registry_for
 from .wiring.plugin_lives import PluginLives
+from .wiring.plugin_reloader import PluginReloader
 from .wiring.profiles import ProfilesInUse, first_rules
 from .wiring.reloader import Reloader
 from .wiring.scheduler_handle import Outlets, SchedulerHandle
@@ -155,6 +156,10 @@ class Daemon:
         self._lives = PluginLives(self._profiles.plugins, clock, rng)
         swap = Swap(self._profiles, informers, api, mailboxes, self._lives)
         self._reloader = Reloader(file, swap.go_on_with, clock)
+        self._plugin_reloader: tuple[Child, ...] = ()
+        if options.reload_plugins:
+            plugin_reloader = PluginReloader(swap.go_on_with_other_classes, clock)
+            self._plugin_reloader = (Child("plugin reloader", plugin_reloader.run),)
 
         # The owners of state.
         outbox = RecorderState(SeriesTracker(host))
@@ -292,6 +297,7 @@ class Daemon:
             *((debugger,) if of_process else ()),
             Child("plugins", self._lives.run, stop_deadline=10.0),
             *self._leading,
+            *self._plugin_reloader,
             Child("watch for the end", self._readiness.run),
         )
 

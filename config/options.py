@@ -112,7 +112,7 @@ class Options(msgspec.Struct, frozen=True):
     `recorder_file` with its older files, in `recorder_file_bytes`, unless the path is empty.
     A plugin of a package is switched off after `plugin_failures` failures in a row, or calls that
     take longer than `plugin_call`, or `plugin_attempt` in an attempt; a call is interrupted after
-    `plugin_interrupt` seconds.
+    `plugin_interrupt` seconds. With `reload_plugins`, changed files of plugins are taken into use.
     """
 
     max_unschedulable: float = 300.0
@@ -131,3 +131,4 @@ class Options(msgspec.Struct, frozen=True):
     plugin_call: float = 1.0
     plugin_attempt: float = 2.0
     plugin_interrupt: float = 5.0
+    reload_plugins: bool = False

@@ -26,3 +26,10 @@ plugin_option = click.option(
     help="Offer this plugin, without a package; repeatable. If the configuration does not name it, "
     "it is enabled in each profile, at every point that it implements.",
 )
+reload_option = click.option(
+    "--reload",
+    "reloads",
+    is_flag=True,
+    help="Take a changed file of --plugin into use between two pods. If it cannot be imported, the "
+    "old one stays, and the log says why.",
+)

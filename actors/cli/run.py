@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import anyio
 import click
+import msgspec
 
 from berth.config.load import (
     ConfigError,
@@ -47,7 +48,7 @@ from ..telemetry.tracing import tracing_from
 from .flags.command import FlagCommand
 from .flags.settings import FlagError, logging_from, options_from, warnings_about, with_flags
 from .flags.table import Flags
-from .plugin_options import plugin_option
+from .plugin_options import plugin_option, reload_option
 
 log = get_logger(__name__)
 
@@ -67,7 +68,8 @@ class RunError(click.ClickException):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @plugin_option
-def run(flags: Flags) -> None:
+@reload_option
+def run(flags: Flags, *, reloads: bool) -> None:
     """Schedule the pods of a cluster until stopped.
 
     The flags are those of kube-scheduler 1.36. SIGTERM and Ctrl-C stop it in order: bindings under
@@ -83,7 +85,7 @@ def run(flags: Flags) -> None:
     Against `berth apiserver`, alone and without its own pages:
       berth run --master http://127.0.0.1:8001 --leader-elect=false --secure-port 0
     With a plugin that is not packaged yet:
-      berth run --master http://127.0.0.1:8001 --plugin price.py:Price
+      berth run --master http://127.0.0.1:8001 --plugin price.py:Price --reload
     """
     if flags["version"] != "false":
         if flags["version"].startswith("v"):
@@ -92,7 +94,7 @@ def run(flags: Flags) -> None:
             click.echo(described(raw=flags["version"] == "raw"))
             return
     try:
-        options = options_from(flags)
+        options = msgspec.structs.replace(options_from(flags), reload_plugins=reloads)
     except FlagError as problem:
         raise click.UsageError(str(problem)) from None
     configure_logs(logging_from(flags), aside=True)

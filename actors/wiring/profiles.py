@@ -50,14 +50,19 @@ class ProfilesInUse:
         self._gate_of = gate_of
 
     def make(self, configuration: KubeSchedulerConfiguration) -> dict[str, Profile]:
-        """Returns the profiles of another configuration. A profile whose configuration is unchanged
-        is the same object. Raises RegistryError.
+        """Returns the profiles of another configuration. A profile whose configuration and classes
+        are unchanged is the same object. Raises RegistryError.
         """
         before, after = completed_profiles(self.configuration), completed_profiles(configuration)
         given = self._handle, self._gate_of, self._others, self._breaker_of
         made = profiles_of(configuration, *given)
+
+        def is_unchanged(name: str) -> bool:
+            same = before.get(name) == after[name]
+            return same and _classes(self.by_name[name]) == _classes(made[name])
+
         return {
-            name: self.by_name[name] if before.get(name) == after[name] else profile
+            name: self.by_name[name] if is_unchanged(name) else profile
             for name, profile in made.items()
         }
 
@@ -99,6 +104,10 @@ def profiles_of(
         for name, exception in invalid.crashes:
             log.exception("plugin cannot be made", plugin=name, exc_info=exception)
         raise
+
+
+def _classes(profile: Profile) -> list[type[Plugin]]:
+    return [type(plugin) for plugin in profile.plugins]
 
 
 def plugins_of(profiles: Mapping[str, Profile]) -> list[Plugin]:

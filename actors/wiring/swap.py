@@ -58,12 +58,22 @@ class Swap:
         self._informers = informers
         self._api = api
         self._queue = mailboxes.queue
+        self._turn = anyio.Lock()
 
     async def go_on_with(self, written: KubeSchedulerConfiguration) -> SwapResult:
         """Replaces the profiles with the profiles of this configuration.
 
         If they cannot be made, raises RegistryError and changes nothing.
         """
+        async with self._turn:
+            return await self._go_on_with(written)
+
+    async def go_on_with_other_classes(self) -> SwapResult:
+        """Replaces the profiles whose plugins have other classes now. Raises RegistryError."""
+        async with self._turn:
+            return await self._go_on_with(self._profiles.configuration)
+
+    async def _go_on_with(self, written: KubeSchedulerConfiguration) -> SwapResult:
         in_use = self._profiles
         configuration, until_restart = with_live_fields(in_use.configuration, written)
         profiles = in_use.make(configuration)

@@ -19,7 +19,7 @@ import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 from rich.console import Console
 
-from berth.actors.cli.plugin_options import plugin_option
+from berth.actors.cli.plugin_options import plugin_option, reload_option
 from berth.actors.client.rest import (
     ApiError,
 )
@@ -112,6 +112,7 @@ class DemoSettings(msgspec.Struct, frozen=True):
     devices: Path | None
     negotiation: bool
     configuration: KubeSchedulerConfiguration
+    reloads: bool
     stages: Stages
     kubelets: Setup
     version: Version
@@ -176,6 +177,7 @@ class DemoSettings(msgspec.Struct, frozen=True):
 )
 @config_option
 @plugin_option
+@reload_option
 @feature_gates_option
 @click.option("--keep", is_flag=True, help="Stay up until interrupted, for kubectl.")
 @click.option(
@@ -210,6 +212,7 @@ def demo(
     usage: Path | None,
     kubelet_config: Path | None,
     file: str | None,
+    reloads: bool,
     feature_gates: tuple[str, ...],
     keep: bool,
     no_metrics: bool,
@@ -233,6 +236,7 @@ def demo(
     berth demo -f manifests/ --nodes 20
     berth demo --keep --kubeconfig-out demo.kubeconfig
     berth demo --plugin price.py:Price
+    berth demo --keep --plugin price.py:Price --reload
     berth demo --keep --config scheduler.yaml --secure-port 10259
     berth demo --keep --devices
     berth demo --keep --stages chaos.yaml
@@ -258,6 +262,7 @@ def demo(
             devices=devices,
             negotiation=negotiation,
             configuration=_configuration(file, negotiation=negotiation),
+            reloads=reloads,
             stages=read_stages(stage_paths),
             kubelets=Setup(
                 read_configurations(kubelet_config) if kubelet_config else (),
@@ -391,7 +396,14 @@ async def _run(settings: DemoSettings) -> Summary:
             await group.start(run_negotiating_driver, access, clock, rng)
         document = msgspec.json.decode(msgspec.json.encode(configuration, enc_hook=str))
         minor = settings.version.minor
-        start = Start(str(of_scheduler), document, minor, settings.gates, settings.secure_port)
+        start = Start(
+            str(of_scheduler),
+            document,
+            minor,
+            settings.gates,
+            settings.secure_port,
+            settings.reloads,
+        )
         group.start_soon(scheduler.run, start)
         page = EmbeddedSource(
             access, scheduler.glance, scheduler.recorded, configuration, settings.gates

@@ -29,7 +29,8 @@ class Start(msgspec.Struct, frozen=True):
     version of Kubernetes to decide as, each of its gates and changes with its value, and the port
     of 127.0.0.1 for the scheduler's own pages.
 
-    The pages are open to everybody; port 0 serves none.
+    The pages are open to everybody; port 0 serves none. With `reload_plugins`, changed files of
+    plugins are taken into use.
     """
 
     kubeconfig: str
@@ -37,6 +38,7 @@ class Start(msgspec.Struct, frozen=True):
     minor: int
     feature_gates: dict[str, bool]
     secure_port: int
+    reload_plugins: bool = False
 
 
 class SchedulerEndedError(Exception):

@@ -42,6 +42,7 @@ def options_of(start: Start) -> Options:
         serving=SecureServing("127.0.0.1", start.secure_port),
         authentication=Authentication(skip_lookup=True),
         authorization=Authorization(always_allow_paths=("/*",)),
+        reload_plugins=start.reload_plugins,
     )
 
 
