@@ -16,8 +16,10 @@ from random import Random
 
 import msgspec
 
+from ...kubernetes.api.requests.origins import Guard
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.store import Store
+from ...kubernetes.api.types.api_documents import RefusedError
 from ..faults.fault_files import FaultFile, faults_in
 from ..faults.fault_files import read_faults as read_file
 from ..faults.faults_in_force import Faults
@@ -36,15 +38,17 @@ def read_faults(file: Path) -> FaultFile:
 
 
 class FaultControl:
-    """Answers requests about the faults in force."""
+    """Answers requests about the faults in force; none of web pages."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
+        self._guard = Guard(())
 
     def answer(self, request: HttpRequest) -> Response | Follow:
         if request.path != PATH:
             return Response(b"404 page not found\n", 404, TEXT)
         try:
+            self._guard.check(request.headers)
             match request.method:
                 case "GET":
                     pass
@@ -58,6 +62,8 @@ class FaultControl:
                     return Response(b"405 method not allowed\n", 405, TEXT)
         except FaultError as problem:
             return Response(f"{problem}\n".encode(), 400, TEXT)
+        except RefusedError as refused:
+            return Response(f"{refused}\n".encode(), refused.code, TEXT)
         shown = {"faults": list(self._faults), "met": dict(self._faults.met)}
         return Response(msgspec.json.encode(shown))
 

@@ -105,6 +105,8 @@ class HttpsWebhooks:
             why = f"tls: failed to verify certificate: {problem.certificate_error}"
         except aiohttp.ClientConnectorError as problem:
             why = _dial_problem(problem)
+        except RecursionError:
+            why = "the answer is nested too deeply"
         except (UnreachableError, aiohttp.ClientError, OSError, ValueError) as problem:
             why = str(problem)
         return None, f'Post "{place}?timeout={seconds}s": {why}' if place else why

@@ -183,7 +183,10 @@ def with_system_fields(kind: Kind, after: Document, before: Document) -> Documen
         why = f"admission made {told[1]} in {told[0]} of {kind.kind} in {kind.api_version}"
         raise RefusedError(500, "InternalError", f"Internal error occurred: {why}")
     had: Document = before.get("metadata") or {}
-    metadata: Document = after.get("metadata") or {}
+    metadata = after.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        why = f"admission made metadata that is no object: {metadata!r:.80}"
+        raise RefusedError(500, "InternalError", f"Internal error occurred: {why}")
     namespace = had.get("namespace")
     if (metadata.get("namespace") or namespace) != namespace:
         raise RefusedError(400, "BadRequest", OTHER_NAMESPACE)

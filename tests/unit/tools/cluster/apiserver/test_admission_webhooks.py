@@ -43,6 +43,7 @@ class Webhook:
         self.url = ""
         self.say: Say = allow
         self.asked: list[Document] = []
+        self.body = b""  # what it answers instead
         self._server = url
         self._session = session
 
@@ -51,7 +52,7 @@ class Webhook:
         self.asked.append(review["request"])
         response = {"uid": review["request"]["uid"], **self.say(review["request"])}
         answer = {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
-        return Response(json.dumps(answer).encode())
+        return Response(self.body or json.dumps(answer).encode())
 
     async def call(self, method: str, path: str, body: Document | None = None) -> tuple[int, Any]:
         async with self._session.request(method, self._server + path, json=body) as answer:
@@ -216,6 +217,14 @@ async def test_an_answer_of_other_types_is_none(kind: str, odd: Document) -> Non
         status, answer = await webhook.create()
         assert status == 500
         assert "received invalid webhook response: Expected" in answer["message"]
+
+
+async def test_an_answer_that_is_nested_too_deeply_is_none() -> None:
+    async with hooked() as webhook:
+        await webhook.configure()
+        webhook.body = b"[" * 100_000
+        status, answer = await webhook.create()
+        assert (status, "nested too deeply" in answer["message"]) == (500, True)
 
 
 async def test_a_webhook_may_refuse_with_any_code() -> None:

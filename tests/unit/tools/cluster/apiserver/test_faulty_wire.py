@@ -208,3 +208,11 @@ async def test_the_control_shows_changes_and_refuses() -> None:
         assert json.loads((await send("DELETE"))[1])["faults"] == []
         assert await on.names() == set()
         assert (await send("PATCH"))[0] == 405
+
+
+@in_virtual_time
+async def test_the_control_answers_no_web_page() -> None:
+    async with wire() as on, aiohttp.ClientSession() as session:
+        for head in ({"Host": "e.com"}, {"Origin": "http://e.com"}):
+            async with session.delete(on.control, headers=head) as answer:
+                assert answer.status == 403

@@ -229,6 +229,7 @@ def test_expressions_of_another_type_are_refused(mutation: Document, field: str,
         ("{op: 'replace', path: '/kind', value: 'Secret'}", 500, "admission made Secret in v1"),
         ("{op: 'remove', path: '/kind'}", 500, "admission made None in v1"),
         ("{op: 'replace', path: '/apiVersion', value: 'v7'}", 500, "ConfigMap in v7"),
+        ("{op: 'replace', path: '/metadata', value: 1}", 500, "metadata that is no object: 1"),
         ("{op: 'replace', path: '/metadata/namespace', value: 'x'}", 400, "the namespace of the"),
     ],
 )
