@@ -11,8 +11,8 @@ The five rooms.
     demo/ bench/  a toy cluster with a workload; measurements
     testing/      a cluster in anybody's test
 
-Beside them: docs/ makes the pictures and the site of the documentation, dev.py runs the project's
-own tasks.
+Beside them: docs/ makes the pictures and the site of the documentation, docs/examples has plugins
+to copy from, and dev.py runs the project's own tasks.
 
 Who may import whom; import-linter checks it in pyproject.toml.
 

@@ -209,10 +209,12 @@ class Cluster:
         """Creates objects: documents, lists of them, and paths of manifests or of folders.
 
         Namespaces that are missing are created, and a default storage class for claims without a
-        class, as in a toy cluster. Raises ApiError for what the API server refuses, and
-        ManifestError for what is no object.
+        class, as in a toy cluster. Of custom kinds, their definitions were added by earlier calls.
+        Raises ApiError for what the API server refuses, and ManifestError for what is no object.
         """
-        manifests = [manifest for each in objects for manifest in _manifests(self._plain(each))]
+        added = self.store.catalog.added
+        read = [_manifests(self._plain(each), added) for each in objects]
+        manifests = [manifest for each in read for manifest in each]
         if any(needs_class(each.document) for each in manifests) and not self.store.has(CLASSES):
             manifests += standard_class(manifests)
         for kind, document, _ in sorted(manifests, key=lambda each: each.kind.kind not in FIRST):
@@ -251,12 +253,12 @@ class Cluster:
         """Applies a strategic merge patch to an object or a subresource of it, such as status.
         Returns the object. Raises ApiError.
         """
-        path = f"{_kind(kind).path(namespace, name)}{'/' * bool(subresource)}{subresource}"
+        path = f"{self._kind(kind).path(namespace, name)}{'/' * bool(subresource)}{subresource}"
         return await self.access.patch(path, body, dict)
 
     async def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Deletes an object as kubectl does: what it owns follows. Raises ApiError."""
-        path = _kind(kind).path(namespace, name)
+        path = self._kind(kind).path(namespace, name)
         await self._send("DELETE", path, {"propagationPolicy": "Background"})
 
     async def scale(
@@ -268,15 +270,26 @@ class Cluster:
     async def evict(self, name: str, namespace: str = "default") -> None:
         """Evicts a pod as a drain does. Raises ApiError with 429 if a budget does not allow it."""
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
-        path = f"{_kind('Pod').path(namespace, name)}/eviction"
+        path = f"{self._kind('Pod').path(namespace, name)}/eviction"
         await self._send("POST", path, eviction)
+
+    def _kind(self, name: str) -> Kind:
+        """Returns the kind of a name such as Pod, or Kind.group for one of several groups. Raises
+        LookupError.
+        """
+        if (kind := _LATEST.get(name)) is not None:
+            return kind
+        for kind in self.store.catalog.added:
+            if name in (kind.kind, f"{kind.kind}.{kind.group}"):
+                return kind
+        raise LookupError(f"expected the name of a kind, such as Pod, got {name!r}")
 
     async def _send(self, method: str, path: str, body: Document) -> None:
         await self.access.call(method, path, dict, body)
 
     def get(self, kind: str, name: str, namespace: str = "default") -> Document:
         """Returns an object, which must not be changed. Raises LookupError without it."""
-        served = _kind(kind)
+        served = self._kind(kind)
         found = self.store.find(served, namespace if served.namespaced else "", name)
         if found is None:
             raise LookupError(f"expected {kind} {name}, got none")
@@ -284,7 +297,7 @@ class Cluster:
 
     def all(self, kind: str, namespace: str = "") -> list[Document]:
         """Returns the objects of a kind, by default of all namespaces; not to be changed."""
-        return [stored.document for stored in self.store.list(_kind(kind), namespace)]
+        return [stored.document for stored in self.store.list(self._kind(kind), namespace)]
 
     # --------------------------------------------------------------------------------------- time
 
@@ -454,7 +467,7 @@ class Cluster:
         """Returns the pods that a workload of this name controls, directly or by a ReplicaSet."""
         sets = {
             stored.document["metadata"]["name"]
-            for stored in self.store.list(_kind("ReplicaSet"))
+            for stored in self.store.list(self._kind("ReplicaSet"))
             if name in _owners(stored.document)
         }
         return [life for life in lives if {name, *sets} & set(_owners(life.document))]
@@ -472,24 +485,25 @@ class Cluster:
         return [each.document for each in stored]
 
 
-def _manifests(objects: Document | Path | Iterable[Document]) -> list[Manifest]:
-    """Returns the objects in their order. Raises ManifestError."""
+def _manifests(
+    objects: Document | Path | Iterable[Document], added: Sequence[Kind]
+) -> list[Manifest]:
+    """Returns the objects in their order; those of `added` kinds are the last. Raises
+    ManifestError.
+    """
+    custom = {(kind.api_version, kind.kind): kind for kind in added}
     if isinstance(objects, Path):
-        manifests = read([objects], reading=EVERYTHING)
+        manifests = read([objects], custom, EVERYTHING)
     else:
         listed = [objects] if isinstance(objects, dict) else list(objects)
-        manifests = read_objects(listed, "objects", everything=True)
+        manifests = read_objects(listed, "objects", custom, everything=True)
     if manifests.left_out:
         raise ManifestError(f"unknown kinds: {', '.join(manifests.left_out)}")
-    return manifests.objects
-
-
-def _kind(name: str) -> Kind:
-    """Returns the kind of a name such as Pod. Raises LookupError."""
-    kind = _LATEST.get(name)
-    if kind is None:
-        raise LookupError(f"expected the name of a kind, such as Pod, got {name!r}")
-    return kind
+    others = (
+        Manifest(custom[each["apiVersion"], each["kind"]], each, "objects")
+        for each in manifests.others
+    )
+    return [*manifests.objects, *others]
 
 
 def _seconds(time: Seconds) -> float:

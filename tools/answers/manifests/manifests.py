@@ -121,15 +121,21 @@ def read(
     return sorting.manifests()
 
 
-def read_objects(objects: Iterable[Any], where: str, *, everything: bool = False) -> Manifests:
+def read_objects(
+    objects: Iterable[Any],
+    where: str,
+    declared: Collection[tuple[str, str]] = (),
+    *,
+    everything: bool = False,
+) -> Manifests:
     """Sorts objects that are not in files; messages name their place. Raises ManifestError. With
-    `everything`, objects that do not concern a scheduler count too.
+    `everything`, objects that do not concern a scheduler count too. `declared` is as in `read`.
     """
     pairs = (
         objects_of(each, f"{where}[{number}]", STRICT.findings)
         for number, each in enumerate(objects)
     )
-    return _sorted_out(chain.from_iterable(pairs), everything=everything)
+    return _sorted_out(chain.from_iterable(pairs), declared, everything=everything)
 
 
 def read_text(content: bytes, where: str) -> Manifests:
@@ -143,8 +149,13 @@ def read_text(content: bytes, where: str) -> Manifests:
     return _sorted_out(pairs)
 
 
-def _sorted_out(objects: Iterable[tuple[Document, str]], *, everything: bool = False) -> Manifests:
-    sorting = _Sorting((), STRICT.findings, everything=everything)
+def _sorted_out(
+    objects: Iterable[tuple[Document, str]],
+    declared: Collection[tuple[str, str]] = (),
+    *,
+    everything: bool = False,
+) -> Manifests:
+    sorting = _Sorting(declared, STRICT.findings, everything=everything)
     for document, where in objects:
         sorting.take(document, where)
     return sorting.manifests()

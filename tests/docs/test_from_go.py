@@ -1,0 +1,45 @@
+"""The names on the page for authors of plugins in Go exist."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from types import ModuleType
+
+import pytest
+
+import berth.plugin
+import berth.testing
+from tests.docs.blocks import ROOT
+
+PAGE = ROOT / "docs/from-go.md"
+ROW = re.compile(r"^\| [^|]* \| ([^|]*) \|", re.MULTILINE)
+SPAN = re.compile(r"`([A-Za-z_.]+)`")
+ELSEWHERE = {"berth.plugins", "berth.testing"}
+
+
+def names() -> list[tuple[ModuleType, str]]:
+    found = []
+    for section in PAGE.read_text().split("\n## ")[1:]:
+        module = berth.testing if section.startswith("Tests\n") else berth.plugin
+        cells = ROW.findall(section)
+        found += [(module, name) for cell in cells for name in SPAN.findall(cell)]
+    return [(module, name) for module, name in found if name not in ELSEWHERE]
+
+
+@pytest.mark.parametrize(("module", "name"), names())
+def test_a_name_exists(module: ModuleType, name: str) -> None:
+    first, *others = name.split(".")
+    assert first in module.__all__
+    found = getattr(module, first)
+    for other in others:
+        made_of = inspect.signature(found).parameters if inspect.isclass(found) else ()
+        known = {*dir(found), *made_of, *getattr(found, "__annotations__", {})}
+        assert other in known, name
+        found = getattr(found, other, None)
+
+
+def test_every_extension_point_has_a_row() -> None:
+    told = {name.partition(".")[0] for _, name in names()}
+    points = {name for name in berth.plugin.__all__ if name.endswith("Plugin")}
+    assert points - told == {"PreparingPlugin"}  # Go has none

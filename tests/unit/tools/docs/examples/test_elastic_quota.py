@@ -1,0 +1,52 @@
+"""ElasticQuotas: a guaranteed minimum, and a maximum by what others leave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from berth.testing import Cluster, pod, run_virtually
+from berth.tools.docs.examples.elastic_quota import ElasticQuotas
+
+Document = dict[str, Any]
+DEFINITION = Path("tools/docs/examples/elastic-quotas.yaml").resolve()
+
+
+def quota(namespace: str, least: int, most: int) -> Document:
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": "quota", "namespace": namespace},
+        "spec": {"min": {"cpu": str(least)}, "max": {"cpu": str(most)}},
+    }
+
+
+def of(namespace: str, name: str, cpu: int) -> Document:
+    made = pod(name, cpu=cpu)
+    made["metadata"]["namespace"] = namespace
+    return made
+
+
+def test_a_namespace_borrows_what_another_leaves_and_no_more_than_its_maximum() -> None:
+    async def story() -> None:
+        async with Cluster(DEFINITION, nodes=4, plugins=[ElasticQuotas]) as cluster:
+            await cluster.add(of("a", "first", 2), of("b", "own", 1), of("free", "any", 9 - 2))
+            await cluster.settled()
+            await cluster.add(quota("a", 2, 4), quota("b", 3, 8))
+            await cluster.run_for(1)
+            await cluster.add(of("a", "borrowed", 2), of("a", "over", 1))
+            await cluster.settled()
+            assert cluster.pod("borrowed", "a").placed_on()
+            assert cluster.pod("over", "a").pending_because("quota of namespace a exceeded: cpu")
+            # All that is guaranteed is used: 4 of a, and 1 of b.
+            await cluster.add(of("b", "lent", 1))
+            await cluster.run_for(1)
+            assert not cluster.pod("lent", "b").pending()  # It is guaranteed, whoever borrowed.
+            await cluster.add(of("b", "more", 3))
+            await cluster.run_for(1)
+            assert cluster.pod("more", "b").pending_because("no namespace has quota to lend: cpu")
+            await cluster.delete("Pod", "borrowed", "a")
+            await cluster.delete("Pod", "first", "a")
+            await cluster.until(cluster.pod("over", "a").placed_on, limit="2m")
+
+    run_virtually(story)

@@ -1,0 +1,10 @@
+"""Examples of plugins that people want, each a small package to copy from.
+
+They import berth.plugin alone, as a plugin of one's own does, and their tests berth.testing. The
+wheel does not have them. docs/plugin-examples.md tells what each of them does.
+
+    coscheduling/       groups of pods that run all together or not at all
+    load_aware.py       scores by what nodes use, which is listed from time to time
+    gpu_packing.py      fills nodes with GPUs one after the other; the vector form
+    elastic_quota.py    guaranteed and borrowed resources of namespaces
+"""

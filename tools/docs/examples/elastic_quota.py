@@ -1,0 +1,99 @@
+"""The ElasticQuotas plugin: namespaces have a guaranteed minimum, and may borrow up to a maximum
+what others leave of theirs.
+
+Mirrors the kind and the rule of the CapacityScheduling plugin of
+kubernetes-sigs/scheduler-plugins. What a namespace uses is read from the snapshot, which has the
+pods that are still being bound: so Reserve has nothing to count, and preemption's dry runs see the
+pods that are supposed to go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from berth.plugin import (
+    SKIP,
+    SUCCESS,
+    Action,
+    ClusterEvent,
+    CycleState,
+    ObjectMeta,
+    PodInfo,
+    PreFilterPlugin,
+    Registration,
+    Resource,
+    Snapshot,
+    Status,
+    WatchedKind,
+    milli,
+    quantity,
+    unschedulable,
+)
+
+API_VERSION = "scheduling.x-k8s.io/v1alpha1"
+
+
+class ElasticQuotaSpec(msgspec.Struct, frozen=True):
+    min: dict[str, str] = {}
+    max: dict[str, str] = {}
+
+
+class ElasticQuota(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+    spec: ElasticQuotaSpec = ElasticQuotaSpec()
+
+
+QUOTAS = WatchedKind(
+    API_VERSION, "ElasticQuota", f"/apis/{API_VERSION}/elasticquotas", ElasticQuota
+)
+
+
+class ElasticQuotas(PreFilterPlugin):
+    name = "ElasticQuotas"
+    lookups = (QUOTAS,)
+
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status:
+        namespace = info.pod.metadata.namespace
+        quotas = {each.metadata.namespace: each for each in snapshot.objects.every(ElasticQuota)}
+        quota = quotas.get(namespace)
+        if quota is None:
+            return SKIP
+        then = _used(namespace, snapshot) + Counter(info.requests)
+        most = _amounts(quota.spec.max)
+        over = sorted(name for name in most if then[name] > most[name])
+        if over:
+            return unschedulable(f"quota of namespace {namespace} exceeded: {', '.join(over)}")
+        own = _amounts(quota.spec.min)
+        borrowed = {name for name in own if then[name] > own[name] and name in info.requests}
+        if not borrowed:
+            return SUCCESS
+        guaranteed: Counter[str] = Counter()
+        for other, each in quotas.items():
+            guaranteed.update(_amounts(each.spec.min))
+            if other != namespace:
+                then.update(_used(other, snapshot))
+        over = sorted(name for name in borrowed if then[name] > guaranteed[name])
+        if over:
+            return unschedulable(f"no namespace has quota to lend: {', '.join(over)}")
+        return SUCCESS
+
+    def events_to_register(self) -> Sequence[Registration]:
+        return (
+            Registration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)),
+            Registration(ClusterEvent("ElasticQuota", Action.ADD | Action.UPDATE | Action.DELETE)),
+        )
+
+
+def _used(namespace: str, snapshot: Snapshot) -> Counter[str]:
+    """Returns what the pods of a namespace request."""
+    used: Counter[str] = Counter()
+    for _, pod in snapshot.pods(namespace):
+        used.update(pod.requests)
+    return used
+
+
+def _amounts(texts: Mapping[str, str]) -> Mapping[str, int]:
+    return {name: milli(text) if name == "cpu" else quantity(text) for name, text in texts.items()}
