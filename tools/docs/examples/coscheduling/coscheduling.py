@@ -2,8 +2,8 @@
 
 Members that have a node wait in Permit until `minMember` of them have one. If one of them finds no
 node, or the time is over, all give their nodes back, and the group backs off as a whole. While a
-group sleeps, one member, its head, is tried when something changes; if there is room for the whole
-group by its requests, the head takes a node and wakes the others.
+group sleeps, one member, its head, is tried at each change; if there is room for the whole group by
+its requests, the head takes a node and wakes the others.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class _Group:
 
     `since` is its place in the queue. `holds` are the members that have a node by a Reserve of this
     process, by uid. After `failures` in a row it backs off until the time `until`, 0 for none.
-    `head` is the member that changes wake.
+    `asleep` are the members that the plugin rejected, by uid, the last one at the end; `head` is
+    the uid of the one that the latest `change` wakes.
     """
 
     def __init__(self, since: float) -> None:
@@ -77,7 +78,13 @@ class _Group:
         self.holds: dict[str, Pod] = {}
         self.failures = 0
         self.until = 0.0
-        self.head: Pod | None = None
+        self.asleep: dict[str, Pod] = {}
+        self.change: tuple[object | None, object | None] = (None, None)
+        self.head = ""
+
+    def sleeps(self, pod: Pod) -> None:
+        self.asleep.pop(pod.metadata.uid, None)
+        self.asleep[pod.metadata.uid] = pod
 
 
 class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePlugin, PermitPlugin):
@@ -120,7 +127,10 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         state.write(BOUND, bound)
         if bound or any(self._is_there(pod) for pod in group.holds.values()):
             return SUCCESS  # the group runs, or the first member has asked what follows
-        return self._may_begin(name, group, pod_group, info, snapshot)
+        status = self._may_begin(name, group, pod_group, info, snapshot)
+        if not status.ok:
+            group.sleeps(info.pod)
+        return status
 
     def _may_begin(
         self,
@@ -154,7 +164,9 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
         name = group_of(info.pod)
         if name is not None:
-            self._group(name).holds[info.uid] = info.pod
+            group = self._group(name)
+            group.holds[info.uid] = info.pod
+            group.asleep.pop(info.uid, None)
         return SUCCESS
 
     def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
@@ -203,19 +215,24 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         )
 
     def _may_have_room(self, pod: Pod, old: object | None, new: object | None) -> Hint:
-        """Wakes the head of a group that sleeps. Room that another group gives back may be enough
-        for it, but does not end a back-off: groups that fail in turns would wake each other.
+        """Wakes one member of a group that sleeps: the one that was not tried for the longest time,
+        as its own back-off is over. Room that another group gives back may be enough, too, but does
+        not end the group's back-off: groups that fail in turns would wake each other.
         """
         name = group_of(pod)
         if name is None:
             return Hint.QUEUE
         group = self._group(name)
-        given_back = new is None and isinstance(old, Pod) and self._is_there(old)
-        if not given_back:
-            group.until = 0.0
-        if group.head is None or not self._is_there(group.head):
-            group.head = pod
-        return Hint.QUEUE if group.head.metadata.uid == pod.metadata.uid else Hint.SKIP
+        if group.change[0] is not old or group.change[1] is not new:
+            group.change = old, new
+            given_back = new is None and isinstance(old, Pod) and self._is_there(old)
+            if not given_back:
+                group.until = 0.0
+            asleep = group.asleep.items()
+            group.asleep = {uid: each for uid, each in asleep if self._is_there(each)}
+            group.head = next(iter(group.asleep), pod.metadata.uid)
+            group.sleeps(group.asleep.get(group.head, pod))
+        return Hint.QUEUE if group.head == pod.metadata.uid else Hint.SKIP
 
     def _end_backoffs(self) -> None:
         now = self.handle.now()
@@ -243,6 +260,7 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         for waiting in self._waiting(name):
             if self.handle.reject(waiting, reason):
                 group.holds.pop(waiting.uid, None)
+                group.sleeps(waiting.pod)
         longest = self.args.pod_group_max_backoff_seconds
         backoff = self.args.pod_group_backoff_seconds * 2.0 ** min(group.failures, 30)
         group.failures += 1

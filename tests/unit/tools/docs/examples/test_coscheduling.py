@@ -126,6 +126,21 @@ def test_members_that_miss_each_other_give_their_nodes_back_and_back_off() -> No
     played(story, sized(8), group("a", 3), members("a", 2), odd)
 
 
+def test_room_that_comes_bit_by_bit_is_taken_within_a_second() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.settled()
+        await cluster.add(group("a", 8), members("a", 8))
+        await cluster.run_for("10m")
+        for number in range(8):
+            await cluster.delete("Pod", f"b-{number}")
+            assert placed(cluster)["a"] == 0
+            await cluster.run_for(1)
+        assert placed(cluster) == {"a": 8}
+
+    ends = members("b", 8, terminationGracePeriodSeconds=0)
+    played(story, sized(8), group("b", 1), ends)
+
+
 def test_the_time_of_the_group_ends_the_wait() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.run_for(6)
