@@ -6,5 +6,6 @@ wheel does not have them. docs/plugin-examples.md tells what each of them does.
     coscheduling/       groups of pods that run all together or not at all
     load_aware.py       scores by what nodes use, which is listed from time to time
     gpu_packing.py      fills nodes with GPUs one after the other; the vector form
+    network_cost.py     scores by the way to pods of the same application
     elastic_quota.py    guaranteed and borrowed resources of namespaces
 """

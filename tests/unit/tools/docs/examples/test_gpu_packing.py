@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from berth.testing import decide, node, pod
+from berth.testing import check_plugin, decide, node, pod
 from berth.tools.docs.examples.gpu_packing import GpuPacking
 
 GPU = "nvidia.com/gpu"
@@ -42,6 +42,10 @@ def test_the_fuller_node_is_better() -> None:
 
 def test_pods_without_gpus_keep_off() -> None:
     assert scores(pod("x", cpu=1)) == {"a": 0, "b": 0, "plain": 100}
+
+
+def test_its_contracts() -> None:
+    check_plugin(GpuPacking, nodes=NODES, pods=[asking("x", 2)], examples=5)
 
 
 def test_another_resource() -> None:
