@@ -8,6 +8,7 @@ write is dropped. Only a leader writes: `run` fills the outbox at all times, `wr
 from __future__ import annotations
 
 import anyio
+import anyio.lowlevel
 import msgspec
 from anyio.abc import TaskStatus
 
@@ -101,12 +102,12 @@ class RecorderActor(Actor[RecorderMessage]):
             await (self._write_event(work) if isinstance(work, Event) else self._write_status(work))
         except DeposedError:
             self._state.put_back(work)
-            self._writing.cancel()
+            self._end_writers()
             await anyio.sleep_forever()
         except ConnectionFailedError as failure:
             self._state.put_back(work)
             if self._stopping:
-                self._give_up_after_a_while()
+                await self._give_up_after_a_while()
             else:
                 await self._clock.sleep(self._log_outage(failure))
             return
@@ -115,13 +116,19 @@ class RecorderActor(Actor[RecorderMessage]):
         self._state.done(work)
         self._failures = 0
 
-    def _give_up_after_a_while(self) -> None:
+    def _end_writers(self) -> None:
+        if self._writers is not None:
+            self._writers.start_no_more()
+        self._writing.cancel()
+
+    async def _give_up_after_a_while(self) -> None:
         """Cancels the writers that still run after a stop, once as many writes as WRITERS were
         lost.
         """
         self._lost += 1
         if self._lost == WRITERS:
-            self._writing.cancel()
+            self._end_writers()
+        await anyio.lowlevel.checkpoint()  # a request that fails at once lets nobody else run
 
     def _log_outage(self, failure: ConnectionFailedError) -> float:
         """Returns the seconds until the next request. Logs each outage once."""

@@ -74,6 +74,10 @@ class Workers(Generic[J]):
             self._count += 1
             self._group.start_soon(self._work)
 
+    def start_no_more(self) -> None:
+        """Starts no more workers, as before their group is cancelled: each would start the next."""
+        self._most = 0
+
     async def finish(self) -> None:
         """Does the jobs that wait, and returns when all workers have ended."""
         self._most_idle = 0

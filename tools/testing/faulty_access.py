@@ -14,7 +14,12 @@ from typing import Any, Generic, TypeVar
 from anyio.abc import TaskGroup
 
 from berth.actors.client.access import Calls
-from berth.actors.client.rest import ANSWER_SECONDS, ApiError, ConnectionFailedError
+from berth.actors.client.rest import (
+    ANSWER_SECONDS,
+    ApiError,
+    ConnectionFailedError,
+    DeposedError,
+)
 from berth.actors.client.silence import SILENCE_SECONDS
 from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import ObjectsListed, WatchUpdate
@@ -118,7 +123,7 @@ class FaultyCalls:
             await machine.sleep(fault.seconds)
         tenure = None if method == "GET" else self._tenure
         if tenure is not None and not tenure.permits():
-            raise program.lost("not sent: the lease is lost")
+            raise DeposedError("not sent: the lease is lost")
         if program.faults.faults.back_at() > machine.now():
             await machine.sleep(LOST_SECONDS)
             raise program.lost("the API server is away")

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from berth.actors.client.rest import ConnectionFailedError
+from berth.actors.client.rest import ConnectionFailedError, DeposedError
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.recorder import EventType, RecordEvent
 from berth.actors.recorder.actor import WRITERS, RecorderActor
@@ -25,17 +25,21 @@ EVENTS = 100
 class Server(FakeCalls):
     """A server that answers from `ready` on, except for the first `unanswered` requests."""
 
-    def __init__(self, unanswered: int) -> None:
+    def __init__(
+        self, unanswered: int, failure: type[ConnectionFailedError] = ConnectionFailedError
+    ) -> None:
         self.ready = anyio.Event()
         self.calls = 0
         self.written: set[str] = set()
         self._unanswered = unanswered
+        self._failure = failure
 
     async def asked(self, method: str, path: str, body: Any) -> object:
-        await self.ready.wait()
+        if not self.ready.is_set():
+            await self.ready.wait()
         self.calls += 1
         if self.calls <= self._unanswered:
-            raise ConnectionFailedError("the connection was closed")
+            raise self._failure("the connection was closed")
         assert isinstance(body, Event)
         self.written.add(body.regarding.name)
         return None
@@ -76,3 +80,10 @@ async def test_it_gives_up_after_as_many_lost_writes_as_there_are_writers() -> N
     state = await stopped(server)
     assert server.calls == WRITERS
     assert len(state) > EVENTS - WRITERS
+
+
+async def test_it_ends_at_once_without_the_lease() -> None:
+    server = Server(unanswered=10 * EVENTS, failure=DeposedError)
+    state = await stopped(server)
+    assert server.calls <= WRITERS
+    assert len(state) == EVENTS + 1, "the late one too"
