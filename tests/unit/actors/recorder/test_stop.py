@@ -84,6 +84,16 @@ async def test_it_gives_up_after_as_many_lost_writes_as_there_are_writers() -> N
 
 async def test_it_ends_at_once_without_the_lease() -> None:
     server = Server(unanswered=10 * EVENTS, failure=DeposedError)
-    state = await stopped(server)
-    assert server.calls <= WRITERS
-    assert len(state) == EVENTS + 1, "the late one too"
+    server.ready.set()
+    mailboxes, clock = Mailboxes(), VirtualClock()
+    state = RecorderState(SeriesTracker("here"))
+    recorder = RecorderActor(mailboxes, state, server, clock, Random(1))
+    async with started(recorder.run):
+        for number in range(EVENTS):
+            mailboxes.recorder.tell(about(f"p{number}"))
+        await clock.settle()
+        async with started(recorder.write):
+            await clock.settle()
+    assert server.calls <= 2 * WRITERS
+    assert len(state) == EVENTS
+    state.validate()
