@@ -46,9 +46,9 @@ class CLASS(BASE):
 
 BODY''',
     "tests/test_plugin.py": """\
-from PACKAGE.plugin import CLASS
-
 from berth.testing import TESTING
+
+from PACKAGE.plugin import CLASS
 
 
 def test_CLASS() -> None:

@@ -63,12 +63,16 @@ def test_a_new_package_is_typed_tested_and_keeps_the_contracts(kind: str) -> Non
     done = said("check", f"{module}:MyPlugin", "--examples", "3")
     assert done.exit_code == 0, done.output
     for command in (
-        ["pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "my-plugin"],
-        ["mypy", "--strict", module],
-        ["ruff", "check", "-q", "--isolated", "my-plugin"],
+        ["pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "."],
+        ["mypy", "--strict", "my_plugin/plugin.py"],
+        ["ruff", "check", "-q", "--isolated", "."],
     ):
         ran = subprocess.run(
-            [sys.executable, "-m", *command], capture_output=True, text=True, check=False
+            [sys.executable, "-m", *command],
+            cwd="my-plugin",
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert ran.returncode == 0, f"{command}: {ran.stdout}{ran.stderr}"
 
