@@ -25,6 +25,7 @@ from berth.config.types import KubeSchedulerConfiguration
 from berth.plugin import DependsOn, Plugin
 from berth.tools.answers.explain.decision import Decision, Preemption
 from berth.tools.bench.measure import Result
+from berth.tools.testing.plugin_commands import plugin_command
 from berth.tools.views.commands.serve import serve
 from berth.tools.views.commands.sweep import sweep
 from tests.docs import fault_table, flag_tables, rule_tables, verb_table
@@ -48,7 +49,7 @@ ROW = re.compile(r"^\| (`[^|]*) \|([^|]*)\|", re.MULTILINE)
 OF_DEV = frozenset(("--static", "--all", "--golden", "--scheduler-perf"))
 REMOVED = {"--no-leader-elect"}  # the changelog names them
 # Commands whose name follows that of another one.
-WITHIN = {"whatif": (serve, sweep)}
+WITHIN = {"whatif": (serve, sweep), "plugin": tuple(plugin_command.plugin.commands.values())}
 
 
 @cache

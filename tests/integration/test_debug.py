@@ -88,7 +88,8 @@ async def test_a_running_scheduler_shows_its_state() -> None:
         await refused(running, "big")
         told = await ask_debug(server, "-o", "json")
         assert told.code == 0, told.output
-        assert told.document.keys() == {"cache", "comparison", "queue", "waiting", "unreadable"}
+        parts = {"cache", "comparison", "plugins", "queue", "waiting", "unreadable"}
+        assert told.document.keys() == parts
         (dump,) = told.document["cache"]["nodes"]
         expected = ("n", 100, 2000)
         assert (dump["name"], dump["requested"]["cpu"], dump["allocatable"]["cpu"]) == expected

@@ -88,7 +88,8 @@ async def test_a_plugin_that_blocks_the_scheduler_costs_the_lease_only_after_its
     installed, configuration = tmp_path / "installed", tmp_path / "configuration.yaml"
     install(installed, "sleepy", SLEEPY, Sleepy="sleepy:Sleepy")
     configuration.write_text(ENABLED)
-    flags = (f"--config={configuration}", *TERMS)
+    # longer than it sleeps: nobody wakes the plugin
+    flags = (f"--config={configuration}", "--berth-plugin-interrupt=1m", *TERMS)
 
     async with daemons(tmp_path) as running:
 

@@ -227,7 +227,7 @@ def test_an_impossible_request_is_refused_in_one_line(demo: Kubectl) -> None:
         ),
         (
             ("patch", "pod", "quiet", "-p", '{"spec": {"nodeName": "x"}}'),
-            "spec.nodeName: Forbidden",
+            "spec: Forbidden: pod updates may not change fields other than",
             "",
         ),
     ]

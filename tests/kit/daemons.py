@@ -166,7 +166,7 @@ class Daemons(ClusterClient):
     def assert_bound_once(self, pods: int) -> None:
         assert Counter(map(len, self.nodes_of.values())) == {1: pods}
         for scheduler in self.schedulers:
-            assert "Traceback" not in scheduler.output
+            assert "Traceback" not in scheduler.output, scheduler.output[-4000:]
             assert "already assigned" not in scheduler.output
 
 

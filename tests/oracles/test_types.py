@@ -53,8 +53,9 @@ LATE = {
     ("v1beta1.DeviceRequest", "derivedAttributes"),
     ("NodeSystemInfo", "runningInUserNamespace"),
 }
-# The model names its fields as Python does, and types most of them by unions.
-UNNAMED = {"JSONSchemaProps"}
+# The model names its fields as Python does, and types most of them by unions; no document of
+# OpenAPI has metadata alone as a type.
+UNNAMED = {"JSONSchemaProps", "PartialObjectMetadata"}
 RECORDED = recorded("1.37")
 
 

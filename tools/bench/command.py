@@ -74,7 +74,6 @@ SAMPLE = Path(__file__).parent / "sample/workloads.yaml"
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False),
-    default="",
     metavar="FILE",
     help="Measure with this KubeSchedulerConfiguration, in place of the workload's own.",
 )
@@ -132,7 +131,7 @@ def bench(
     api: Where | None,
     kubeconfig: str,
     scheduler: str,
-    config: str,
+    config: str | None,
     runs: int,
     profile: bool,
     stacks: Path | None,
@@ -191,7 +190,7 @@ def bench(
         check,
         kubeconfig,
         connection,
-        config,
+        config or "",
     )
     configure_logs(quiet=True)
     results, failed = _run_all(file, chosen, settings, runs)

@@ -59,7 +59,7 @@ def chaos(
     keep: Path | None,
     output: str,
 ) -> None:
-    """Kill, stop and disturb real processes, and check that nothing is lost.
+    """Disturb and kill real processes; check that nothing is lost.
 
     An API server, schedulers that elect a leader, and clients run on loopback. Faults on the wire,
     kill -9 and SIGSTOP are drawn from the seed. At the end they cease: every pod that fits must be

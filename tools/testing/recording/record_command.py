@@ -95,7 +95,7 @@ async def _record(connection: Connection, file: Path, seconds: float, most: int)
 )
 @output_option()
 def replay(file: Path, config: Path | None, version: str, output: str) -> None:
-    """Decide a recorded cluster's pods once more, faster than time, and compare.
+    """Decide the pods of a recorded cluster again, and compare.
 
     The exit code is 1 if a pod goes to another node, or is pending, and 2 for what cannot be used.
 

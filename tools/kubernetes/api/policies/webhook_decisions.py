@@ -18,7 +18,6 @@ from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.conversion import stored_form
 from ..types.resources import Kind
-from ..types.webhook_responses import AdmissionResponse, wrong_types
 from .policy_writes import (
     MUTATING,
     POLICY_KINDS,
@@ -215,6 +214,8 @@ def _response(call: WebhookCall, answer: WebhookAnswer) -> Document:
 
 def _malformed(uid: str, review: Document, response: Any) -> str:
     """Returns what is wrong with an answer, or ""."""
+    from ..types.webhook_responses import AdmissionResponse, wrong_types  # few servers ask webhooks
+
     if wrong := wrong_types(response, AdmissionResponse):
         return f"received invalid webhook response: {wrong}"
     if review.get("kind") != "AdmissionReview" or not response:

@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 
 from .api_documents import Document, RefusedError
-from .webhook_responses import ConversionResponse, ConvertedMetadata, wrong_types
 
 GROUP = "apiextensions.k8s.io"
 MOST_REMEMBERED = 20_000  # conversions of the objects of a definition
@@ -100,6 +99,8 @@ class ConversionWebhook:
 
 def _problem(needed: ConversionsNeededError, uid: str, response: Any) -> str:
     """Returns why an answer is of no use, or ""."""
+    from .webhook_responses import ConversionResponse, wrong_types  # few servers ask webhooks
+
     if not response:
         return "no response provided"
     if wrong := wrong_types(response, ConversionResponse):
@@ -120,6 +121,8 @@ def _problem(needed: ConversionsNeededError, uid: str, response: Any) -> str:
 
 
 def _misconverted(before: Document, after: Any, version: str) -> str:
+    from .webhook_responses import ConvertedMetadata, wrong_types
+
     if not isinstance(after, dict) or not isinstance(after.get("metadata"), dict):
         return "missing metadata in converted object"
     if wrong := wrong_types(after["metadata"], ConvertedMetadata):

@@ -21,7 +21,6 @@ from ..requests.request_content import of_kind
 from ..requests.selectors import Matches
 from ..store import DEFINITIONS, Store
 from ..types.api_documents import Document, RefusedError, StoredObject, names_of
-from ..types.conditions import with_whole_conditions
 from ..types.conversion import (
     in_stored_version,
     prepare_conversion,
@@ -62,7 +61,7 @@ from .refusals import (
 )
 from .replica_scale import scale_of, with_replicas
 from .resource_quotas import open_ledgers, settle_quotas
-from .status_updates import NODES, shape_of, with_status
+from .status_updates import NODES, shape_of, with_status, with_whole_conditions
 
 MOST_NAMES = 8  # that are generated for an object, as long as they exist already
 RBAC = "rbac.authorization.k8s.io"

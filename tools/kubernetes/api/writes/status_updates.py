@@ -5,9 +5,10 @@ Mirrors the strategies of pkg/registry for these subresources.
 
 from __future__ import annotations
 
+from functools import cache
+
 from ..store import Store
 from ..types.api_documents import Document
-from ..types.conditions import with_whole_conditions
 from ..types.conversion import stored_form
 from ..types.defaults import defaulted
 from ..types.resources import BY_KIND, Kind
@@ -76,3 +77,31 @@ def _checked_claim(write: AdmissionAttributes, before: Document) -> Document:
         problems += write.caller.claim_problems(write.store, after, before)
     refuse_invalid(write.kind, after, problems + problems_of_status(write.kind, after, before))
     return after
+
+
+def with_whole_conditions(shape: Shape, status: Document) -> Document:
+    """Returns a status of a type of object whose conditions all have a type and a status, "" where
+    the client sent none.
+    """
+    conditions = status.get("conditions")
+    blank = _always_written(shape)
+    if not conditions or all(field in each for each in conditions for field in blank):
+        return status
+    return {**status, "conditions": [{**blank, **each} for each in conditions]}
+
+
+@cache
+def _always_written(shape: Shape) -> Document:
+    """Returns the required texts of a condition, empty."""
+    place = shape
+    for step in ("status", "conditions"):
+        field = (place.fields or {}).get(step)
+        if field is None:
+            return {}
+        place = field.shape
+    fields = (place.item.fields if place.item is not None else None) or {}
+    return {
+        name: ""
+        for name, field in fields.items()
+        if field.required and field.shape.name == "string"
+    }
