@@ -15,6 +15,7 @@ async def test_a_leader_holds_the_record_and_the_lease(cluster: Cluster) -> None
     await cluster.add(pod("a"))
     await cluster.settled()
     assert cluster.pod("a").running()
+    await cluster.run_for("1s")  # a renewal of both locks ends
     annotations = cluster.get("Endpoints", "kube-scheduler", "kube-system")["metadata"][
         "annotations"
     ]
