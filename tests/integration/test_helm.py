@@ -24,7 +24,7 @@ GROUPS = {
 CHARTS = Path(__file__).parent / "charts"
 WAITED: dict[str, Any] = {"wait": "watcher", "timeout": 60}
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.full("waits")
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ SECONDS = 20.0
 LOGGED = re.compile(r"^[IWE][0-9]{4} .*\n", re.MULTILINE)  # what client-go logs of its watches
 NODES = 3
 
-pytestmark = [pytest.mark.full, needs("kubectl")]
+pytestmark = [pytest.mark.full("waits"), needs("kubectl")]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.kit.installations import Environment, built, ran
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.full("waits")
 
 ROOT = Path(__file__).parents[2]
 SECTION = "## Five commands\n"

@@ -15,7 +15,7 @@ from berth.testing import ServedCluster
 from tests.kit.documents import Document
 from tests.kit.kubectl import until
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.full("waits")
 GROUP = "sea.example.com"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 FREE: Document = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

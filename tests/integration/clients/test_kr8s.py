@@ -15,7 +15,10 @@ from berth.testing import ServedCluster
 from tests.kit.documents import Document
 
 # kr8s tells the versions that it was tested with
-pytestmark = [pytest.mark.full, pytest.mark.filterwarnings("ignore:Kubernetes version:UserWarning")]
+pytestmark = [
+    pytest.mark.full("waits"),
+    pytest.mark.filterwarnings("ignore:Kubernetes version:UserWarning"),
+]
 WEB: Document = {
     "selector": {"matchLabels": {"app": "web"}},
     "template": {

@@ -19,7 +19,7 @@ from berth.testing import ServedCluster
 from tests.integration.clients.histories import forget_history
 from tests.kit.kubectl import until
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.full("waits")
 SECONDS = 30
 
 

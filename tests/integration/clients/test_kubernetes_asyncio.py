@@ -16,7 +16,7 @@ from kubernetes_asyncio.leaderelection.resourcelock.leaselock import LeaseLock
 from berth.testing import ServedCluster
 from tests.integration.clients.histories import forget_history
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.full("waits")
 SECONDS = 30
 
 

@@ -17,7 +17,7 @@ from lightkube.resources.core_v1 import ConfigMap
 from berth.testing import ServedCluster
 from tests.integration.clients.histories import forget_history
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.full("waits")
 
 
 @pytest.fixture

@@ -56,25 +56,27 @@ def test_a_new_package_has_all_that_the_next_commands_need(kind: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_new_package_is_typed_tested_and_keeps_the_contracts(kind: str) -> None:
-    said("new", "MyPlugin", "--kind", kind)
-    module = "my-plugin/my_plugin/plugin.py"
-    done = said("check", f"{module}:MyPlugin", "--examples", "3")
-    assert done.exit_code == 0, done.output
-    for command in (
-        ["pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "."],
-        ["mypy", "--strict", "my_plugin/plugin.py"],
-        ["ruff", "check", "-q", "--isolated", "."],
-    ):
-        ran = subprocess.run(
-            [sys.executable, "-m", *command],
-            cwd="my-plugin",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == 0, f"{command}: {ran.stdout}{ran.stderr}"
+def test_new_packages_are_typed_tested_and_keep_the_contracts() -> None:
+    modules = []
+    for kind in KINDS:
+        name = f"My{kind.title().replace('-', '')}"
+        said("new", name, "--kind", kind)
+        modules.append(f"my-{kind}/my_{kind.replace('-', '_')}/plugin.py")
+        done = said("check", f"{modules[-1]}:{name}", "--examples", "3")
+        assert done.exit_code == 0, done.output
+    folders = [module.partition("/")[0] for module in modules]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "--import-mode=importlib"]
+    runs_well(".", "pytest", *options, "-o", f"pythonpath={' '.join(folders)}")
+    runs_well(".", "mypy", "--strict", *modules)
+    for folder in folders:
+        runs_well(folder, "ruff", "check", "-q", "--isolated", ".")
+
+
+def runs_well(folder: str, *command: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, f"{command}: {ran.stdout}{ran.stderr}"
 
 
 def test_nothing_is_overwritten() -> None:
