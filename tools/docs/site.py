@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,47 +47,29 @@ def gather(folder: Path) -> None:
     shutil.copytree(docs, folder, ignore=shutil.ignore_patterns("README.md"))
     shutil.copy(ROOT / "README.md", folder / TOUR)
     sources = set[Path]()
-    for page in folder.rglob("*.md"):
-        original = ROOT / "README.md" if page.name == TOUR else docs / page.relative_to(folder)
-        text = page.read_text(encoding="utf-8")
-        sources.update(_sources(text, original))
-        page.write_text(_rewritten(text, original), encoding="utf-8")
+    for page in folder.glob("*.md"):
+        original = ROOT / "README.md" if page.name == TOUR else docs / page.name
+
+        def link(match: re.Match[str], original: Path = original) -> str:
+            target = (original.parent / match[1]).resolve()
+            place = _place(target)
+            if place.startswith(f"{SOURCES}/"):
+                sources.add(target)
+            return place + (match[2] or "")
+
+        text = _LINK.sub(link, page.read_text(encoding="utf-8"))
+        page.write_text(_FENCE.sub(r'\1 \2="\3"', text), encoding="utf-8")
     for source in sorted(sources):
         _write_source(source, folder)
 
 
-def _sources(text: str, page: Path) -> Iterator[Path]:
-    """Yields the files outside docs/ that a page links to."""
-    for link, _ in _LINK.findall(text):
-        target = (page.parent / link).resolve()
-        if target.is_file() and target != ROOT / "README.md" and not _is_page(target):
-            yield target
-
-
-def _rewritten(text: str, page: Path) -> str:
-    """Returns a page with the links and titles of blocks that the site has."""
-
-    def link(match: re.Match[str]) -> str:
-        target = (page.parent / match[1]).resolve()
-        return _place(target, page) + (match[2] or "")
-
-    return _FENCE.sub(r'\1 \2="\3"', _LINK.sub(link, text))
-
-
-def _place(target: Path, page: Path) -> str:
-    """Returns where a file is in the site, as seen from a page."""
+def _place(target: Path) -> str:
+    """Returns where a file is in the site."""
     if target == ROOT / "README.md":
-        place = TOUR
-    elif _is_page(target):
-        place = target.relative_to(ROOT / "docs").as_posix()
-    else:
-        place = _source_page(target)
-    above = 0 if page.parent == ROOT else len(page.parent.relative_to(ROOT / "docs").parts)
-    return "../" * above + place
-
-
-def _is_page(target: Path) -> bool:
-    return target.is_relative_to(ROOT / "docs")
+        return TOUR
+    if target.is_relative_to(ROOT / "docs"):
+        return target.relative_to(ROOT / "docs").as_posix()
+    return _source_page(target)
 
 
 def _source_page(source: Path) -> str:
