@@ -200,15 +200,17 @@ def _granted(store: Store, binding: Document, subject: Document) -> Grant:
 def rules_of(store: Store, role: Document) -> Sequence[Document]:
     """Returns the rules of a role, and those of the roles that it aggregates."""
     roles, rules = [role], list[Document]()
+    names = {role["metadata"]["name"]}
     for each in roles:  # the list grows meanwhile
         rules += each.get("rules") or ()
         selectors = (each.get("aggregationRule") or {}).get("clusterRoleSelectors")
         if selectors:
             for stored in store.list(CLUSTER_ROLES):
                 other = stored.document
-                labels = other["metadata"].get("labels") or {}
-                if other not in roles and any(selects(selector, labels) for selector in selectors):
+                name, labels = other["metadata"]["name"], other["metadata"].get("labels") or {}
+                if name not in names and any(selects(selector, labels) for selector in selectors):
                     roles.append(other)
+                    names.add(name)
     return rules
 
 
