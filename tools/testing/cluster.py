@@ -250,11 +250,13 @@ class Cluster:
         namespace: str = "default",
         subresource: str = "",
     ) -> Document:
-        """Applies a strategic merge patch to an object or a subresource of it, such as status.
-        Returns the object. Raises ApiError.
+        """Applies a strategic merge patch, or to a custom kind a JSON merge patch, to an object or
+        a subresource of it, such as status. Returns the object. Raises ApiError.
         """
-        path = f"{self._kind(kind).path(namespace, name)}{'/' * bool(subresource)}{subresource}"
-        return await self.access.patch(path, body, dict)
+        patched = self._kind(kind)
+        path = f"{patched.path(namespace, name)}{'/' * bool(subresource)}{subresource}"
+        way = "strategic" if patched.custom is None else "merge"
+        return await self.access.patch(path, body, dict, way)
 
     async def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Deletes an object as kubectl does: what it owns follows. Raises ApiError."""

@@ -4,6 +4,7 @@ They import berth.plugin alone, as a plugin of one's own does, and their tests b
 wheel does not have them. docs/plugin-examples.md tells what each of them does.
 
     coscheduling/       groups of pods that run all together or not at all
+    node_topology/      pods that need all they request in one NUMA node
     load_aware.py       scores by what nodes use, which is listed from time to time
     gpu_packing.py      fills nodes with GPUs one after the other; the vector form
     network_cost.py     scores by the way to pods of the same application
