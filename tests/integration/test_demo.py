@@ -49,6 +49,18 @@ spec:
 """
 
 
+LAST = """
+from berth.plugin import CycleState, NodeInfo, NodeScorePlugin, PodInfo
+
+
+class Last(NodeScorePlugin):
+    name = "Last"
+
+    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
+        return 100 * (node.name == "node-3")
+"""
+
+
 def test_the_sample_is_placed() -> None:
     result = CliRunner().invoke(demo, ["-o", "json"])
     assert result.exit_code == 0, result.output
@@ -98,10 +110,39 @@ async def test_a_cluster_that_is_kept_says_how_to_look_at_it(
         config = anyio.Path(hint[2])
         assert json.loads(await config.read_text())["clusters"][0]["cluster"]["server"] == hint[1]
         with anyio.fail_after(20):
+            pages = await process.says("scheduler at ")
+            assert pages.startswith(f"scheduler at https://127.0.0.1:{port}: /metrics, /debug/")
             assert await page(f"https://127.0.0.1:{port}/metrics") == 200
+            assert await page(f"https://127.0.0.1:{port}/debug/plugins") == 200
         process.send(number)
         assert await process.end(60) == 0
         assert not await config.exists()
+
+
+async def test_a_cluster_without_a_scheduler_is_placed_by_one_s_own(tmp_path: Path) -> None:
+    plugin = tmp_path / "last.py"
+    plugin.write_text(LAST)
+    flags = ("--nodes", "3", "--scheduler", "none", "-o", "json")
+    async with berth(tmp_path, "demo", *flags) as cluster:
+        hint = await cluster.says("no scheduler; run one: berth run --kubeconfig ")
+        program, *told = hint.partition("run one: ")[2].replace("FILE", str(plugin)).split()
+        told[-1] = told[-1].replace("CLASS", "Last")
+        assert program == "berth"
+        async with berth(tmp_path, *told, "--secure-port", "0") as scheduler:
+            assert await cluster.end(60) == 0
+            scheduler.send(signal.SIGTERM)
+            assert await scheduler.end(60) == 0
+    summary = json.loads(cluster.output.splitlines()[-1])
+    assert (summary["placed"], summary["pending"]) == (13, 0)
+    chosen = [pod["node"] for pod in summary["pods"] if pod["name"].startswith("thumbnails")]
+    assert set(chosen) == {"node-3"}
+
+
+async def test_the_options_of_a_scheduler_need_one() -> None:
+    for option in ("--reload", "--secure-port=10259"):
+        result = CliRunner().invoke(demo, ["--scheduler", "none", option])
+        assert result.exit_code == 2
+        assert "--scheduler none has none" in result.stderr
 
 
 async def test_a_demo_that_still_makes_its_nodes_leaves_no_folder_behind(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ from .page_source import EmbeddedSource
 from .placements import Summary
 from .progress import Watching
 from .reasons import with_reasons
-from .scheduler import Scheduler, SchedulerEndedError, Start
+from .scheduler import NoScheduler, Scheduler, SchedulerEndedError, Start
 from .tables import closing_lines, pods_table
 from .whatif_answers import ListedCluster, RealSteps
 
@@ -112,6 +112,7 @@ class DemoSettings(msgspec.Struct, frozen=True):
     devices: Path | None
     negotiation: bool
     configuration: KubeSchedulerConfiguration
+    schedules: bool
     reloads: bool
     stages: Stages
     kubelets: Setup
@@ -175,6 +176,14 @@ class DemoSettings(msgspec.Struct, frozen=True):
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A KubeletConfiguration (eviction, static pods), or several for chosen nodes.",
 )
+@click.option(
+    "--scheduler",
+    type=click.Choice(["berth", "none"]),
+    default="berth",
+    show_default=True,
+    help="With none, run your own: the command is printed. The page answers as --config and "
+    "--plugin say.",
+)
 @config_option
 @plugin_option
 @reload_option
@@ -211,6 +220,7 @@ def demo(
     stage_paths: tuple[Path, ...],
     usage: Path | None,
     kubelet_config: Path | None,
+    scheduler: str,
     file: str | None,
     reloads: bool,
     feature_gates: tuple[str, ...],
@@ -237,11 +247,16 @@ def demo(
     berth demo --keep --kubeconfig-out demo.kubeconfig
     berth demo --plugin price.py:Price
     berth demo --keep --plugin price.py:Price --reload
+    berth demo --keep --scheduler none
     berth demo --keep --config scheduler.yaml --secure-port 10259
     berth demo --keep --devices
     berth demo --keep --stages chaos.yaml
     berth demo --keep --usage usage.yaml --kubelet-config kubelet.yaml
     """
+    if scheduler == "none" and (reloads or secure_port):
+        raise click.UsageError(
+            "--reload and --secure-port are options of the scheduler, and --scheduler none has none"
+        )
     configure_logs(quiet=True)
     tune_collector()
     try:
@@ -262,6 +277,7 @@ def demo(
             devices=devices,
             negotiation=negotiation,
             configuration=_configuration(file, negotiation=negotiation),
+            schedules=scheduler != "none",
             reloads=reloads,
             stages=read_stages(stage_paths),
             kubelets=Setup(
@@ -350,7 +366,11 @@ async def _run(settings: DemoSettings) -> Summary:
                 webhooks=settings.server.webhooks,
             )
         )
-        scheduler = await stack.enter_async_context(Scheduler.started())
+        scheduler = (
+            await stack.enter_async_context(Scheduler.started())
+            if settings.schedules
+            else NoScheduler()
+        )
         page_listener = stack.enter_context(socket.create_server(("127.0.0.1", settings.page_port)))
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="berth-")))
         file = settings.kubeconfig_out or folder / "kubeconfig"
@@ -370,6 +390,12 @@ async def _run(settings: DemoSettings) -> Summary:
             else " until nothing more will happen; --keep keeps it"
         )
         click.echo(f"API server at {url}{after}", err=True)
+        if not settings.schedules:
+            run = f"berth run --kubeconfig {of_scheduler} --plugin FILE:CLASS"
+            click.echo(f"no scheduler; run one: {run}", err=True)
+        if settings.secure_port:
+            pages = f"https://127.0.0.1:{settings.secure_port}"
+            click.echo(f"scheduler at {pages}: /metrics, /debug/plugins, /debug/queue", err=True)
         for what, names in (
             ("replaced", settings.stages.replaced),
             ("added", settings.stages.added),
@@ -380,7 +406,13 @@ async def _run(settings: DemoSettings) -> Summary:
         print_lines(*settings.findings.untold())
         if settings.keep:
             began = rfc3339(clock.wall())
-            await create_control_plane(access, settings.version, began, metrics=settings.metrics)
+            await create_control_plane(
+                access,
+                settings.version,
+                began,
+                metrics=settings.metrics,
+                schedules=settings.schedules,
+            )
         await watching.start(group)
         if settings.live:
             group.start_soon(watching.show)
@@ -406,7 +438,12 @@ async def _run(settings: DemoSettings) -> Summary:
         )
         group.start_soon(scheduler.run, start)
         page = EmbeddedSource(
-            access, scheduler.glance, scheduler.recorded, configuration, settings.gates
+            access,
+            scheduler.glance,
+            scheduler.recorded,
+            configuration,
+            settings.gates,
+            schedules=settings.schedules,
         )
         asks = WhatIfs(
             ListedCluster(access, configuration, settings.gates),

@@ -6,7 +6,7 @@ and the scheduler's: they are on no node, so they take no room, and no scheduler
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from berth.config.versions import Version
@@ -17,7 +17,8 @@ from ..kubernetes.api.types.resources import BY_KIND
 Document = dict[str, Any]
 PODS = BY_KIND["v1", "Pod"]
 NAMESPACE, TIER = "kube-system", {"tier": "control-plane"}
-PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+SCHEDULER = "kube-scheduler"
+PROGRAMS = ("kube-apiserver", "kube-controller-manager", SCHEDULER)
 NOBODY = "control-plane"  # the schedulerName, of no scheduler
 SCHEDULED = f"fieldSelector=spec.schedulerName!={NOBODY}"  # the pods that are not of these
 _CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
@@ -31,12 +32,13 @@ def is_of_control_plane(pod: Document) -> bool:
 
 
 async def create_control_plane(
-    access: EmbeddedAccess, version: Version, now: str, *, metrics: bool
+    access: EmbeddedAccess, version: Version, now: str, *, metrics: bool, schedules: bool = True
 ) -> None:
-    """Creates the pods, which run since `now`; with `metrics`, one of metrics-server too. Raises
-    ApiError.
+    """Creates the pods, which run since `now`; with `metrics`, one of metrics-server too, and none
+    of a scheduler unless the demo `schedules`. Raises ApiError.
     """
-    for pod in (*_pods(version), *([_metrics_server()] if metrics else ())):
+    programs = PROGRAMS if schedules else [each for each in PROGRAMS if each != SCHEDULER]
+    for pod in (*_pods(programs, version), *([_metrics_server()] if metrics else ())):
         await access.call("POST", PODS.path(NAMESPACE), dict, pod)
         (container,) = pod["spec"]["containers"]
         path = f"{PODS.path(NAMESPACE, pod['metadata']['name'])}/status"
@@ -44,8 +46,8 @@ async def create_control_plane(
         await access.call("PATCH", path, dict, status, "application/merge-patch+json")
 
 
-def _pods(version: Version) -> Iterator[Document]:
-    for program in PROGRAMS:
+def _pods(programs: Iterable[str], version: Version) -> Iterator[Document]:
+    for program in programs:
         image = f"registry.k8s.io/{program}:{version.release}"
         yield _pod(program, image, {"component": program, **TIER})
 

@@ -77,6 +77,10 @@ class Expectations:
             for pod in pods
         )
 
+    def without_node(self, undecided: Iterable[str]) -> int:
+        """Returns how many of these pods are not bound."""
+        return sum(not self._pods[uid]["spec"].get("nodeName") for uid in undecided)
+
     def waits(self, undecided: Iterable[str], is_due: IsDue) -> Iterator[Wait]:
         """Yields the pods and workloads that the demo waits for. `undecided` are the uids of pods
         that neither run nor are known not to fit.

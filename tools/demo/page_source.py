@@ -36,19 +36,21 @@ class EmbeddedSource:
     """The Source of an embedded cluster.
 
     `glance` and `recorded` ask the scheduler, whose configuration and feature gates are used for
-    the stories. Stories are made one at a time, in a thread.
+    the stories. Stories are made one at a time, in a thread. Without a scheduler of the demo's own
+    (`schedules`), there is no glance.
     """
-
-    schedules = True
 
     def __init__(
         self,
         access: EmbeddedAccess,
-        glance: Callable[[], Awaitable[Glance]],
+        glance: Callable[[], Awaitable[Glance | None]],
         recorded: Callable[[str], Awaitable[AttemptsPage]],
         configuration: KubeSchedulerConfiguration,
         gates: Mapping[str, bool],
+        *,
+        schedules: bool = True,
     ) -> None:
+        self.schedules = schedules
         self._access = access
         self._glance = glance
         self._recorded = recorded
@@ -56,7 +58,7 @@ class EmbeddedSource:
         self._gates = gates
         self._telling = CapacityLimiter(1)
 
-    async def glance(self) -> Glance:
+    async def glance(self) -> Glance | None:
         return await self._glance()
 
     async def follow(self, put: Callable[[Change], None]) -> None:

@@ -99,7 +99,7 @@ class Watching:
 
     async def settled(
         self,
-        glance: Callable[[], Awaitable[Glance]],
+        glance: Callable[[], Awaitable[Glance | None]],
         is_due: IsDue,
         tell: Callable[[str], None],
     ) -> None:
@@ -109,7 +109,8 @@ class Watching:
         for is told every ten seconds.
 
         A wait in seconds would not suffice: on a busy machine they pass in one turn of the loop, in
-        which all parts of the cluster run except the scheduler.
+        which all parts of the cluster run except the scheduler. A scheduler of somebody else gives
+        no glance, None: there, each pod has a node or a reason, and the cluster is still.
         """
         self._is_due = is_due
         changed, quiet, told = -1.0, 0, self._now()
@@ -117,9 +118,7 @@ class Watching:
             await self._clock.sleep(REFRESH_SECONDS)
             is_quiet = self._placements.changed == changed and self._is_over()
             if is_quiet:
-                queue = await glance()
-                hopeless = self._expectations.without_volume(self._placements.undecided)
-                is_quiet = not queue.active and queue.in_flight <= hopeless
+                is_quiet = self._rests(await glance())
             changed, quiet = self._placements.changed, quiet + 1 if is_quiet else 0
             if self._now() - told >= TELL_SECONDS:
                 told = self._now()
@@ -129,8 +128,18 @@ class Watching:
         """True if no more pods are to come, as far as the objects tell."""
         if self._placements.is_decided and not self._expectations.are_short:
             return True
-        is_still = self._now() - self._moved >= STILL_SECONDS
-        return is_still and not any(wait.moves for wait in self._waits())
+        return self._is_still() and not any(wait.moves for wait in self._waits())
+
+    def _is_still(self) -> bool:
+        return self._now() - self._moved >= STILL_SECONDS
+
+    def _rests(self, queue: Glance | None) -> bool:
+        """True if the scheduler has no pod in hand but those whose claims get no volume."""
+        undecided = self._placements.undecided
+        hopeless = self._expectations.without_volume(undecided)
+        if queue is None:
+            return self._is_still() and self._expectations.without_node(undecided) <= hopeless
+        return not queue.active and queue.in_flight <= hopeless
 
     def _waits(self) -> Iterator[Wait]:
         return self._expectations.waits(self._placements.undecided, self._is_due)

@@ -18,6 +18,7 @@ from anyio.streams.text import TextReceiveStream
 from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.wiring.glance import Glance
 
+from ..answers.feed.story import NOTHING_RECORDED
 from ..answers.whatif.answer_process import GONE
 
 LONGEST_LINE = 64 << 20
@@ -116,3 +117,16 @@ class Scheduler:
     async def _ended_error(self) -> SchedulerEndedError:
         code = await self._process.wait()
         return SchedulerEndedError(f"the scheduler's process has ended with exit code {code}")
+
+
+class NoScheduler:
+    """In place of a Scheduler where somebody else runs one, which cannot be asked."""
+
+    async def run(self, start: Start) -> None:
+        """Starts nothing."""
+
+    async def glance(self) -> None:
+        return None
+
+    async def recorded(self, key: str) -> AttemptsPage:
+        return NOTHING_RECORDED

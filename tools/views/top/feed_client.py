@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from http import HTTPStatus
-from typing import NoReturn
+from typing import Any, NoReturn
 from urllib.parse import quote
 
 import aiohttp
@@ -24,7 +24,8 @@ SILENT_SECONDS = 30.0  # after which the connection counts as broken
 STORY_SECONDS = 120.0
 MOST_BYTES = 1 << 26  # of an event
 _END = b"\n\n"
-_TYPES: dict[bytes, type[Frame | Glance]] = {b"frame": Frame, b"glance": Glance}
+# Without a scheduler, a glance is null.
+_TYPES: dict[bytes, Any] = {b"frame": Frame, b"glance": Glance | None}
 
 
 class Page:

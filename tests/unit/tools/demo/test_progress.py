@@ -35,10 +35,13 @@ IDLE = Glance(
 
 
 async def ended(
-    pods: list[dict[str, Any]], acts_for: float, in_flight: int = 0, *claims: dict[str, Any]
+    pods: list[dict[str, Any]],
+    acts_for: float,
+    in_flight: int | None = 0,
+    *claims: dict[str, Any],
 ) -> tuple[float, list[str], list[str]]:
     """Returns when the demo of some pods ends, what it told, and what has not happened. Kubelets
-    are due on each pod for some seconds.
+    are due on each pod for some seconds. Without `in_flight`, the scheduler cannot be asked.
     """
     clock, store, told = VirtualClock(), fresh_store(), list[str]()
     api = Api(store)
@@ -51,7 +54,9 @@ async def ended(
     async with anyio.create_task_group() as group:
         await watching.start(group)
 
-        async def idle() -> Glance:
+        async def idle() -> Glance | None:
+            if in_flight is None:
+                return None
             return msgspec.structs.replace(IDLE, in_flight=in_flight)
 
         async def settle() -> None:
@@ -108,3 +113,17 @@ async def test_a_pod_that_the_scheduler_keeps_for_a_volume_that_nothing_makes_en
     assert "before its claim picky has a volume: none is made" in sentence
     end, *_ = await ended(keeps, 0, 2, claim)
     assert end == 0.0  # the scheduler has another pod in hand
+
+
+@pytest.mark.anyio
+async def test_a_scheduler_of_somebody_else_is_waited_for() -> None:
+    end, told, missing = await ended([pod("waits")], 0, None)
+    assert end == 0.0
+    sentence = "pod default/waits has no node, and its scheduler has not said why"
+    assert (told[0], missing) == (f"waiting after 10 s: {sentence}", [sentence])
+
+
+@pytest.mark.anyio
+async def test_the_end_with_a_scheduler_of_somebody_else_is_a_cluster_that_is_still() -> None:
+    end, *_ = await ended([pod("foreign", schedulerName="volcano")], 0, None)
+    assert 5 <= end < 7

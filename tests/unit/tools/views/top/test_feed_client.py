@@ -30,6 +30,10 @@ async def test_events_are_read_however_they_are_cut(size: int) -> None:
     assert await events(*chunks) == [FeedBegan(), FRAME, QUIET, Frame()]
 
 
+async def test_a_cluster_without_a_scheduler_has_no_glance() -> None:
+    assert await events(event_of("glance", None), event_of("begin", None)) == [FeedBegan()]
+
+
 async def test_the_rest_of_an_event_is_left_out_when_the_body_ends() -> None:
     assert await events(event_of("begin", None) + event_of("glance", QUIET)[:-1]) == [FeedBegan()]
 
