@@ -8,5 +8,9 @@ wheel does not have them. docs/plugin-examples.md tells what each of them does.
     load_aware.py       scores by what nodes use, which is listed from time to time
     gpu_packing.py      fills nodes with GPUs one after the other; the vector form
     network_cost.py     scores by the way to pods of the same application
+    approval.py         asks an HTTP service whether and where a team's pods may run
     elastic_quota.py    guaranteed and borrowed resources of namespaces
+
+The older negotiation of devices, tools/cluster/negotiation, is such a plugin too, and the largest;
+it is installed with berth.
 """
