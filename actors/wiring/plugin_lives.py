@@ -9,6 +9,7 @@ ended before the lease is released.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -49,13 +50,18 @@ async def told(plugin: Plugin, point: Point, work: Work) -> bool:
         if inspect.isawaitable(result):
             await result
     except CRASHES as exception:
-        if not isinstance(exception, Exception) and (
-            anyio.current_effective_deadline() == CANCELLED
-        ):
+        if not isinstance(exception, Exception) and _is_cancelled():
             raise
         failure_status(plugin, point, exception)
         return False
     return True
+
+
+def _is_cancelled() -> bool:
+    """True if this task is, and not only something that it waited for."""
+    task = asyncio.current_task()
+    by_hand = task is not None and task.cancelling() > 0
+    return by_hand or anyio.current_effective_deadline() == CANCELLED
 
 
 class _Task:

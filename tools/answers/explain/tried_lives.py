@@ -95,6 +95,8 @@ def _close(loop: asyncio.AbstractEventLoop, started: list[_Life]) -> None:
         for life in reversed(started):
             for task in life.tasks:
                 task.cancel()
+            if life.tasks:
+                await asyncio.wait(life.tasks, timeout=CLOSE_SECONDS)
             await _within(CLOSE_SECONDS, told(life.plugin, CLOSE, life.plugin.close))
 
     _run(loop, close())

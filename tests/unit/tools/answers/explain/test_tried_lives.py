@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from typing import ClassVar
 
@@ -24,6 +25,7 @@ from berth.plugin import (
 from berth.testing import decide, node, pod
 from berth.tools.answers.explain.decider import Explainer
 from berth.tools.testing.configuration import configuration_of, with_plugins
+from tests.kit.logs import capture_logs
 
 
 class Preferring(NodeScorePlugin):
@@ -70,6 +72,34 @@ async def test_also_where_a_loop_runs() -> None:
     gc.collect()
     assert Preferring.told == ["start", "ask", "close"]
     assert "Preferring" not in IN_TREE
+
+
+class Waiting(Preferring):
+    """A plugin with a task that waits, and takes a while to end."""
+
+    name = "Waiting"
+
+    async def start(self, scope: PluginScope) -> None:
+        scope.run(self.wait)
+
+    async def wait(self) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            self.told.append("ended")
+
+
+def test_the_end_of_a_task_is_waited_for_and_is_no_failure() -> None:
+    Waiting.told.clear()
+    configuration = with_plugins(configuration_of(None, DEFAULTS), [Waiting], {})
+    explainer = Explainer(configuration, others=[Waiting])
+    explainer.cluster([])
+    with capture_logs() as lines:
+        del explainer
+        gc.collect()
+    assert Waiting.told == ["ended", "close"]
+    assert lines == []
 
 
 class Asking(NodeScorePlugin):
