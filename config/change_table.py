@@ -20,6 +20,7 @@ InformerMetrics 1.37 kubernetes#140511
 ListAttributesInSelectors 1.37 kubernetes#139395
 MetricStages 1.37 kubernetes#138176
 MetricTexts 1.37 kubernetes#138567
+PlacementPoints 1.36 kubernetes#137083
 PodEventsSplit 1.37 kubernetes#135905
 PodGroupPostFilterPoint 1.37 kubernetes#139674
 PreemptionPlacementMessage 1.37 kubernetes#140180

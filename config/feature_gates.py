@@ -15,7 +15,7 @@ import msgspec
 
 from .change_table import TABLE as CHANGES
 from .gate_table import DEPENDENCIES, TABLE
-from .versions import COMPONENT, CURRENT, VERSIONS, Version
+from .versions import COMPONENT, CONFIGURED, CURRENT, Version
 
 ALPHA, BETA, GA, DEPRECATED = "ALPHA", "BETA", "GA", "DEPRECATED"
 ALL_OF_STAGE = {"AllAlpha": ALPHA, "AllBeta": BETA}
@@ -82,7 +82,7 @@ def changes_of(version: Version) -> Mapping[str, bool]:
 
 def first_with(change: str) -> Version:
     """Returns the version that made a change without a gate."""
-    return next(version for version in VERSIONS.values() if changes_of(version)[change])
+    return next(version for version in CONFIGURED.values() if changes_of(version)[change])
 
 
 @cache
@@ -185,7 +185,7 @@ def _unsettable(settings: Mapping[str, bool], version: Version) -> Iterator[str]
 
 def _hint(name: str, gates: Mapping[str, Gate]) -> str:
     """Returns the versions that have the gate, or a name like it, after a comma."""
-    if having := [version.text for version in VERSIONS.values() if name in gates_of(version)]:
+    if having := [version.text for version in CONFIGURED.values() if name in gates_of(version)]:
         return f", a gate of Kubernetes {' and '.join(having)}"
     near = get_close_matches(name, gates, 1)
     return f", did you mean {near[0]}?" if near else ""

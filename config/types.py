@@ -33,7 +33,10 @@ GROUP_POINTS = ("placementGenerate", "placementScore")
 # A point of pod groups at which DefaultPreemption may be enabled, and does nothing here.
 POD_GROUP_POST_FILTER = "podGroupPostFilter"
 # The changes that brought a point.
-NEW_POINTS = {POD_GROUP_POST_FILTER: "PodGroupPostFilterPoint"}
+NEW_POINTS = {
+    **dict.fromkeys(GROUP_POINTS, "PlacementPoints"),
+    POD_GROUP_POST_FILTER: "PodGroupPostFilterPoint",
+}
 MAX_INT32 = (1 << 31) - 1
 MAX_INT64 = (1 << 63) - 1
 MAX_FLOAT32 = 3.4028234663852886e38

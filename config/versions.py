@@ -38,6 +38,8 @@ VERSIONS: Mapping[int, Version] = {
         Version(38, "v1.38.0", preview=True),
     )
 }
+# The versions whose configuration files are known: one before the oldest to decide as, too.
+CONFIGURED: Mapping[int, Version] = {35: Version(35, "v1.35.2"), **VERSIONS}
 # The version that berth is, if no other is asked for: the newest that is complete.
 CURRENT = max((v for v in VERSIONS.values() if not v.preview), key=lambda version: version.minor)
 OLDEST = VERSIONS[min(VERSIONS)]

@@ -19,7 +19,7 @@ from berth.config.load import (
     from_mapping,
 )
 from berth.config.types import KubeSchedulerConfiguration
-from berth.config.versions import CURRENT, VERSIONS, emulated
+from berth.config.versions import CONFIGURED, CURRENT, minor_of
 
 from ..configuration.file import (
     ConfigurationFile,
@@ -41,7 +41,7 @@ def _gates(ctx: click.Context, _parameter: click.Parameter, value: str) -> Mappi
 
 
 def _keep_version(ctx: click.Context, _: click.Parameter, text: str) -> None:
-    ctx.meta[VERSION] = emulated(text)
+    ctx.meta[VERSION] = CONFIGURED[minor_of(text)]
 
 
 feature_gates = click.option(
@@ -50,7 +50,7 @@ feature_gates = click.option(
 )  # fmt: skip
 version = click.option(
     "--for", callback=_keep_version, expose_value=False, is_eager=True, show_default=True,
-    type=click.Choice([each.text for each in VERSIONS.values()]), default=CURRENT.text,
+    type=click.Choice([each.text for each in CONFIGURED.values()]), default=CURRENT.text,
     help="The version of Kubernetes whose kube-scheduler reads the file.",
 )  # fmt: skip
 

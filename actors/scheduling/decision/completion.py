@@ -17,7 +17,6 @@ from berth.config.profiles import merged_multi_point
 from berth.config.types import (
     API_VERSION,
     EXTENSION_POINTS,
-    GROUP_POINTS,
     NEW_POINTS,
     Duration,
     KubeSchedulerConfiguration,
@@ -110,7 +109,7 @@ def _profile(
     new = (point for point, change in NEW_POINTS.items() if gates[change])
     plugins = {
         point: _set_field(profile.plugins.at(point).enabled, profile.plugins.at(point))
-        for point in (*EXTENSION_POINTS, *GROUP_POINTS, *new)
+        for point in (*EXTENSION_POINTS, *new)
     }
     plugins["multiPoint"] = _set_field(multi_point, profile.plugins.multi_point)
     needed = {ref["name"] for chosen in plugins.values() for ref in chosen.get("enabled", ())}

@@ -13,7 +13,7 @@ from berth.config.feature_gates import (
     gates_of,
     with_defaults,
 )
-from berth.config.versions import CURRENT, VERSIONS, emulated, minor_of, version_warnings
+from berth.config.versions import CONFIGURED, CURRENT, VERSIONS, emulated, minor_of, version_warnings
 
 V36, V37 = VERSIONS[36], VERSIONS[37]
 
@@ -54,7 +54,8 @@ def test_gates_that_a_version_turned_on_locked_added_and_removed() -> None:
 def test_a_gate_of_another_version_is_told_as_that() -> None:
     for name, version, other in (
         ("CompositePodGroup", V36, "1.37 and 1.38"),
-        ("GangScheduling", V37, "1.36"),
+        ("GangScheduling", V37, "1.35 and 1.36"),
+        ("MemoryManager", V36, "1.35"),
     ):
         with pytest.raises(FeatureGateError, match=f"{name}, a gate of Kubernetes {other}"):
             with_defaults({name: True}, version)
@@ -101,10 +102,13 @@ def test_the_scheduler_s_gates_that_1_37_added_are_off(name: str) -> None:
 
 
 def test_changes_follow_from_the_version_alone() -> None:
-    names = [line.split()[0] for line in change_table.TABLE.strip().splitlines()]
+    since = {name: since for name, since, _ in map(str.split, change_table.TABLE.split("\n")[1:-1])}
+    names = [*since]
     assert names == sorted({*names})
     assert not {*names} & {*gates_of(V36), *gates_of(V37)}
-    assert changes_of(V36) == dict.fromkeys(names, False)
+    assert {*since.values()} == {"1.36", "1.37"}
+    assert changes_of(CONFIGURED[35]) == dict.fromkeys(names, False)
+    assert changes_of(V36) == {name: version == "1.36" for name, version in since.items()}
     assert changes_of(V37) == dict.fromkeys(names, True)
     for name in names:
         with pytest.raises(FeatureGateError, match=f"unrecognized feature gate: {name}"):

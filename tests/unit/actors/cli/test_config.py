@@ -186,8 +186,35 @@ def test_a_file_is_checked_for_a_version(tmp_path: Path) -> None:
     assert "podGroupPostFilter: unknown field, Kubernetes has it since 1.37" in older.output
     assert run("check", file, "--for", "1.37").exit_code == 0
     gates = run("check", file, "--for", "1.37", "--feature-gates", "GangScheduling=true")
-    assert "GangScheduling, a gate of Kubernetes 1.36" in gates.output
+    assert "GangScheduling, a gate of Kubernetes 1.35 and 1.36" in gates.output
     assert run("check", file, "--for", "1.12").exit_code == 2
+
+
+def test_a_file_is_checked_for_a_version_older_than_berth_decides_as(tmp_path: Path) -> None:
+    file = file_with(tmp_path, "profiles: [{plugins: {placementScore: {}}}]")
+    assert run("check", file).exit_code == 0
+    older = run("check", file, "--for", "1.35")
+    assert older.exit_code == 1
+    assert "placementScore: unknown field, Kubernetes has it since 1.36" in older.output
+    file = file_with(tmp_path, "profiles: [{schedulerName: a}]")
+    removed = ("check", file, "--feature-gates", "InPlacePodVerticalScalingAllocatedStatus=true")
+    assert run(*removed, "--for", "1.35").exit_code == 0
+    newer = run(*removed)
+    assert newer.exit_code == 2
+    assert "a gate of Kubernetes 1.35" in newer.output
+    added = run("check", file, "--feature-gates", "AtomicFIFO=true", "--for", "1.35")
+    assert "AtomicFIFO, a gate of Kubernetes 1.36 and 1.37 and 1.38" in added.output
+
+
+def test_the_default_of_an_older_version_lacks_what_came_later() -> None:
+    older = yaml.safe_load(run("default", "--for", "1.35").stdout)["profiles"][0]
+    newer = yaml.safe_load(run("default").stdout)["profiles"][0]
+    assert {*newer["plugins"]} - {*older["plugins"]} == {"placementGenerate", "placementScore"}
+    names = [
+        [plugin["name"] for plugin in profile["plugins"]["multiPoint"]["enabled"]]
+        for profile in (older, newer)
+    ]
+    assert names[1] == [*names[0], "NodeDeclaredFeatures"]
 
 
 def test_the_default_is_what_kube_scheduler_writes() -> None:
