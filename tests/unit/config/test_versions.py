@@ -13,7 +13,14 @@ from berth.config.feature_gates import (
     gates_of,
     with_defaults,
 )
-from berth.config.versions import CONFIGURED, CURRENT, VERSIONS, emulated, minor_of, version_warnings
+from berth.config.versions import (
+    CONFIGURED,
+    CURRENT,
+    VERSIONS,
+    emulated,
+    minor_of,
+    version_warnings,
+)
 
 V36, V37 = VERSIONS[36], VERSIONS[37]
 
