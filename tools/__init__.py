@@ -44,6 +44,7 @@ Where to find what.
     an eviction is ranked              kubernetes/kubelet/pressure/eviction_ranking.py
     a kubelet kills for memory         kubernetes/kubelet/pressure/oom.py
     a request over HTTP is answered    cluster/apiserver/app.py
+    it is performed, or takes long     cluster/apiserver/handlers.py, long_requests.py
     a log is read, a command runs      cluster/apiserver/streams/pod_streams.py
     a change wakes a controller        cluster/controllers/controller_table.py
     the controllers run                cluster/controllers/controller_manager.py

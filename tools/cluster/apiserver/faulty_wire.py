@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn, cast
 
 import msgspec
@@ -13,7 +14,7 @@ from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.types.api_documents import RefusedError
 from ..faults.vocabulary import DISK_FULL, REASONS, Fault
 from .answer_forms import refusal, refused_response
-from .http import Answer, Connection, Feed, Follow, Later, Response, Stream
+from .http import Answer, Connection, Feed, Follow, Later, Response, Stream, in_one
 from .store_faults import StoreFaults
 from .watch_lines import line
 
@@ -74,17 +75,17 @@ class FaultyWire:
         answer = self._watched(self._inner(request), request.path, client)
         if fault.does == "slow" and callable(answer):
             return _delayed(answer, fault.seconds)
-        if fault.does == "truncated" and isinstance(answer, Response):
+        if fault.does == "truncated" and isinstance(answer, Response | Later):
             return _half(answer)
-        return Later(_reset) if fault.does != "slow" else answer
+        return Later(lambda: _lost(answer)) if fault.does != "slow" else answer
 
     async def _slowly(self, request: HttpRequest, seconds: float) -> Response:
         await asyncio.sleep(seconds)
-        return await _whole(self._inner(request))
+        return await in_one(self._inner(request))
 
     async def _arrive(self, request: HttpRequest, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        self._inner(request)
+        await _carried_out(self._inner(request))
 
     def _older(self, request: HttpRequest, client: str) -> HttpRequest:
         """Returns the request for an older list, if it meets that fault."""
@@ -158,18 +159,22 @@ def _refusal(fault: Fault) -> RefusedError:
     return RefusedError(fault.code, reason, "refused by a fault", details)
 
 
-async def _whole(answer: Response | Follow) -> Response:
-    """Returns an answer in one piece. Raises ConnectionResetError for another one."""
-    while isinstance(answer, Later):
-        answer = await answer.find()
-    if isinstance(answer, Response):
-        return answer
-    return await _reset()
+async def _carried_out(answer: Response | Follow) -> None:
+    """Waits until a request is carried out that takes a while."""
+    if isinstance(answer, Later):
+        with suppress(ConnectionResetError):
+            await in_one(answer)
 
 
-def _half(answer: Response) -> Feed:
+async def _lost(answer: Response | Follow) -> NoReturn:
+    await _carried_out(answer)
+    await _reset()
+
+
+def _half(answer: Response | Later) -> Feed:
     async def feed(stream: Stream) -> None:
-        await stream.write(answer.body[: len(answer.body) // 2])
+        body = (await in_one(answer)).body
+        await stream.write(body[: len(body) // 2])
         await _reset()
 
     return feed

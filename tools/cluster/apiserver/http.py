@@ -99,6 +99,17 @@ Follow = Feed | Streamed | Upgrade | Later
 Answer = Callable[[HttpRequest], Response | Follow]
 
 
+async def in_one(answer: Response | Follow) -> Response:
+    """Returns an answer in one piece, as soon as it is known. Raises ConnectionResetError for one
+    that goes on.
+    """
+    while isinstance(answer, Later):
+        answer = await answer.find()
+    if not isinstance(answer, Response):
+        raise ConnectionResetError("not an answer in one piece")
+    return answer
+
+
 class Wire(Protocol):
     """What lies between a server and its clients. `connections` are the open ones; `control` is the
     URL of its control, "" without one.

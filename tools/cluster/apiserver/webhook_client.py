@@ -26,7 +26,7 @@ from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.api_documents import Document
 from ...kubernetes.api.types.resources import BY_KIND
 from ...kubernetes.api.types.webhook_conversion import ConversionsNeededError
-from .http import Follow, Later, Response
+from .http import Later, Response, in_one
 from .webhook_answers import Attempt
 
 SERVICES, ENDPOINTS = BY_KIND["v1", "Service"], BY_KIND["v1", "Endpoints"]
@@ -61,7 +61,7 @@ class HttpsWebhooks:
         async def find() -> Response:
             found = await asyncio.gather(*map(self._ask, calls))
             new = dict(zip((call.key for call in calls), found, strict=True))
-            return await _found(attempt(WebhookAnswers({**known, **new})))
+            return await in_one(attempt(WebhookAnswers({**known, **new})))
 
         return Later(find)
 
@@ -70,7 +70,7 @@ class HttpsWebhooks:
     ) -> Later:
         async def find() -> Response:
             await self.convert(needed)
-            return await _found(attempt(answers))
+            return await in_one(attempt(answers))
 
         return Later(find)
 
@@ -134,13 +134,6 @@ class HttpsWebhooks:
                 return None, f"the server answered with {answer.status}: {said}"
             review = msgspec.json.decode(body)
         return (review if isinstance(review, dict) else {}), ""
-
-
-async def _found(answer: Response | Follow) -> Response:
-    if isinstance(answer, Later):
-        return await answer.find()
-    assert isinstance(answer, Response)
-    return answer
 
 
 async def _whole(answer: aiohttp.ClientResponse) -> bytes:

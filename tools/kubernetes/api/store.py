@@ -145,12 +145,12 @@ class Store:
     def release(self, release: Release) -> None:
         self.catalog = Catalog(release, self.catalog.added)
 
-    def fork(self) -> Store:
-        """Returns a store with the same objects, but no history and no journal.
+    def fork(self, journal: Callable[[Kind, StoreEvent], None] | None = None) -> Store:
+        """Returns a store with the same objects, but no history and no journal of this one.
 
         Writing to it does not change this one.
         """
-        other = Store(self.outside, 0)
+        other = Store(self.outside, 0, journal)
         other.revision = self.revision
         other.catalog, other.plugins = self.catalog, self.plugins
         other._asks_webhooks = self._asks_webhooks
@@ -161,6 +161,34 @@ class Store:
             there = other._shelf(kind)
             there.objects, there.order = dict(shelf.objects), shelf.order
         return other
+
+    def has_before(self, written: Iterable[tuple[Kind, StoreEvent]]) -> bool:
+        """True if the objects that were written to a fork are here as they were there before."""
+        there: dict[tuple[Kind, Key], StoredObject | None] = {}
+        for kind, event in written:
+            key = names_of(event.after.document)
+            place = kind.stored_as or kind, key
+            if there.get(place, self.lookup(kind, *key)) is not event.before:
+                return False
+            there[place] = None if event.type == "DELETED" else event.after
+        return True
+
+    def adopt(
+        self, fork: Store, written: Sequence[tuple[Kind, StoreEvent]]
+    ) -> Mapping[int, StoredObject]:
+        """Writes here what was written to a fork. Returns the objects as they are here by the
+        revisions that they have there.
+        """
+        here = {}
+        for kind, event in written:
+            after = event.after
+            before = self.lookup(kind, *names_of(after.document))
+            here[after.revision] = self._put(
+                kind, event.type, after.document, before, after.entries
+            )
+        if written:  # the sums of quotas are those of the fork
+            self.ledgers = dict.fromkeys({**self.ledgers, **fork.ledgers})
+        return here
 
     def restore(self, kind: Kind, document: Document) -> None:
         """Puts back an object of an earlier run at its own revision, without an event."""
@@ -200,9 +228,14 @@ class Store:
             for stored in list(shelf.objects.values())
         )
 
-    def find(self, kind: Kind, namespace: str, name: str) -> Document | None:
+    def lookup(self, kind: Kind, namespace: str, name: str) -> StoredObject | None:
+        """Returns an object with its revision, if there is one."""
         shelf = self._shelves.get(kind.stored_as or kind)
-        stored = None if shelf is None else shelf.objects.get((namespace, name))
+        return None if shelf is None else shelf.objects.get((namespace, name))
+
+    def find(self, kind: Kind, namespace: str, name: str) -> Document | None:
+        """Returns the document of an object, if there is one."""
+        stored = self.lookup(kind, namespace, name)
         return None if stored is None else stored.document
 
     def count(self, kind: Kind) -> int:
@@ -217,8 +250,7 @@ class Store:
 
     def stored(self, kind: Kind, namespace: str, name: str) -> StoredObject:
         """Returns an object with its revision. Raises RefusedError with 404."""
-        shelf = self._shelves.get(kind.stored_as or kind)
-        stored = None if shelf is None else shelf.objects.get((namespace, name))
+        stored = self.lookup(kind, namespace, name)
         if stored is None:
             details = {"name": name, "group": kind.group, "kind": kind.plural}
             raise RefusedError(404, "NotFound", f'{kind.resource} "{name}" not found', details)

@@ -146,17 +146,23 @@ class StoredObject:
             self._raw = _ENCODER.encode(document)
         return self._raw if entries is None else self._raw.replace(_MARK_BYTES, entries.raw, 1)
 
+    @property
+    def known_length(self) -> int:
+        """The bytes of its JSON but for its entries, if that was made; else 0."""
+        return 0 if self._raw is None else len(self._raw)
+
     def pack(self) -> None:
         """Lets go of the document if its JSON is there, from which it can be made again."""
         if self._raw is not None and self._renew_time is None:
             self._document = None
 
     def _decoded(self) -> Document:
-        if self._document is None:
+        document = self._document
+        if document is None:  # a thread may read what is packed meanwhile
             assert self._raw is not None
             document = _DECODER.decode(self._raw.replace(_MARK_BYTES, b"null", 1))
             rows = document["metadata"].pop(ENTRIES, None)
             if isinstance(self._entries, EllipsisType):
                 self._entries = compacted_entries(rows or [])
             self._document = document
-        return self._document
+        return document

@@ -15,7 +15,7 @@ from .catalog import Catalog
 from .custom_decoding import decoded
 from .custom_type import CustomType
 from .resources import Kind
-from .structural import OPEN, Structural
+from .structural import OPEN, Structural, structural_of
 from .webhook_conversion import ConversionWebhook
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"  # the finalizer that deletes the objects
@@ -145,10 +145,10 @@ def _schemas(spec: Document) -> dict[str, Structural]:
     """Returns the schemas of the versions by their names."""
     schemas = {}
     for version in spec["versions"]:
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        keeps_all = schema is None or spec.get("preserveUnknownFields")
-        told = {**(schema or {}), **({OPEN: True} if keeps_all else {})}
-        schemas[version["name"]] = Structural(told)
+        schema: Document | None = (version.get("schema") or {}).get("openAPIV3Schema")
+        if schema is None or spec.get("preserveUnknownFields"):
+            schema = {**(schema or {}), OPEN: True}
+        schemas[version["name"]] = structural_of(schema)
     return schemas
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 Entry = dict[str, Any]
 _MOST = 4096  # templates
+_MOST_BYTES = 64 << 10  # of the JSON of a template that objects share; hardly two share more
 _ENCODER = msgspec.json.Encoder()
 # Steps to items that name something of one object alone: its IPs, and what owns it.
 _OWN_NAME = re.compile(rb'"k:\{\\"(?:ip|uid)\\":\\"[^"\\]*\\"\}"')
@@ -98,9 +99,11 @@ def template_of(rows: list[Entry], raw: bytes | None = None) -> EntryTemplate:
     key = _ENCODER.encode(rows) if raw is None else raw
     template = _templates.get(key)
     if template is None:
-        if len(_templates) >= _MOST:
-            _templates.clear()
-        template = _templates[key] = EntryTemplate(rows)
+        template = EntryTemplate(rows)
+        if len(key) <= _MOST_BYTES:
+            if len(_templates) >= _MOST:
+                _templates.clear()
+            _templates[key] = template
     return template
 
 

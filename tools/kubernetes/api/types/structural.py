@@ -78,3 +78,21 @@ class Structural:
     def field(self, name: str) -> Structural | None:
         """Returns the schema of a field or of a map's value; None if there is none."""
         return self.fields.get(name) or self.values
+
+
+_MOST_RECENT = 16
+_recent: dict[int, tuple[Document, Structural]] = {}
+
+
+def structural_of(schema: Document) -> Structural:
+    """Returns the structure of a schema: the same one for a document that was asked for lately, as
+    a definition is checked, stored, and then served.
+    """
+    known = _recent.get(id(schema))
+    if known is not None and known[0] is schema:
+        return known[1]
+    structure = Structural(schema)
+    if len(_recent) >= _MOST_RECENT:
+        _recent.clear()
+    _recent[id(schema)] = schema, structure
+    return structure

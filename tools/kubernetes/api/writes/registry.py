@@ -7,7 +7,7 @@ Every method raises RefusedError with the API server's answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import EllipsisType
 from typing import Any
@@ -393,15 +393,19 @@ class Api:
 
     def delete_all(
         self, kind: Kind, namespace: str, matches: Matches | None, options: DeleteOptions
-    ) -> list[StoredObject]:
-        """Deletes the selected objects. Returns them as they were before."""
+    ) -> Iterator[StoredObject]:
+        """Deletes the objects that are selected now, one at each step. Yields each as it was
+        before, also one that is gone by then.
+        """
         selected = [
             s for s in self.store.list(kind, namespace) if matches is None or matches(s.document)
         ]
         prepare_conversion(kind, [stored.document for stored in selected])
         for stored in selected:
-            self.delete(kind, *names_of(stored.document), options)
-        return selected
+            key = names_of(stored.document)
+            if self.store.find(kind, *key) is not None:
+                self.delete(kind, *key, options)
+            yield stored
 
     def bind(self, namespace: str, name: str, binding: Document) -> None:
         """Binds the pod to a node."""

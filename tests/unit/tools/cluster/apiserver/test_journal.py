@@ -128,7 +128,7 @@ def test_a_request_that_fails_halfway_keeps_its_first_writes(tmp_path: Path, dis
             api.create(MAPS, NS, config_map(name))
         disk.writes += [None, OSError(errno.ENOSPC, "full")]
         with pytest.raises(RefusedError, match="full"):
-            api.delete_all(MAPS, NS, None, DeleteOptions())
+            list(api.delete_all(MAPS, NS, None, DeleteOptions()))
         assert names(journal.store) == ["b", "c"]
     with Journal(path) as journal:
         assert names(journal.store) == ["b", "c"]

@@ -15,7 +15,7 @@ from berth.actors.scheduling.kube.names import dns_subdomain
 
 from ...types.api_documents import Document
 from ...types.custom_decoding import Metadata, without_unknown
-from ...types.structural import RULES, Structural
+from ...types.structural import RULES, Structural, structural_of
 from ..fields import IMMUTABLE, forbidden, invalid, required, too_many, unsupported
 from ..value_forms import dns_1035_label
 from .open_api_rules import open_api_problems, schema_at
@@ -185,7 +185,7 @@ def _schema(version: Document, path: str, known: frozenset[str]) -> list[str]:
     if schema.get("nullable"):
         problems.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
     structural = structural_problems(schema, path)
-    structural = structural or [*_defaults(Structural(schema), path, is_root=True)]
+    structural = structural or [*_defaults(structural_of(schema), path, is_root=True)]
     return [
         *problems,
         *structural,
