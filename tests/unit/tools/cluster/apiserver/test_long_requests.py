@@ -70,7 +70,9 @@ async def test_a_long_body_holds_the_loop_for_no_more_steps_than_a_short_one(
     assert max(steps(20_000), steps(40_000)) < 100
 
 
-async def test_others_are_answered_while_a_long_write_is_tried(server: Server, store: Store) -> None:
+async def test_others_are_answered_while_a_long_write_is_tried(
+    server: Server, store: Store
+) -> None:
     long = begun(server.answer(request("POST", MAPS, named("long", **LONG))))
     await asyncio.sleep(0)  # it has begun
     assert isinstance(server.answer(request("POST", MAPS, named("short"))), Response)
