@@ -19,6 +19,7 @@ from .pod_events import failed_scheduling_event
 
 MOST_CHARACTERS = 32_768  # of a message, as of any condition of the API that has a limit
 CUT = " ..."
+BLOCKED_BY = "Scheduling is blocked by the plugin"  # PreEnqueue of a plugin, in the condition
 
 
 class Stage(enum.Enum):
@@ -59,7 +60,7 @@ def failed_at_stage(stage: Stage, status: Status) -> Failure:
     match stage:
         case Stage.GATE if status.rejected:
             message = _encodable_text(
-                f"Scheduling is blocked by the plugin {status.plugin}: {message}"
+                f"{BLOCKED_BY} {status.plugin}: {message}"
             )
             return Failure("SchedulingGated", message, nominated_node=None)
         case Stage.GATE:

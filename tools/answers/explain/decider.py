@@ -36,10 +36,12 @@ from berth.plugin import Plugin
 from .cluster_source import ClusterQuestion, Document, SourceError, from_scenario
 from .decision import Decision, Explanation, Failure, rejected, steps
 from .document_cluster import DocumentCluster
+from .last_attempt import blocking_plugin
 from .plugin_handle import HeldApi, HeldObjects, ReadOnlyHandle
 from .tried_lives import TriedLives
 
 CHUNK = 8
+KEPT_OUT = "is kept out of the queue by the plugin"
 BETWEEN_SECONDS = 60.0  # decisions: no search is cut short because of earlier ones
 
 
@@ -59,12 +61,17 @@ class Attempt(msgspec.Struct, frozen=True):
     def held(self) -> tuple[str, ...]:
         """Returns why PreEnqueue of a plugin keeps the pod out of the queue: a sentence without its
         subject, or none. In-tree plugins are left out: the pod has its gates, and the decision
-        itself tells of missing claims.
+        itself tells of missing claims. What a plugin does that this configuration lacks is known
+        from the pod's condition alone.
         """
         status = self.profile.pre_enqueue(self.info.pod)
-        if status.ok or (status.rejected and status.plugin in IN_TREE):
+        if not status.ok and not (status.rejected and status.plugin in IN_TREE):
+            return (f"{KEPT_OUT} {status.plugin}: {status.message}",)
+        blocked = blocking_plugin(self.info.pod)
+        here = {plugin.name for plugin in self.profile.plugins}
+        if blocked is None or blocked[0] in here:
             return ()
-        return (f"is kept out of the queue by the plugin {status.plugin}: {status.message}",)
+        return (f"{KEPT_OUT} {blocked[0]}, as its condition says: {blocked[1]}",)
 
 
 class Explainer:

@@ -96,7 +96,9 @@ def standing_causes(sentences: Iterable[str]) -> list[Cause]:
 
 
 _KEPT_OUT = re.compile(
-    r"is kept out of the queue by the plugin (?P<plugin>[^:]+)(: (?P<message>.*))?", re.DOTALL
+    r"is kept out of the queue by the plugin (?P<plugin>[^:,]+)"
+    r"(, as its condition says)?(: (?P<message>.*))?",
+    re.DOTALL,
 )
 
 

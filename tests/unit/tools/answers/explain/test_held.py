@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from berth.actors.configuration.file import load_file
@@ -241,6 +242,37 @@ def by_plugins(causes: list[dict[str, Any]]) -> list[tuple[str, str, tuple[str, 
         for cause in causes
         if cause["code"] in codes
     ]
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (
+            "Scheduling is blocked by the plugin Frozen: ice, until noon",
+            ["is kept out of the queue by the plugin Frozen, as its condition says: "]
+            + ["ice, until noon"],
+        ),
+        ("Scheduling is blocked by the plugin NodePorts: its own says no such thing", []),
+        ("Scheduling is blocked due to non-empty scheduling gates", []),
+    ],
+)
+def test_a_plugin_that_is_not_here_holds_a_pod_by_its_condition(
+    message: str, said: list[str], tmp_path: Path
+) -> None:
+    cluster = [*yaml.safe_load_all(CLUSTER)]
+    gated = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+    cluster[-1]["status"] = {"conditions": [{**gated, "message": message}]}
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(cluster))
+    arguments = ["-f", str(file), "-o", "json"]
+    (pod,) = msgspec.json.decode(CliRunner().invoke(explain, [*arguments, "-A"]).stdout)["items"]
+    assert pod["standing"] == (["".join(said)] if said else [])
+    held = [("PluginRejected", "Frozen", ())] if said else []
+    assert by_plugins(pod["causes"]) == held
+    answer = msgspec.json.decode(CliRunner().invoke(whatif, arguments).stdout)
+    assert answer["allPlaced"] is not bool(said)
+    assert [by_plugins(each["causes"]) for each in answer["pending"]] == [held] * bool(said)
+    assert [cause["message"] for each in answer["pending"] for cause in each["causes"]] == said[1:]
 
 
 @pytest.mark.parametrize("point", ["Permit that waits", "PreBind"], indirect=True)
