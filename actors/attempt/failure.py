@@ -59,9 +59,7 @@ def failed_at_stage(stage: Stage, status: Status) -> Failure:
     message = _encodable_text(status.message)
     match stage:
         case Stage.GATE if status.rejected:
-            message = _encodable_text(
-                f"{BLOCKED_BY} {status.plugin}: {message}"
-            )
+            message = _encodable_text(f"{BLOCKED_BY} {status.plugin}: {message}")
             return Failure("SchedulingGated", message, nominated_node=None)
         case Stage.GATE:
             return Failure(reason, message, nominated_node=None)

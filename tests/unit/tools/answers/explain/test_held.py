@@ -249,8 +249,10 @@ def by_plugins(causes: list[dict[str, Any]]) -> list[tuple[str, str, tuple[str, 
     [
         (
             "Scheduling is blocked by the plugin Frozen: ice, until noon",
-            ["is kept out of the queue by the plugin Frozen, as its condition says: "]
-            + ["ice, until noon"],
+            [
+                "is kept out of the queue by the plugin Frozen, as its condition says: ",
+                "ice, until noon",
+            ],
         ),
         ("Scheduling is blocked by the plugin NodePorts: its own says no such thing", []),
         ("Scheduling is blocked due to non-empty scheduling gates", []),
