@@ -27,6 +27,7 @@ from berth.config.types import (
 
 from ..framework.interface import Plugin
 from ..framework.plugin_args import TYPE_FIELDS, PluginArgs, read_args
+from ..plugins.in_tree import IN_TREE
 
 # Go writes these fields even if they are false, empty or null.
 _ALWAYS = frozenset(
@@ -144,8 +145,12 @@ def _args(
     """Returns the arguments of a plugin, with defaults if they have a type; otherwise unchanged."""
     configured = next((entry.args for entry in profile.plugin_config if entry.name == name), {})
     kind = registry[name].args_type
-    if kind is None or not issubclass(kind, PluginArgs):
+    if kind is None:
         return dict(configured)
-    args = _plain_values(read_args(configured, kind, gates))
+    args = read_args(configured, kind, gates)
+    if not issubclass(kind, PluginArgs):
+        plain: Document = msgspec.json.decode(msgspec.json.encode(args))
+        return plain
+    values = _plain_values(args)
     typed = dict(zip(TYPE_FIELDS, (API_VERSION, f"{name}Args"), strict=True))
-    return {**typed, **_without_empty(args)}
+    return {**typed, **(_without_empty(values) if name in IN_TREE else values)}
