@@ -1,4 +1,4 @@
-"""Suggestions to add the label to a node that the node selector or the node affinity asks for."""
+"""Suggestions to give a node the labels that the node selector or the node affinity asks for."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def openings(world: World) -> Iterator[Edit]:
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
-    """Yields the addition of the fewest labels to one of the nodes that would then suit the pod."""
+    """Yields the change of the fewest labels of one of the nodes that would then suit the pod."""
     edit = _any_labels(world.pod)
     if not edit.patch:
         return
@@ -43,7 +43,7 @@ def changes(world: World) -> Iterator[ProposedChange]:
     selector = pod["spec"].get("nodeSelector") or {}
     affinity = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
     terms = (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
-    missing: list[tuple[int, str, dict[str, str]]] = []
+    missing: list[tuple[int, str, dict[str, str | None]]] = []
     for name in nodes:
         labels = world.node_info(name).labels
         for term in terms:
@@ -55,33 +55,61 @@ def changes(world: World) -> Iterator[ProposedChange]:
         yield ProposedChange("label", Who.ADMIN, min(1.0, 0.3 * number), sentence, (edit,))
 
 
-def labelled(world: World, name: str, labels: dict[str, str]) -> tuple[str, Edit]:
-    """Returns the change that adds labels to a node, in words and as an edit."""
+def labelled(world: World, name: str, labels: Mapping[str, str | None]) -> tuple[str, Edit]:
+    """Returns the change that gives labels to a node, in words and as an edit. A label whose value
+    is None is removed.
+    """
     document = world.document("Node", name)
     assert document is not None
+    added = {key: value for key, value in labels.items() if value is not None}
+    removed = [key for key, value in labels.items() if value is None]
     if document["metadata"].get("labels"):
-        patches = [put(value, "metadata", "labels", key) for key, value in labels.items()]
+        patches = [put(value, "metadata", "labels", key) for key, value in added.items()]
     else:
-        patches = [put(labels, "metadata", "labels")]
-    words = " and ".join(f"{key}={value}" for key, value in labels.items())
-    return f"Label {name} with {words}", patch_of(document, *patches)
+        patches = [put(added, "metadata", "labels")]
+    patches += [removal("metadata", "labels", key) for key in removed]
+    words = f"Label {name} with {' and '.join(f'{k}={v}' for k, v in added.items())}"
+    without = f"the label{'s' * (len(removed) > 1)} {' and '.join(removed)}"
+    if removed and added:
+        words += f", and remove {without.replace('the', 'its', 1)}"
+    elif removed:
+        words = f"Remove {without} from {name}"
+    return words, patch_of(document, *patches)
 
 
 def _missing_labels(
-    selector: dict[str, str], term: Document, labels: Mapping[str, str]
-) -> dict[str, str] | None:
-    """Returns the labels that a node lacks; None if labels alone are not enough."""
-    lacks = {key: value for key, value in selector.items() if labels.get(key) != value}
+    selector: Mapping[str, str], term: Document, labels: Mapping[str, str]
+) -> dict[str, str | None] | None:
+    """Returns the labels that a node lacks, None as the value of one that it must not have; None
+    if labels alone are not enough.
+    """
+    lacks: dict[str, str | None] = {k: v for k, v in selector.items() if labels.get(k) != v}
     if term.get("matchFields"):
         return None
     for expression in term.get("matchExpressions") or ():
         requirement = msgspec.convert(expression, NodeSelectorRequirement)
-        if requirement_matches(requirement, {**labels, **lacks}):
-            continue
-        if requirement.operator not in ("In", "Exists"):
-            return None
-        lacks[requirement.key] = requirement.values[0] if requirement.values else "true"
+        if not requirement_matches(requirement, _with(labels, lacks)):
+            lacks[requirement.key] = _suitable_value(requirement)
+            if not requirement_matches(requirement, _with(labels, lacks)):
+                return None
     return lacks
+
+
+def _with(labels: Mapping[str, str], changed: Mapping[str, str | None]) -> dict[str, str]:
+    return {k: v for k, v in {**labels, **changed}.items() if v is not None}
+
+
+def _suitable_value(requirement: NodeSelectorRequirement) -> str | None:
+    """Returns a value with which a label meets the requirement; None if it is met without one."""
+    values = requirement.values
+    match requirement.operator:
+        case "In" if values:
+            return values[0]
+        case "Exists":
+            return "true"
+        case "Gt" | "Lt" if values and values[0].lstrip("-").isdecimal():
+            return str(int(values[0]) + (1 if requirement.operator == "Gt" else -1))
+    return None
 
 
 WAY = Way(changes, openings)

@@ -104,7 +104,25 @@ CASES: list[tuple[list[Document], Document, list[str]]] = [
     (
         [node("n1", disk="ssd")],
         pod("web", **on_nodes({"key": "disk", "operator": "DoesNotExist"})),
-        ["Drop the required node affinity: it fits on n1."],
+        [
+            "Drop the required node affinity: it fits on n1.",
+            "Remove the label disk from n1: it fits on n1.",
+        ],
+    ),
+    (
+        [node("n1", gen="3", size="9", disk="ssd")],
+        pod(
+            "web",
+            **on_nodes(
+                {"key": "gen", "operator": "Gt", "values": ["5"]},
+                {"key": "size", "operator": "Lt", "values": ["8"]},
+                {"key": "disk", "operator": "NotIn", "values": ["ssd", "hdd"]},
+            ),
+        ),
+        [
+            "Drop the required node affinity: it fits on n1.",
+            "Label n1 with gen=6 and size=7, and remove its label disk: it fits on n1.",
+        ],
     ),
     (
         [node("n1", disk="ssd")],
