@@ -34,13 +34,15 @@ class FaultInForce(msgspec.Struct, frozen=True):
 class Faults:
     """The faults of one place, drawn from one source of chance.
 
-    `now` gives seconds. `met` counts what was met, by fault. While it is `calm`, nothing fails.
+    `now` gives seconds. `met` counts what was met, by fault, and `refused` the refusals, by code.
+    While it is `calm`, nothing fails.
     """
 
     def __init__(self, place: FaultPlace, now: Callable[[], float], rng: Random) -> None:
         self.place = place
         self.calm = False
         self.met: Counter[str] = Counter()
+        self.refused: Counter[int] = Counter()
         self.when_added: list[Callable[[], None]] = []
         self._now = now
         self._rng = rng
@@ -50,11 +52,6 @@ class Faults:
 
     def __iter__(self) -> Iterator[Fault]:
         return (held.fault for group in self._held.values() for held in group)
-
-    @property
-    def any_met(self) -> int:
-        """The number of faults that were met."""
-        return self.met.total()
 
     def add(self, *faults: Fault) -> None:
         """Puts faults in force, whose times count from now. Raises FaultError, and then adds
@@ -137,6 +134,8 @@ class Faults:
         for held in candidates:
             if held.begin <= now < held.end and self._rng.random() < held.fault.chance:
                 self.met[held.fault.does] += 1
+                if held.fault.does == "refuse":
+                    self.refused[held.fault.code] += 1
                 return held.fault
         return None
 

@@ -13,13 +13,17 @@ from ..builders import budget, claim, deployment, device_claim, job, node, pod, 
 from .scenario import Scenario, ScenarioStep
 
 Document = dict[str, Any]
+Choice = tuple[int, Callable[[], None]]
 DEVICES = "devices.example.com"  # a driver, and the class of its devices
+ANOTHER = "another"  # a namespace that may be deleted
 STEP_SECONDS = 15.0  # between two steps, on average
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
-class _Clients:
+class Clients:
     """Draws the steps of the clients. What they have created is in `apps`, `pods` and `nodes`."""
+
+    pauses = STEP_SECONDS
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -29,7 +33,10 @@ class _Clients:
         self.nodes: list[str] = []
         self.steps: list[ScenarioStep] = []
         self._at = 0.0
-        self._choices: list[tuple[int, Callable[[], None]]] = [
+
+    def choices(self) -> list[Choice]:
+        """Returns what may be done next, each with its weight."""
+        return [
             (6, self._new_app), (4, self._scale), (2, self._delete_app), (6, self._new_pod),
             (3, self._delete_pod), (2, self._new_job), (3, self._new_node), (2, self._delete_node),
             (2, self._cordon), (2, self._relabel), (3, self._evict), (1, self._new_budget),
@@ -39,15 +46,16 @@ class _Clients:
     def begin(self) -> None:
         for name, value in (("low", -10), ("high", 100)):
             self._create(priority_class(name, value))
-        self._create(_device_class())
+        self._create(device_class())
         for _ in range(self._rng.randint(2, 6)):
             self._new_node()
 
     def run(self, seconds: float) -> None:
-        weights = [weight for weight, _ in self._choices]
-        while (at := self._at + self._rng.expovariate(1 / STEP_SECONDS)) < seconds:
+        choices = self.choices()
+        weights = [weight for weight, _ in choices]
+        while (at := self._at + self._rng.expovariate(1 / self.pauses)) < seconds:
             self._at = round(at, 3)
-            ((_, act),) = self._rng.choices(self._choices, weights)
+            ((_, act),) = self._rng.choices(choices, weights)
             act()
 
     def _name(self, prefix: str) -> str:
@@ -143,7 +151,7 @@ class _Clients:
         zone = rng.choice(["zone-a", "zone-b"])
         self._create(node(name, cpu=rng.choice([1, 2, 4, 8]), zone=zone, labels=labels, pods=20))
         if rng.random() < 0.4:
-            self._create(_slice(name, rng.randint(1, 3)))
+            self._create(slice_of(name, rng.randint(1, 3)))
 
     def _delete_node(self) -> None:
         if len(self.nodes) > 1:
@@ -170,7 +178,7 @@ class _Clients:
             self._create(budget(self._name("budget"), app=name, max_unavailable=1))
 
 
-def _device_class() -> Document:
+def device_class() -> Document:
     selector = {"cel": {"expression": f'device.driver == "{DEVICES}"'}}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -180,7 +188,7 @@ def _device_class() -> Document:
     }
 
 
-def _slice(name: str, count: int) -> Document:
+def slice_of(name: str, count: int) -> Document:
     """Returns the devices of a node."""
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
     devices = [{"name": f"device-{number}"} for number in range(count)]
@@ -195,37 +203,50 @@ def _slice(name: str, count: int) -> Document:
 def drawn(seed: int, seconds: float) -> Scenario:
     """Returns the scenario of a seed."""
     rng = Random(seed)
-    clients = _Clients(rng)
+    clients = Clients(rng)
     clients.begin()
     clients.run(seconds)
     schedulers = rng.choice([1, 1, 2])
-    steps = clients.steps
-    for _ in range(rng.randint(0, 3)):
-        steps.append(ScenarioStep(round(rng.uniform(0, seconds), 3), "compact"))
-        number = rng.randrange(schedulers)
-        steps.append(ScenarioStep(round(rng.uniform(0, seconds), 3), "restart", number=number))
-    for name in rng.sample(clients.pods, len(clients.pods) // 8):
-        target = rng.choice(clients.nodes)
-        steps.append(
-            ScenarioStep(round(rng.uniform(0, seconds), 3), "bind", name=name, node=target)
-        )
+    steps = [*clients.steps, *drawn_mishaps(rng, clients, seconds, schedulers)]
     return Scenario(
         seed=seed,
         seconds=seconds,
         schedulers=schedulers,
-        faults=tuple(_faults(rng, seconds, schedulers)),
+        faults=tuple(drawn_faults(rng, seconds, schedulers, most=5)),
         steps=tuple(sorted(steps, key=lambda step: step.at)),
     )
 
 
-def _faults(rng: Random, seconds: float, schedulers: int) -> list[Fault]:
-    """Draws up to five faults, each for a part of the story."""
+def drawn_mishaps(
+    rng: Random, clients: Clients, seconds: float, schedulers: int
+) -> list[ScenarioStep]:
+    """Draws steps of nobody's will: compactions, restarts, and pods that others bind."""
+
+    def at_some_time(**fields: Any) -> ScenarioStep:
+        return ScenarioStep(round(rng.uniform(0, seconds), 3), **fields)
+
+    steps = []
+    for _ in range(rng.randint(0, 3)):
+        steps.append(at_some_time(verb="compact"))
+        number = rng.randrange(schedulers)
+        steps.append(at_some_time(verb="restart", number=number))
+    for name in rng.sample(clients.pods, len(clients.pods) // 8):
+        target = rng.choice(clients.nodes)
+        steps.append(at_some_time(verb="bind", name=name, node=target))
+    return steps
+
+
+def drawn_faults(
+    rng: Random, seconds: float, schedulers: int, least: int = 0, most: int = 5
+) -> list[Fault]:
+    """Draws some faults, each for a part of the story."""
     everyone = rng.choice([("kube-scheduler",), ("kube-scheduler",), ()])
     writes = ("POST", "PATCH", "PUT", "DELETE")
     pause = rng.choice([1.0, 10.0, 40.0])
     kinds = [
         Fault("slow", chance=0.3, seconds=rng.choice([0.1, 2.0, 8.0]), clients=everyone),
-        Fault("refuse", chance=0.2, code=rng.choice([409, 410, 429, 500, 503]), clients=everyone),
+        Fault("refuse", chance=0.2, code=rng.choice([429, 500, 503]), clients=everyone),
+        Fault("refuse", chance=0.2, code=rng.choice([409, 410]), clients=everyone),
         Fault("refuse", chance=0.5, code=500, paths=("/binding",)),
         Fault("disk-full", chance=0.5, clients=everyone),
         Fault("lose", chance=0.1, methods=writes, clients=everyone),
@@ -246,6 +267,8 @@ def _faults(rng: Random, seconds: float, schedulers: int) -> list[Fault]:
         Fault("server-restart", seconds=pause),
         Fault("server-restart-cold", seconds=pause),
         Fault("clock-jump", seconds=rng.choice([-3600.0, -2.0, 30.0, 3600.0])),
+        Fault("compact"),
+        Fault("namespace-gone", namespace=ANOTHER),
         Fault("foreign-bind", chance=0.1, seconds=rng.choice([0.0, 0.01, 1.0])),
         Fault("kill", seconds=pause, number=rng.randrange(schedulers)),
         Fault("stop", seconds=pause, number=rng.randrange(schedulers)),
@@ -253,7 +276,7 @@ def _faults(rng: Random, seconds: float, schedulers: int) -> list[Fault]:
         Fault("plugin-sleep", chance=0.05, seconds=rng.choice([0.1, 3.0])),
     ]
     faults = []
-    for fault in rng.sample(kinds, rng.randint(0, 5)):
+    for fault in rng.sample(kinds, rng.randint(least, most)):
         begin = round(rng.uniform(0, seconds / 2), 1)
         end = round(begin + rng.uniform(seconds / 20, seconds / 2), 1)
         ends = {} if fault.met is Met.TIME else {"end": end}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,16 +19,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from berth.config.types import Duration
 
 from ...answers.terminal.options import output_option
-from .chance import drawn
 from .scenario import Scenario, read_scenario, written
 from .shrinking import shrunk
-from .simulation import CALM_SECONDS, Story, play
+from .simulation import CALM_SECONDS, play
 from .timeline import Timeline
 from .timeline_page import page
 from .worker import Crash, Seed, Told, Worker
 
 BROKEN = 1
 MOST_SHOWN = 5
+FRAME = " +-|"  # what groups of exceptions are framed by
 
 
 class _UnusableError(click.ClickException):
@@ -47,8 +48,11 @@ class StoryResult(msgspec.Struct, frozen=True):
     digest: str
     writes: int
     bound: int
-    faults: int
+    seconds: float
+    met: dict[str, int]
+    situations: dict[str, int]
     violations: list[dict[str, str | float]]
+    cpu: float = 0.0
     crash: str = ""
     shrunk: str = ""
 
@@ -62,6 +66,11 @@ class StoryResult(msgspec.Struct, frozen=True):
     default="1h",
     show_default=True,
     help="The length of each story.",
+)
+@click.option(
+    "--short",
+    is_flag=True,
+    help="Short stories of a few objects with many faults, in place of --time: for many seeds.",
 )
 @click.option(
     "--scenario",
@@ -90,6 +99,7 @@ def simulate(
     seed: int,
     seeds: int,
     length: str,
+    short: bool,
     files: tuple[Path, ...],
     folder: Path | None,
     page_file: Path | None,
@@ -105,10 +115,11 @@ def simulate(
     \b
     berth simulate --seed 4711
     berth simulate --seeds 100 --time 10m --write broken/
+    berth simulate --short --seed 1001 --seeds 1000 --write broken/
     berth simulate --scenario broken/seed-17.yaml --page seed-17.html
     """
     try:
-        seconds = float(Duration.parse(length))
+        seconds = None if short else float(Duration.parse(length))
         stories: list[tuple[str, Seed | Scenario]] = [
             (str(file), read_scenario(file)) for file in files
         ] or [(f"seed {number}", Seed(number, seconds)) for number in range(seed, seed + seeds)]
@@ -117,14 +128,12 @@ def simulate(
     if page_file is not None and len(stories) > 1:
         raise _UnusableError(f"--page: expected a single story, got {len(stories)}")
     results = []
-    cpu = 0.0
     try:
         for played in _progress(stories, jobs):
             small = _shrink(played, folder) if folder is not None else ""
             results.append(_result(played, small))
             if page_file is not None:
                 _write_page(page_file, played)
-            cpu += played.result.cpu if isinstance(played.result, Told) else 0.0
     except OSError as problem:
         raise _UnusableError(str(problem)) from None
     places = {name: place for place, (name, _) in enumerate(stories)}
@@ -133,12 +142,8 @@ def simulate(
     if output == "json":
         click.echo(msgspec.json.encode({"stories": results}).decode())
     else:
-        _show(results, broken, cpu, sum(map(_hours, (story for _, story in stories))))
+        _show(results, broken)
     sys.exit(BROKEN if broken else 0)
-
-
-def _hours(story: Seed | Scenario) -> float:
-    return (story.seconds + CALM_SECONDS) / 3600
 
 
 def _played(stories: Sequence[tuple[str, Seed | Scenario]], jobs: int) -> Iterator[_Played]:
@@ -192,7 +197,7 @@ def _progress(stories: Sequence[tuple[str, Seed | Scenario]], jobs: int) -> Iter
 
 def _scenario_of(played: _Played) -> Scenario:
     story = played.scenario
-    return drawn(story.seed, story.seconds) if isinstance(story, Seed) else story
+    return story.drawn() if isinstance(story, Seed) else story
 
 
 def _write_page(file: Path, played: _Played) -> None:
@@ -229,32 +234,71 @@ def _shrink(played: _Played, folder: Path) -> str:
 def _result(played: _Played, small: str) -> StoryResult:
     match played.result:
         case Crash(trace):
-            return StoryResult(played.name, "", 0, 0, 0, [], trace, small)
-        case Told(Story(digest, writes, bound, faults, violations)):
+            return StoryResult(played.name, "", 0, 0, 0.0, {}, {}, [], 0.0, trace, small)
+        case Told(story, cpu):
             found: list[dict[str, str | float]] = [
-                {"at": each.at, "property": each.property, "text": each.text} for each in violations
+                {"at": each.at, "property": each.property, "text": each.text}
+                for each in story.violations
             ]
-            return StoryResult(played.name, digest, writes, bound, faults, found, "", small)
+            return StoryResult(
+                played.name,
+                story.digest,
+                story.writes,
+                story.bound,
+                story.seconds,
+                story.met,
+                story.situations,
+                found,
+                round(cpu, 3),
+                "",
+                small,
+            )
 
 
-def _show(results: list[StoryResult], broken: list[StoryResult], cpu: float, hours: float) -> None:
+def _show(results: list[StoryResult], broken: list[StoryResult]) -> None:
     if len(results) == 1:
         (only,) = results
         click.echo(
             f"{only.name}: {only.writes} writes, {only.bound} pods bound, digest {only.digest}"
         )
     for result in broken:
-        click.echo(f"{result.name}:")
-        for violation in result.violations[:MOST_SHOWN]:
-            click.echo(f"  {violation['at']:g} s, {violation['property']}: {violation['text']}")
-        more = len(result.violations) - MOST_SHOWN
-        if more > 0:
-            click.echo(f"  and {more} more")
-        if result.crash:
-            click.echo(f"  {result.crash.strip().splitlines()[-1]}")
-        if result.shrunk:
-            click.echo(f"  the smallest scenario: {result.shrunk}")
+        _show_broken(result)
+    _show_counts("fault", [result.met for result in results])
+    _show_counts("situation", [result.situations for result in results])
     told = "every property holds" if not broken else f"{len(broken)} break a property"
-    faults = sum(result.faults for result in results)
-    speed = f"{hours / cpu:.2f} cluster-hours a CPU-second" if cpu else ""
+    cpu = sum(result.cpu for result in results)
+    hours = sum(result.seconds for result in results) / 3600
+    faults = sum(sum(result.met.values()) for result in results)
+    speed = f"{cpu:.1f} CPU-seconds, {hours / cpu:.2f} cluster-hours in each" if cpu else ""
     click.echo(f"{len(results)} stories, {hours:.1f} hours, {faults} faults: {told} ({speed})")
+
+
+def _show_broken(result: StoryResult) -> None:
+    click.echo(f"{result.name}:")
+    for violation in result.violations[:MOST_SHOWN]:
+        click.echo(f"  {violation['at']:g} s, {violation['property']}: {violation['text']}")
+    more = len(result.violations) - MOST_SHOWN
+    if more > 0:
+        click.echo(f"  and {more} more")
+    if result.crash:
+        click.echo(f"  {_last_line(result.crash)}")
+    if result.shrunk:
+        click.echo(f"  the smallest scenario: {result.shrunk}")
+
+
+def _last_line(trace: str) -> str:
+    """Returns the last line of a traceback that says something; groups end with a frame."""
+    return [told for line in trace.splitlines() if (told := line.strip(FRAME))][-1]
+
+
+def _show_counts(title: str, counts: list[dict[str, int]]) -> None:
+    """Prints how often each was counted, and in how many of the stories."""
+    if len(counts) == 1:
+        return
+    times, stories = Counter[str](), Counter[str]()
+    for count in counts:
+        times.update(count)
+        stories.update(count.keys())
+    click.echo(f"{title:<32}{'times':>9}{'stories':>9}")
+    for name, number in sorted(times.items()):
+        click.echo(f"{name:<32}{number:>9}{stories[name]:>9}")

@@ -25,15 +25,17 @@ from ..parts import Parts
 from ..virtual_time import LoopClock, run_virtually
 from .properties import Properties, Violation
 from .scenario import Scenario, ScenarioStep
+from .situations import Situations
 
 Document = dict[str, Any]
 CALM_SECONDS = 90.0  # without faults, before the end; less than the five minutes of a flush
-# What is deleted at the end, one kind after the other, and the time that it takes.
+# What is deleted at the end, one kind after the other, and the time that it takes at most.
 EMPTIED = (
-    "PodDisruptionBudget", "Deployment", "Job", "Pod", "PersistentVolumeClaim", "ResourceClaim",
-    "Node",
+    "PodDisruptionBudget", "Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod",
+    "PersistentVolumeClaim", "ResourceClaim", "Node",
 )  # fmt: skip
 EMPTY_SECONDS = 35.0  # longer than pods need to end
+HEARD_SECONDS = 2.0  # for schedulers to hear of what is deleted
 ELECTION = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "10s"}
 
 
@@ -50,14 +52,22 @@ Follow = Callable[[Callable[[], float]], Follower]
 
 class Story(msgspec.Struct, frozen=True):
     """What came of a scenario. `digest` is a hash of all writes and their times; equal digests mean
-    equal stories.
+    equal stories. `seconds` is its length with its end, in virtual time. `met` counts the faults by
+    what they do, and `situations` what happened.
     """
 
     digest: str
     writes: int
     bound: int
-    faults: int
+    seconds: float
+    met: dict[str, int]
+    situations: dict[str, int]
     violations: tuple[Violation, ...]
+
+    @property
+    def faults(self) -> int:
+        """The number of faults that were met."""
+        return sum(self.met.values())
 
     @property
     def broken(self) -> frozenset[str]:
@@ -91,6 +101,7 @@ class _Simulation:
         self.follow = follow(self._clock.now) if follow is not None else None
         self.digest = _Digest(self._clock)
         self.properties = Properties(self._clock.now)
+        self.situations = Situations()
         self._locks: dict[str, str] = {}  # the kind of each scheduler's lock, by its host
         release = emulated(scenario.version)
         self._options = Options(feature_gates=with_defaults({}, release), version=release)
@@ -110,20 +121,35 @@ class _Simulation:
             self.properties.check_end(self.cluster.store, scenario.config, scenario.version)
             await self._check_memory()
         bound = sum(bool(life.nodes) for life in self.cluster.history.lives.values())
-        met, found = self.cluster.faults.any_met, tuple(self.properties.found)
-        return Story(self.digest.text, self.digest.writes, bound, met, found)
+        return Story(
+            self.digest.text,
+            self.digest.writes,
+            bound,
+            self._clock.now(),
+            self._met(),
+            dict(self.situations.seen),
+            tuple(self.properties.found),
+        )
+
+    def _met(self) -> dict[str, int]:
+        """Returns how often each fault was met; refusals by their codes."""
+        faults = self.cluster.faults
+        met = {does: number for does, number in faults.met.items() if does != "refuse"}
+        return met | {f"refuse {code}": number for code, number in faults.refused.items()}
 
     async def _check_memory(self) -> None:
         """Deletes everything, and looks what the schedulers still hold."""
         for kind in EMPTIED:
-            found = self.cluster.all(kind)
-            for stored in found:
+            for stored in self.cluster.all(kind):
                 metadata = stored["metadata"]
                 with suppress(ApiError):
                     await self.cluster.delete(
                         kind, metadata["name"], metadata.get("namespace", "default")
                     )
-            await self._clock.sleep(EMPTY_SECONDS if found else 0.0)
+            ends = self._clock.now() + EMPTY_SECONDS
+            while self.cluster.all(kind) and self._clock.now() < ends:
+                await self._clock.sleep(1.0)
+        await self._clock.sleep(HEARD_SECONDS)
         for scheduler in self.cluster.parts.schedulers:
             self.properties.check_memory(scheduler.host, await scheduler.held())
 
@@ -159,8 +185,8 @@ class _Simulation:
                         scheduler.end()
                 case "compact":
                     cluster.store.compact()
-        except ApiError:
-            pass
+        except ApiError as refused:
+            self.situations.seen[f"{step.verb} refused with {refused.code}"] += 1
 
     async def _evict_one_of(self, workload: str) -> None:
         running = (pod for pod in self.cluster.pod(workload) if pod["spec"].get("nodeName"))
@@ -187,7 +213,12 @@ class _Cluster(Cluster):
             scheduler=False,
             seed=scenario.seed,
             faults=scenario.faults,
-            observers=(simulation.digest.note, simulation.properties.note, *followed),
+            observers=(
+                simulation.digest.note,
+                simulation.properties.note,
+                simulation.situations.note,
+                *followed,
+            ),
         )
 
     def _parts_in(self, group: TaskGroup) -> Parts:

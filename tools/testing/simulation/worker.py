@@ -5,6 +5,7 @@ outlive whoever started it.
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import subprocess
@@ -19,14 +20,21 @@ from berth.actors.telemetry.logs import configure_logs
 
 from .chance import drawn
 from .scenario import Scenario
+from .short_stories import drawn_short
 from .simulation import Story, play
+
+OBJECTS = 50_000, 20, 20  # new ones between two looks for garbage, as in gc.set_threshold
 
 
 class Seed(msgspec.Struct, frozen=True):
-    """A scenario that is to be drawn from a seed."""
+    """A scenario that is to be drawn from a seed; without `seconds`, a short story."""
 
     seed: int
-    seconds: float
+    seconds: float | None = None
+
+    def drawn(self) -> Scenario:
+        """Returns the scenario of the seed."""
+        return drawn_short(self.seed) if self.seconds is None else drawn(self.seed, self.seconds)
 
 
 class Crash(msgspec.Struct, frozen=True, tag=True):
@@ -86,7 +94,7 @@ def _answer(line: bytes) -> Told | Crash:
     before = os.times()
     try:
         if order.seed is not None:
-            scenario = drawn(order.seed.seed, order.seed.seconds)
+            scenario = order.seed.drawn()
         else:
             assert order.scenario is not None
             scenario = order.scenario
@@ -102,6 +110,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     sys.stdout = sys.stderr = io.StringIO()  # the logs of simulated schedulers are nobody's
     configure_logs(quiet=True)
+    gc.freeze()  # what is imported is never garbage
+    gc.set_threshold(*OBJECTS)
     for line in sys.stdin.buffer:
         answers.write(msgspec.json.encode(_answer(line)) + b"\n")
         answers.flush()
