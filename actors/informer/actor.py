@@ -14,6 +14,7 @@ from ..client.access import Source
 from ..client.watch import KindUnlisted, ObjectChanged, ObjectDeleted, ObjectsListed, Unreadable
 from ..mailboxes import Mailboxes
 from ..messages.cache import KindListed
+from ..messages.queue import KindKnown
 from ..scheduling.framework.logger import get_logger
 from ..scheduling.kube.meta import HasMetadata
 from ..scheduling.kube.reading import UnreadableObject
@@ -152,9 +153,11 @@ class InformerActor(Generic[T]):
             if number % SLICE == 0 or anyio.current_time() - since > SECONDS:
                 await anyio.lowlevel.checkpoint()
                 since = anyio.current_time()
-        if self._looked_up is not None and not self._is_listed:
+        is_first, self._is_listed = not self._is_listed, True
+        self._problem, self._latest = "", None
+        if self._looked_up is not None and is_first:
             self._cache.tell(KindListed(self._looked_up))
-        self._is_listed, self._problem, self._latest = True, "", None
+            self._queue.tell(KindKnown())
 
     def _deliver(self, effects: list[Effect[T]]) -> None:
         """Sends the effects in the same turn as the store's change, so that the store is never

@@ -332,6 +332,10 @@ class UseProfiles(ProfileRules, frozen=True):
     gone: frozenset[str] = frozenset()
 
 
+class KindKnown(msgspec.Struct, frozen=True):
+    """The objects of one more kind are known: looking them up does not fail any more."""
+
+
 class FlushBackoff(msgspec.Struct, frozen=True):
     """A second has passed: move the pods whose backoff is over to the active queue."""
 
@@ -363,6 +367,7 @@ QueueMessage = (
     | Examined
     | ComparePending
     | UseProfiles
+    | KindKnown
     | FlushBackoff
     | FlushUnschedulable
 )

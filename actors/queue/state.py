@@ -30,6 +30,7 @@ from ..messages.queue import (
     FlushBackoff,
     FlushUnschedulable,
     IsHeld,
+    KindKnown,
     ListQueued,
     MeasureQueue,
     NextParked,
@@ -125,6 +126,8 @@ class QueueState:
                 self._queues.active.pause(namespace)
             case ResumeNamespace(namespace):
                 self._queues.active.resume(namespace)
+            case KindKnown():
+                effects = self._waking.ask_failed_gates(now)
             case FlushBackoff():
                 effects = self._waking.flush_backoff(now)
             case FlushUnschedulable():

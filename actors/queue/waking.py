@@ -10,6 +10,7 @@ from collections.abc import Sequence, Set
 
 from ..messages.queue import Activate, ClusterChanged, PreemptionEnded
 from ..scheduling.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
+from ..scheduling.framework.status import Code
 from ..scheduling.kube.core import Pod
 from .effects import Effect
 from .entry import Entry
@@ -32,10 +33,12 @@ from .queues import PREEMPTION, Queues
 AFTER_PREEMPTION = Worth("PreemptionEnded")
 NEW_PROFILES = Worth("ProfilesChanged")
 PARKED_TOO_LONG = Worth(str(UNSCHEDULABLE_TIMEOUT))
+KIND_KNOWN = Worth("KindKnown")
 BACKOFF_OVER = Worth("BackoffComplete", immediately=True)
 FORCED = Worth(str(FORCE_ACTIVATE), immediately=True)
 ACTIVATED_IN_VAIN = Worth(str(FORCE_ACTIVATE))
 AFTER_ERROR = Worth("")
+_ERROR = Code.ERROR  # Looking up a member of an enum in its class is slow.
 
 
 class Waking:
@@ -113,6 +116,16 @@ class Waking:
         for entry in queues.gated.longer_than(limit, now):
             queues.gated.put(entry, (entry.gated_by,), now)
             effects += queues.requeue(entry, TIMEOUT, PARKED_TOO_LONG, now)
+        return effects
+
+    def ask_failed_gates(self, now: float) -> Sequence[Effect]:
+        """Asks PreEnqueue again about the pods that it gated because it failed. What it looked up
+        may be known by now, and the events that told of it came while it was not.
+        """
+        effects: list[Effect] = []
+        for entry in list(self._queues.gated):
+            if entry.gate.code is _ERROR:
+                effects += self._queues.requeue(entry, EVENT, KIND_KNOWN, now)
         return effects
 
     # ------------------------------------------------------------------------------------- orders

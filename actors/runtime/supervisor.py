@@ -106,9 +106,9 @@ class Supervisor:
         ready = {child.name: self._launch(group, child, running) for child in children}
 
         async def all_started() -> None:
-            async with anyio.create_task_group() as stage:
-                for name, event in ready.items():
-                    stage.start_soon(_note_start, name, event)
+            for name, event in ready.items():
+                await event.wait()
+                log.debug("started", child=name)
 
         await race(all_started, self._ended.wait)
         return not self._ended.is_set()
@@ -165,11 +165,6 @@ class Supervisor:
                 raise
             return ChildEndedError(f"{child.name}: cancelled by itself")
         return ChildEndedError(child.name)
-
-
-async def _note_start(child: str, ready: anyio.Event) -> None:
-    await ready.wait()
-    log.debug("started", child=child)
 
 
 class _StartStatus(TaskStatus[None]):

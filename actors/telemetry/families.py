@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import get_args, get_type_hints
+from functools import cache
+from typing import NamedTuple, get_args, get_type_hints
 
 from .measures import Counter, Family, Gauge, Histogram, Registry, Stability, exponential
 
@@ -218,20 +219,46 @@ class Families:
 
     def __init__(self, registry: Registry, gates: Mapping[str, bool]) -> None:
         apart = Registry()  # for families that are not shown because of a gate or a change
-        kinds = {field: get_args(hint)[0] for field, hint in get_type_hints(Families).items()}
-        for row in _ROW.finditer(TABLE):
-            shown = all(_holds(condition, gates) for condition in row["conditions"].split())
-            if not shown and hasattr(self, row["field"]):
+        for row in _rows():
+            shown = all(_holds(condition, gates) for condition in row.conditions)
+            if not shown and hasattr(self, row.field):
                 continue  # Its other form is there.
             family = (registry if shown else apart).add(
-                kinds[row["field"]],
-                row["name"],
-                " ".join(row["text"].split()),
-                re.findall(r"\w+", row["labels"] or ""),
-                Stability(row["stability"]),
-                buckets=_buckets(row["buckets"]) if row["buckets"] else (),
+                row.kind, row.name, row.text, row.labels, row.stability, buckets=row.buckets
             )
-            setattr(self, row["field"], family)
+            setattr(self, row.field, family)
+
+
+class _Row(NamedTuple):
+    """A row of the table."""
+
+    field: str
+    kind: type[Counter | Gauge | Histogram]
+    name: str
+    labels: list[str]
+    stability: Stability
+    buckets: tuple[float, ...]
+    conditions: list[str]
+    text: str
+
+
+@cache
+def _rows() -> list[_Row]:
+    """Reads the table, once for all schedulers of a process."""
+    kinds = {field: get_args(hint)[0] for field, hint in get_type_hints(Families).items()}
+    return [
+        _Row(
+            row["field"],
+            kinds[row["field"]],
+            row["name"],
+            re.findall(r"\w+", row["labels"] or ""),
+            Stability(row["stability"]),
+            _buckets(row["buckets"]) if row["buckets"] else (),
+            row["conditions"].split(),
+            " ".join(row["text"].split()),
+        )
+        for row in _ROW.finditer(TABLE)
+    ]
 
 
 def _holds(condition: str, gates: Mapping[str, bool]) -> bool:

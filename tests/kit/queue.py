@@ -37,7 +37,7 @@ from berth.actors.scheduling.framework.events import (
     Registration,
     Resource,
 )
-from berth.actors.scheduling.framework.status import SUCCESS, Status, unresolvable
+from berth.actors.scheduling.framework.status import SUCCESS, Status, error, unresolvable
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.model.pod_info import PodInfo
 from tests.kit import structs
@@ -163,15 +163,19 @@ def rejected(
 
 
 class Harness:
-    """A queue whose plugins are those of REGISTERED. Door rejects every pod while it is `shut`."""
+    """A queue whose plugins are those of REGISTERED. Door rejects every pod while it is `shut`, and
+    fails while it is `broken`.
+    """
 
     def __init__(self, **rules: Any) -> None:
-        self.shut = False
+        self.shut = self.broken = False
         self.now = 0.0
         limits = {"max_unschedulable": 60.0, **rules}
         self.state = QueueState(QueueRules(in_order, self.gate, {"s": REGISTERED}, **limits))
 
     def gate(self, pod: Pod) -> Status:
+        if self.broken:
+            return error("not listed yet").by("Door")
         return unresolvable("shut").by("Door") if self.shut else SUCCESS
 
     def send(self, message: QueueMessage) -> Sequence[Effect]:

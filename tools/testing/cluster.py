@@ -43,12 +43,13 @@ from .builders import nodes as many_nodes
 from .configuration import NO_ARGS, Args, Configuration, Plugins, configuration_of, with_plugins
 from .devices.known_devices import Devices, pools
 from .dumps import load_dump
+from .first_writes import first_writes
 from .history import EVENT, PodHistory, PodLife
 from .livelock import MANY_TRIES, MOST_TRIES, Tries
 from .parts import Parts
 from .pods import Pods, condition, why_pending
 from .recorded_calls import PluginCall, RecordedCalls
-from .virtual_time import LoopClock, VirtualLoop
+from .virtual_time import BEGAN, LoopClock, VirtualLoop
 
 Document = dict[str, Any]
 Objects = Document | Path | Devices | Iterable[Document]
@@ -148,11 +149,7 @@ class Cluster:
         chance = TimeAndChance(self._clock.wall, Random(self._seed))
         self.store = Store(chance, journal=self._note)
         self.store.release = release_of(self._options.version)
-        if self._dump is None:
-            Api(self.store, manager=SERVER).seed()
-        else:
-            load_dump(self.store, self._dump)
-            self.history.begin(self.store)
+        self._fill()
         self.access = EmbeddedAccess(self.store)
         async with AsyncExitStack() as stack:
             for objects in self._first:
@@ -168,6 +165,17 @@ class Cluster:
                 await self._publish()
             self._stack = stack.pop_all()
         return self
+
+    def _fill(self) -> None:
+        """Makes the objects that the cluster begins with: of the dump, or of every cluster."""
+        if self._dump is not None:
+            load_dump(self.store, self._dump)
+            self.history.begin(self.store)
+        elif self._clock.wall() == BEGAN:
+            for kind, event in first_writes(self.store.release):
+                self.store.repeat(kind, event)
+        else:
+            Api(self.store, manager=SERVER).seed()
 
     def _note(self, kind: Kind, event: StoreEvent) -> None:
         for note in (self.history.note, *self._observers):

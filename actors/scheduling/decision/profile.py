@@ -100,6 +100,7 @@ class Profile(Rules):
         gate: Record = UNMEASURED,
     ) -> None:
         super().__init__(rule_hooks(points))
+        self._hints: dict[str, Sequence[Registration]] | None = None
         self._gate = CycleState()
         self._gate.record = gate
         self.parts: Mapping[DependsOn, Rules] = {
@@ -185,11 +186,17 @@ class Profile(Rules):
         return answer
 
     def hints(self) -> dict[str, Sequence[Registration]]:
-        """Returns the events that each plugin registered for, by the plugin's name.
+        """Returns the events that each plugin registered for, by the plugin's name. Plugins are
+        asked once.
 
         A plugin is left out if it does not override events_to_register, or fails there: then every
         event may help the pods that it rejected.
         """
+        if self._hints is None:
+            self._hints = self._registered()
+        return self._hints
+
+    def _registered(self) -> dict[str, Sequence[Registration]]:
         registered: dict[str, Sequence[Registration]] = {}
         for plugin in self.plugins:
             if type(plugin).events_to_register is Plugin.events_to_register:

@@ -47,8 +47,8 @@ class Reader(Generic[T]):
     def __init__(self, kind: type[T], path: str = "") -> None:
         self._kind = kind
         self._path = path
-        self._decoder = msgspec.json.Decoder(kind, strict=False)
         self._type = cast("Hashable", kind)
+        self._decoder: msgspec.json.Decoder[T] = _decoder_of(self._type)
         self._check = _check_of(self._type)
 
     def read(self, raw: bytes | msgspec.Raw) -> T:
@@ -93,6 +93,11 @@ class Reader(Generic[T]):
         return msgspec.convert(
             _normalizer(self._type, lenient=lenient)(values), self._kind, strict=False
         )
+
+
+@cache
+def _decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind, strict=False)
 
 
 Normalize = Callable[[Any], Any]

@@ -207,6 +207,15 @@ class Store:
         if kind is DEFINITIONS:
             self._serve(stored.document)
 
+    def repeat(self, kind: Kind, event: StoreEvent) -> None:
+        """Makes a write that another store has made after the same writes."""
+        if self._journal is not None:
+            self._journal(kind, event)
+        self.revision = event.after.revision
+        shelf = self._shelf(kind)
+        shelf.keep(event.after)
+        shelf.remember(event)
+
     def compact(self) -> None:
         """Drops the history: watches from an earlier revision are answered with 410."""
         self._compacted = self.revision

@@ -11,6 +11,7 @@ from berth.actors.messages.queue import (
     Done,
     FlushBackoff,
     FlushUnschedulable,
+    KindKnown,
     NextPod,
     PendingPodAdded,
     PendingPodUpdated,
@@ -239,6 +240,17 @@ class TestGates:
         queue.now = 80.0
         queue.send(NODE_ADDED)
         assert not queue.pop().flushed
+
+    def test_a_gate_that_failed_is_asked_again_when_a_kind_is_known(self, queue: Harness) -> None:
+        queue.shut = True
+        queue.add(make_pod("shut"))
+        queue.broken = True
+        queue.add(make_pod("p"))
+        queue.send(KindKnown())
+        assert queue.where("p") == "gated"
+        queue.shut = queue.broken = False
+        queue.send(KindKnown())
+        assert (queue.where("p"), queue.where("shut")) == ("active", "gated")
 
     def test_activate_asks_the_gate_again(self, queue: Harness) -> None:
         queue.shut = True

@@ -1,0 +1,34 @@
+"""Stories that seeds of `berth simulate` have found, made as small as they can be: each broke a
+property once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from berth.testing import Fault, device_claim, nodes, pod
+from berth.tools.testing.simulation.chance import DEVICES, device_class, slice_of
+from berth.tools.testing.simulation.scenario import Scenario, ScenarioStep
+from berth.tools.testing.simulation.simulation import play
+
+Document = dict[str, Any]
+
+
+def created(at: float, *objects: Document) -> tuple[ScenarioStep, ...]:
+    return tuple(ScenarioStep(at, "create", body=each) for each in objects)
+
+
+def test_pods_are_listed_before_their_claims() -> None:
+    """A scheduler starts while the server is away. Its first list of pods comes before that of
+    claims, so that a gate that looks claims up fails, and no event wakes the pod later.
+    """
+    claim = device_claim("device", DEVICES)
+    steps = (
+        *created(0, device_class(), *nodes(1), slice_of("node-1", 1)),
+        ScenarioStep(2.8, "restart"),
+        *created(3.1, claim, pod("a", devices=[claim])),
+    )
+    for seed in range(3):
+        restart = Fault("server-restart-cold", begin=3.4)
+        story = play(Scenario(seed=seed, seconds=4.1, faults=(restart,), steps=steps))
+        assert (story.violations, story.bound) == ((), 1)
