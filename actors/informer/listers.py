@@ -20,6 +20,10 @@ from ..scheduling.framework.handle import NO_LABELS, ObjectKey
 from ..scheduling.framework.status import Status
 from ..scheduling.kube.meta import HasMetadata, key
 from ..scheduling.model.cluster_objects import UnlistedError
+from .label_index import LabelIndex
+
+# The labels of a kind by which it is indexed, as plugins ask for them.
+MOST_INDEXES = 8
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -50,13 +54,22 @@ class Listers:
         self._clock = clock
         self._informers: dict[type[Any], InformerView] = {}
         self._waiting: dict[tuple[type[Any], str], dict[anyio.Event, None]] = {}
+        self._indexes: dict[type[Any], dict[str, LabelIndex[Any]]] = {}
 
     def follow(self, kind: type[Any], informer: InformerView) -> None:
         """Takes the objects of the kind from this informer from now on."""
         self._informers[kind] = informer
+        self._indexes.pop(kind, None)
 
     def changed(self, kind: type[Any], item: HasMetadata) -> None:
-        """Wakes the tasks that wait for this object."""
+        """Takes a change that the informer has made, and wakes the tasks that wait for this
+        object.
+        """
+        if kind in self._indexes:
+            name = key(item)
+            present = self._informers[kind].objects().get(name)
+            for index in self._indexes[kind].values():
+                index.put(name, present)
         if self._waiting:
             for changed in self._waiting.get((kind, key(item)), ()):
                 changed.set()
@@ -72,7 +85,11 @@ class Listers:
     def select(
         self, kind: type[T], namespace: str = "", labels: Mapping[str, str] = NO_LABELS
     ) -> Sequence[T]:
-        return selected(self.every(kind), namespace, labels)
+        items = self._objects(kind)
+        if labels:
+            label = min(labels)
+            items = self._index(kind, label, items).of(labels[label])
+        return selected(items.values(), namespace, labels)
 
     def assume(self, item: HasMetadata) -> None:
         self._cache.tell(AssumeObject(item))
@@ -104,6 +121,15 @@ class Listers:
                 waiting.pop(changed, None)
                 if not waiting:
                     del self._waiting[place]
+
+    def _index(self, kind: type[T], label: str, items: Mapping[str, T]) -> LabelIndex[T]:
+        """Returns the index of a kind by a label, which is kept from its first use on."""
+        indexes = self._indexes.setdefault(kind, {})
+        if label not in indexes:
+            if len(indexes) >= MOST_INDEXES:
+                del indexes[next(iter(indexes))]
+            indexes[label] = LabelIndex(label, items)
+        return indexes[label]
 
     def _objects(self, kind: type[T]) -> Mapping[str, T]:
         informer = self._informers.get(kind)

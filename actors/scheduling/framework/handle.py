@@ -137,8 +137,8 @@ class Objects(Protocol):
     def select(
         self, kind: type[T], namespace: str = "", labels: Mapping[str, str] = NO_LABELS
     ) -> Sequence[T]:
-        """Returns the objects of a namespace, "" for all, that have these labels. It looks at every
-        object of the kind.
+        """Returns the objects of a namespace, "" for all, that have these labels. It looks at the
+        objects with the first of these labels; without labels, at every object of the kind.
         """
         ...
 

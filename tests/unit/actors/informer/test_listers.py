@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import patch
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from berth.actors.informer.listers import Listers
+from berth.actors.informer import listers
+from berth.actors.informer.listers import MOST_INDEXES, Listers, selected
 from berth.actors.mailboxes import Mailboxes
 from berth.actors.messages.cache import AssumeObject, CacheMessage, RestoreObject
 from berth.actors.scheduling.framework.handle import ObjectKey
@@ -33,8 +37,8 @@ class Informer:
         return self.problem
 
 
-def claim(name: str = "c", namespace: str = "ns") -> PersistentVolumeClaim:
-    return PersistentVolumeClaim(metadata=ObjectMeta(name=name, namespace=namespace))
+def claim(name: str = "c", namespace: str = "ns", **labels: str) -> PersistentVolumeClaim:
+    return PersistentVolumeClaim(metadata=ObjectMeta(name=name, namespace=namespace, labels=labels))
 
 
 class Setting:
@@ -53,6 +57,10 @@ class Setting:
         kind = type(item)
         (self.nodes if kind is Node else self.claims).items[key(item)] = item
         self.listers.changed(kind, item)
+
+    def remove(self, item: Any) -> None:
+        del self.claims.items[key(item)]
+        self.listers.changed(type(item), item)
 
     def check(self) -> Status | Sequence[ObjectKey]:
         self.checks += 1
@@ -99,6 +107,55 @@ def test_kinds_that_are_not_listed(setting: Setting, read: Callable[[Listers], o
         read(setting.listers)
     with pytest.raises(UnlistedError, match="no enabled plugin names Node in its lookups"):
         read(Listers(Mailboxes(), setting.clock))
+
+
+LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xy"), max_size=2)
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from("nm"), st.sampled_from("1234"), st.none() | LABELS),
+            st.tuples(st.sampled_from(["", "n", "m"]), LABELS),
+        ),
+        max_size=30,
+    )
+)
+def test_selections_have_the_present_objects_with_these_labels(
+    steps: list[tuple[str, str, dict[str, str] | None] | tuple[str, dict[str, str]]],
+) -> None:
+    setting = Setting()
+    for step in steps:
+        if len(step) == 3:
+            namespace, name, labels = step
+            item = claim(name, namespace, **(labels or {}))
+            setting.put(item)
+            if labels is None:
+                setting.remove(item)
+        else:
+            found = setting.listers.select(PersistentVolumeClaim, *step)
+            every = setting.listers.every(PersistentVolumeClaim)
+            expected = selected(every, *step)
+            assert sorted(map(key, found)) == sorted(map(key, expected))
+            assert {id(item) for item in found} == {id(item) for item in expected}
+
+
+def test_a_selection_looks_at_the_objects_with_the_label(setting: Setting) -> None:
+    for number in range(100):
+        setting.put(claim(str(number), group=str(number % 50)))
+    wanted = {"group": "7", "zone": "a"}
+    assert not setting.listers.select(PersistentVolumeClaim, "ns", wanted)
+    with patch.object(listers, "selected", wraps=selected) as looked:
+        setting.listers.select(PersistentVolumeClaim, "ns", wanted)
+        assert len(looked.call_args.args[0]) == 2
+
+
+def test_only_so_many_labels_are_indexed(setting: Setting) -> None:
+    for number in range(2 * MOST_INDEXES):
+        item = claim(**{f"l{number}": ""})
+        setting.put(item)
+        assert setting.listers.select(PersistentVolumeClaim, "", {f"l{number}": ""}) == [item]
+    assert len(setting.listers._indexes[PersistentVolumeClaim]) == MOST_INDEXES
 
 
 def test_assumptions_go_to_the_cache(setting: Setting) -> None:
