@@ -21,6 +21,7 @@ from ..runtime.clock import Clock
 from ..runtime.race import race
 from ..runtime.supervisor import BACKOFF, CANCELLED
 from ..scheduling.decision.failures import CRASHES, Point, failure_status
+from ..scheduling.decision.timed_steps import timed_wait
 from ..scheduling.framework.interface import Plugin
 from ..scheduling.framework.logger import get_logger
 
@@ -43,18 +44,46 @@ def lives(plugin: Plugin) -> bool:
 
 async def told(plugin: Plugin, point: Point, work: Work) -> bool:
     """Calls a function of a plugin, and tells what it raises. False if it failed. A cancellation of
-    the task passes.
+    the task passes. A step that holds everybody up counts for the plugin's breaker; a failure does
+    not, as nobody waits for it.
     """
+    breaker = plugin.breaker
+    is_in_time = True
+
+    def note(seconds: float) -> None:
+        nonlocal is_in_time
+        if breaker is not None and seconds > breaker.limits.call_seconds:
+            is_in_time = breaker.took(None, point.name, seconds, "", breaker.now(), None)
+
     try:
-        result = work()
-        if inspect.isawaitable(result):
-            await result
+        if breaker is None:
+            await _called(work)
+        else:
+            await timed_wait(_called(work), breaker.now, note)
     except CRASHES as exception:
         if not isinstance(exception, Exception) and _is_cancelled():
             raise
         failure_status(plugin, point, exception)
         return False
+    if breaker is not None and is_in_time:
+        breaker.succeeded(point.name, breaker.now())
     return True
+
+
+async def _called(work: Work) -> None:
+    result = work()
+    if inspect.isawaitable(result):
+        await result
+
+
+async def _while_switched_off(plugin: Plugin, point: Point, clock: Clock) -> None:
+    """Waits while a plugin is switched off for what it did at this point."""
+    breaker = plugin.breaker
+    while breaker is not None and breaker.point == point.name:
+        now = breaker.now()
+        if breaker.admits(now):
+            return
+        await clock.sleep(breaker.until - now)
 
 
 def _is_cancelled() -> bool:
@@ -93,6 +122,7 @@ class _Task:
     async def _go_on(self) -> None:
         failures = 0
         while True:
+            await _while_switched_off(self._plugin, TASK, self._clock)
             went_well = await told(self._plugin, TASK, self._work)
             failures = 0 if went_well else failures + 1
             if self._seconds is not None:
@@ -153,6 +183,7 @@ class _Life:
             self.tried.set()
             failures += 1
             await self._lives.clock.sleep(BACKOFF.delay(failures, self._lives.rng))
+            await _while_switched_off(self.plugin, START, self._lives.clock)
         self.tried.set()
 
     async def close(self) -> None:

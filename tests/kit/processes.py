@@ -33,6 +33,10 @@ class Berth:
         return self._process.pid
 
     @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
+
+    @property
     def output(self) -> str:
         return self._output.read_text()
 

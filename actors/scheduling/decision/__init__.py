@@ -8,7 +8,8 @@ point.
 
 Every call of a plugin passes one `guard`. It times the call, checks the answer (`answers`,
 `statuses`) and catches what the plugin raises, which becomes a PluginError with the message for
-users (`failures`).
+users (`failures`). The call of a plugin with a breaker is watched as well (`watched_hook`): how
+long it took, step by step if it waits or pauses (`timed_steps`), and that it ends (`overruns`).
 
 A decision is watched in two ways, and neither changes it. The record of an attempt
 (framework/measuring.py) is told when an extension point begins and ends. An `observer` is shown

@@ -168,19 +168,21 @@ def guarded_call(
     call: Callable[..., Any],
     check: Callable[[Any], T],
     instead: Callable[..., T],
-    pod_of: Callable[..., str] = lambda *_: "",
+    pod_of: Callable[..., Pod | None] = lambda *_: None,
 ) -> Callable[..., T]:
     """Returns `call` under guard, such that its failures fail no attempt.
 
     After a failure, the value comes from `instead`, which takes the status of the failure and the
-    arguments. `pod_of` takes the arguments and returns the pod's key for the log.
+    arguments. `pod_of` takes the arguments and returns the pod that the call is about.
     """
 
     def ask(*args: Any) -> T:
         try:
             return check(call(*args))
         except CRASHES as exception:
-            return instead(failure_status(plugin, point, exception, pod=pod_of(*args)), *args)
+            pod = pod_of(*args)
+            about = "" if pod is None else key(pod)
+            return instead(failure_status(plugin, point, exception, pod=about), *args)
 
     breaker = plugin.breaker
     if breaker is None:
@@ -193,12 +195,15 @@ def guarded_call(
         try:
             answer = check(call(*args))
         except CRASHES as exception:
-            pod = pod_of(*args)
-            status = failure_status(plugin, point, exception, pod=pod)
-            breaker.failed(point.name, pod, text_of(exception), began)
+            now, pod = breaker.now(), pod_of(*args)
+            about, why = "" if pod is None else key(pod), text_of(exception)
+            status = failure_status(plugin, point, exception, pod=about)
+            if breaker.took(None, point.name, now - began, about, now, pod, why):
+                breaker.failed(point.name, about, why, now, pod)
             return instead(status, *args)
         now = breaker.now()
-        if breaker.took(None, point.name, now - began, "", now, None):
+        pod = pod_of(*args) if now - began > breaker.limits.call_seconds else None
+        if breaker.took(None, point.name, now - began, "", now, pod):
             breaker.succeeded(point.name, now)
         return answer
 

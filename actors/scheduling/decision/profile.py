@@ -29,7 +29,7 @@ from ..framework.questions import Steps
 from ..framework.status import SKIP, SUCCESS, Code, Status, error
 from ..kube.core import Pod
 from ..kube.kinds import type_of
-from ..kube.meta import HasMetadata, key
+from ..kube.meta import HasMetadata
 from ..model.cluster_objects import UnlistedError
 from ..model.pod_info import PodInfo
 from ..model.snapshot import Snapshot
@@ -75,7 +75,7 @@ def hinting(plugin: Plugin, registration: Registration) -> Registration:
     guarded = partial(guarded_call, plugin, QUEUEING_HINT)
     if concerns is not None:
         concerns = Concerns(
-            guarded(concerns.of_pod, as_keys, lambda *_: (ALWAYS,), key),
+            guarded(concerns.of_pod, as_keys, lambda *_: (ALWAYS,), lambda pod: pod),
             guarded(
                 concerns.of_change,
                 lambda keys: None if keys is None else as_keys(keys),
@@ -83,7 +83,7 @@ def hinting(plugin: Plugin, registration: Registration) -> Registration:
             ),
         )
     if hint is not None:
-        hint = guarded(hint, as_hint, lambda *_: Hint.QUEUE, lambda pod, *_: key(pod))
+        hint = guarded(hint, as_hint, lambda *_: Hint.QUEUE, lambda pod, *_: pod)
     return Registration(registration.event, hint, concerns)
 
 
@@ -124,7 +124,7 @@ class Profile(Rules):
             sort.sort_key,
             partial(as_sort_key, plugin=sort),
             lambda _, info, enqueued_at: (-info.priority, enqueued_at),
-            lambda info, _: info.key,
+            lambda info, _: info.pod,
         )
         self._pre_enqueue = [
             hook_of(p, PRE_ENQUEUE, partial(_asked_about_pod, p.pre_enqueue), as_success, SUCCESS)

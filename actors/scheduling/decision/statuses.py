@@ -116,7 +116,7 @@ def with_safe_reasons(plugin: Plugin, info: PodInfo, verdicts: Verdicts) -> Verd
         verdicts.explain,
         as_reasons,
         lambda status, _: status.reasons,
-        lambda _: info.key,
+        lambda _: info.pod,
     )
     return Verdicts(verdicts.codes, verdicts.keys, explain)
 

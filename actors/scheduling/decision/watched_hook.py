@@ -43,6 +43,7 @@ from .failures import (
     failure,
 )
 from .guard import NO_ANSWER, Check, Hook, IsCancelled, Points
+from .timed_steps import LongestStep, timed, timed_wait
 
 A = TypeVar("A")
 # What a plugin that is left out answers, given the subject of the call.
@@ -83,11 +84,9 @@ class WatchedHook(Hook[A]):
         try:
             answer = super().ask(state, info, about)
         except PluginError as problem:
-            if self._took(breaker, state, began, info, self._why(problem)):
-                self._note(breaker, problem, info)
+            self._failed(problem, now() - began, state, info)
             raise
-        if self._took(breaker, state, began, info):
-            breaker.succeeded(self.point.name, began)
+        self._succeeded(now() - began, state, info)
         return answer
 
     async def ask_async(
@@ -96,24 +95,28 @@ class WatchedHook(Hook[A]):
         breaker = self.breaker
         if self.point not in ALWAYS_ASKED and not breaker.admits(breaker.now()):
             return self._instead(breaker, node, breaker.now())
+        longest = LongestStep()
         try:
-            answer = await super().ask_async(state, info, node, is_cancelled)
+            steps = super().ask_async(state, info, node, is_cancelled)
+            answer = await timed_wait(steps, breaker.now, longest.note)
         except PluginError as problem:
-            self._note(breaker, problem, info)
+            self._failed(problem, longest.seconds, state, info)
             raise
-        breaker.succeeded(self.point.name, breaker.now())
+        self._succeeded(longest.seconds, state, info)
         return answer
 
     def ask_in_steps(self, attempt: FailedAttempt) -> Steps[A]:
         breaker = self.breaker
         if not breaker.admits(breaker.now()):
             return self._instead(breaker, attempt, breaker.now())
+        longest = LongestStep()
         try:
-            answer = yield from super().ask_in_steps(attempt)
+            steps = super().ask_in_steps(attempt)
+            answer = yield from timed(steps, breaker.now, longest.note)
         except PluginError as problem:
-            self._note(breaker, problem, attempt.info)
+            self._failed(problem, longest.seconds, attempt.state, attempt.info)
             raise
-        breaker.succeeded(self.point.name, breaker.now())
+        self._succeeded(longest.seconds, attempt.state, attempt.info)
         return answer
 
     def _instead(self, breaker: Breaker, about: Any, now: float) -> A:
@@ -125,24 +128,30 @@ class WatchedHook(Hook[A]):
             return answer
         raise PluginError(failure(self.plugin, self.point, breaker.in_words(now)))
 
-    def _took(
-        self, breaker: Breaker, state: CycleState, began: float, asker: PodInfo | Pod, why: str = ""
-    ) -> bool:
-        """Notes the time of a call. False if it took too long."""
-        now = breaker.now()
-        seconds = now - began
-        # All pods share the state of PreEnqueue, which is no attempt.
-        attempt = None if self.point is PRE_ENQUEUE else state
-        about = key_of(asker), now, pod_of(asker)
-        return breaker.took(attempt, self.point.name, seconds, *about, why)
+    def _succeeded(self, seconds: float, state: CycleState, asker: PodInfo | Pod) -> None:
+        """Notes a call that held everybody up for so many seconds."""
+        if self._took(seconds, state, asker):
+            self.breaker.succeeded(self.point.name, self.breaker.now())
 
-    def _note(self, breaker: Breaker, problem: PluginError, asker: PodInfo | Pod) -> None:
+    def _failed(
+        self, problem: PluginError, seconds: float, state: CycleState, asker: PodInfo | Pod
+    ) -> None:
         """Notes the failure of a call. A rejection is none, nor is a kind that is not listed."""
+        breaker, why = self.breaker, self._why(problem)
+        if not self._took(seconds, state, asker, why):
+            return
         now = breaker.now()
         if problem.status.rejected:
             breaker.succeeded(self.point.name, now)
         elif not is_unlisted(problem):
-            breaker.failed(self.point.name, key_of(asker), self._why(problem), now, pod_of(asker))
+            breaker.failed(self.point.name, key_of(asker), why, now, pod_of(asker))
+
+    def _took(self, seconds: float, state: CycleState, asker: PodInfo | Pod, why: str = "") -> bool:
+        """Notes the time of a call. False if it took too long."""
+        # All pods share the state of PreEnqueue, which is no attempt.
+        attempt = None if self.point is PRE_ENQUEUE else state
+        about = key_of(asker), self.breaker.now(), pod_of(asker)
+        return self.breaker.took(attempt, self.point.name, seconds, *about, why)
 
     def _why(self, problem: PluginError) -> str:
         return problem.status.message.removeprefix(self.point.failed.format(self.name))

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import pytest
 
 from berth.actors.scheduling.decision.overruns import PluginOverrunError, interrupt
 from berth.plugin import (
+    PAUSE,
+    SKIP,
     SUCCESS,
+    Action,
+    BindPlugin,
+    ClusterEvent,
     CycleState,
+    FailedAttempt,
+    Hint,
     NodeFilterPlugin,
     NodeInfo,
     NodeScorePlugin,
+    PluginScope,
+    Pod,
     PodInfo,
+    PostFiltered,
+    PostFilterPlugin,
+    PreBindPlugin,
+    Registration,
     ReservePlugin,
+    Resource,
     Status,
+    Steps,
+    error,
     unschedulable,
 )
 from berth.testing import Cluster, pod, run_virtually
 from tests.kit.logs import capture_logs
+
+EVERYWHERE = {
+    "multiPoint": {"enabled": [{"name": "Slow"}]},
+    "bind": {
+        "enabled": [{"name": "Slow"}, {"name": "DefaultBinder"}],
+        "disabled": [{"name": "*"}],
+    },
+}
 
 
 class Odd(NodeFilterPlugin):
@@ -111,6 +136,114 @@ def test_rejections_switch_nothing_off() -> None:
             assert not cluster.events("PluginSwitchedOff")
 
     run_virtually(story)
+
+
+class Slow(NodeFilterPlugin, PostFilterPlugin, PreBindPlugin, BindPlugin):
+    """A plugin one method of which takes `seconds` of its breaker's time. From `longest` on it is
+    interrupted.
+    """
+
+    name = "Slow"
+    method: ClassVar[str]
+    seconds: ClassVar[float] = 1.5
+    longest: ClassVar[float] = 5.0
+
+    def works(self, method: str) -> None:
+        if method == self.method:
+            self.spent += self.seconds
+            if self.seconds >= self.longest:
+                raise PluginOverrunError(f"interrupted after {self.seconds} s")
+
+    async def start(self, scope: PluginScope) -> None:
+        breaker = self.breaker
+        assert breaker is not None
+        now, self.spent = breaker.now, 0.0
+        breaker.now = lambda: now() + self.spent
+        scope.every(1, lambda: self.works("task"))
+
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        is_odd = self.method in ("post_filter", "hint") and "odd" in info.pod.metadata.name
+        return unschedulable("full") if is_odd else SUCCESS
+
+    def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
+        yield PAUSE
+        self.works("post_filter")
+        return PostFiltered(unschedulable())
+
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        await asyncio.sleep(3)  # It may wait as long as it likes.
+        self.works("pre_bind")
+        return error("no") if self.method == "roll_back" else SUCCESS
+
+    async def roll_back(self, state: CycleState, info: PodInfo, node: str) -> None:
+        self.works("roll_back")
+
+    async def bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        self.works("bind")
+        return SKIP
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def hint(pod: Pod, old: object | None, new: object | None) -> Hint:
+            self.works("hint")
+            return Hint.QUEUE
+
+        return (Registration(ClusterEvent(Resource.ASSIGNED_POD, Action.ALL), hint),)
+
+
+@pytest.mark.parametrize("seconds", [1.5, 6.0])
+@pytest.mark.parametrize("method", ["post_filter", "pre_bind", "roll_back", "bind", "hint", "task"])
+def test_a_slow_call_counts_wherever_it_is(
+    method: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that had to be interrupted suffices."""
+    monkeypatch.setattr(Slow, "method", method, raising=False)
+    monkeypatch.setattr(Slow, "seconds", seconds)
+    config = {"profiles": [{"plugins": EVERYWHERE}]}
+
+    async def story() -> None:
+        async with Cluster(nodes=2, plugins=[Slow], config=config) as cluster:
+            for number in range(1 if seconds > Slow.longest else 6):
+                await cluster.add(pod(f"odd{number}"), pod(f"even{number}"))
+                await cluster.run_for(4)
+            await cluster.run_for(3)
+            if method != "task":  # There is no pod to tell it about.
+                (event, *_) = cluster.events("PluginSwitchedOff")
+                assert "The plugin Slow is switched off" in event
+
+    with capture_logs() as lines:
+        run_virtually(story)
+    assert "plugin switched off" in [line["event"] for line in lines]
+
+
+def test_a_task_of_a_plugin_rests_while_it_is_switched_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Slow, "method", "task", raising=False)
+    monkeypatch.setattr(Slow, "seconds", 6.0)
+    calls = []
+
+    class Counted(Slow):
+        name = "Counted"
+
+        def works(self, method: str) -> None:
+            calls.append(method)
+            super().works(method)
+
+    async def story() -> None:
+        async with Cluster(nodes=1, plugins=[Counted]) as cluster:
+            await cluster.run_for("10m")
+            assert 3 < calls.count("task") < 10
+            monkeypatch.setattr(Slow, "method", "none")
+            await cluster.run_for("6m")
+            calls.clear()
+            await cluster.add(pod("a"))
+            await cluster.run_for(10)
+            assert calls.count("task") == 10
+            assert cluster.pod("a").placed_on()
+
+    with capture_logs() as lines:
+        run_virtually(story)
+    assert lines[-1]["event"] == "plugin works again"
 
 
 class Looping(NodeFilterPlugin):
