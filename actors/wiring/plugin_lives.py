@@ -21,6 +21,7 @@ from ..runtime.clock import Clock
 from ..runtime.race import race
 from ..runtime.supervisor import BACKOFF, CANCELLED
 from ..scheduling.decision.failures import CRASHES, Point, failure_status
+from ..scheduling.decision.overruns import calls_plugins
 from ..scheduling.decision.timed_steps import timed_wait
 from ..scheduling.framework.interface import Plugin
 from ..scheduling.framework.logger import get_logger
@@ -70,6 +71,7 @@ async def told(plugin: Plugin, point: Point, work: Work) -> bool:
     return True
 
 
+@calls_plugins
 async def _called(work: Work) -> None:
     result = work()
     if inspect.isawaitable(result):

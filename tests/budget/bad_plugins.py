@@ -302,18 +302,16 @@ async def served(folder: Path) -> AsyncIterator[ClusterClient]:
             yield access
 
 
-async def tried(cases: list[str], seconds: float) -> Outcome:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        site, file = configured(folder, cases)
-        async with served(folder) as access:
-            port = free_port()
-            flags = ("run", f"--master={access.url}", f"--config={file}", f"--secure-port={port}")
-            more = ("--bind-address=127.0.0.1", "--authorization-always-allow-paths=/*", "--v=1")
-            program = (str(ROOT / ".venv/bin/berth"),)
-            async with berth(folder, *flags, *more, program=program, site=site) as scheduler:
-                await scheduler.says("Serving securely on")
-                return await loaded(Load(access, cases), scheduler, port, seconds)
+async def tried(cases: list[str], seconds: float, folder: Path) -> Outcome:
+    site, file = configured(folder, cases)
+    async with served(folder) as access:
+        port = free_port()
+        flags = ("run", f"--master={access.url}", f"--config={file}", f"--secure-port={port}")
+        more = ("--bind-address=127.0.0.1", "--authorization-always-allow-paths=/*", "--v=1")
+        program = (str(ROOT / ".venv/bin/berth"),)
+        async with berth(folder, *flags, *more, program=program, site=site) as scheduler:
+            await scheduler.says("Serving securely on")
+            return await loaded(Load(access, cases), scheduler, port, seconds)
 
 
 async def loaded(load: Load, scheduler: Berth, port: int, seconds: float) -> Outcome:
@@ -360,14 +358,12 @@ def places(case: str, log: str, events: list[Document], pages: dict[str, str]) -
     """Returns where it is told that the case's plugin was switched off."""
     name = plugin_of(case)
     lines = [line for line in log.splitlines() if "plugin switched off" in line and name in line]
-    noted = [each for each in events if each["reason"] == "PluginSwitchedOff"]
+    noted = [str(each) for each in events if each["reason"] == "PluginSwitchedOff"]
     page = pages.get("/debug/plugins", "")
     of_it = [line for line in page.splitlines() if name in line]
     counts = {
         "log": bool(lines),
-        "event": any(
-            f"plugin {name} " in each.get("note", each.get("message", "")) for each in noted
-        ),
+        "event": any(f"plugin {name} " in event for event in noted),
         "metric": f'berth_plugin_switched_off{{plugin="{name}"' in pages.get("/metrics", ""),
         "debug": any("open" in line or "probing" in line or "closed" in line for line in of_it),
     }
@@ -378,21 +374,22 @@ def places(case: str, log: str, events: list[Document], pages: dict[str, str]) -
 @click.argument("cases", nargs=-1)
 @click.option("--seconds", default=60.0, show_default=True, help="How long pods come.")
 @click.option("--together", is_flag=True, help="All cases in one scheduler.")
-@click.option("--log", "kept", type=click.Path(path_type=Path), help="Write the outcomes there.")
-def main(cases: tuple[str, ...], seconds: float, together: bool, kept: Path | None) -> None:
+@click.option(
+    "--folder", type=click.Path(path_type=Path), help="Keep logs and plugins of one run there."
+)
+def main(cases: tuple[str, ...], seconds: float, together: bool, folder: Path | None) -> None:
     """Hold a scheduler against plugins that misbehave."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = list(cases) or CASES
     runs = [chosen] if together else [[case] for case in chosen]
     good = True
     for run in runs:
-        outcome = asyncio.run(tried(run, seconds))
+        with tempfile.TemporaryDirectory() as name:
+            outcome = asyncio.run(tried(run, seconds, folder or Path(name)))
         click.echo(outcome.row(run[0] if len(run) == 1 else f"{len(run)} plugins"))
         if together:
             for case, told in outcome.told.items():
                 click.echo(f"  {case:24} {','.join(told) or '-'}")
-        if kept is not None:
-            kept.write_bytes(msgspec.json.encode(outcome))
         good = good and outcome.is_good
     sys.exit(0 if good else 1)
 

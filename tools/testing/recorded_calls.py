@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from berth.actors.scheduling.decision.overruns import calls_plugins
 from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.model.node_info import NodeInfo
@@ -104,6 +105,7 @@ def _recorded(
 
     if inspect.iscoroutinefunction(function):
 
+        @calls_plugins
         @wraps(function)
         async def waits(*args: Any) -> Any:
             try:
@@ -116,6 +118,7 @@ def _recorded(
 
         return waits
 
+    @calls_plugins
     @wraps(function)
     def call(*args: Any) -> Any:
         try:

@@ -34,6 +34,7 @@ from .failures import (
     failure_status,
     text_of,
 )
+from .overruns import calls_plugins
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -90,6 +91,7 @@ class Hook(Generic[A]):
         self.metric = "" if not timed else point.name if point.metric is None else point.metric
         self.evaluations = 0
 
+    @calls_plugins
     def ask(self, state: CycleState, info: PodInfo | Pod, about: Any) -> A:
         """Returns the plugin's answer. Raises PluginError."""
         record = state.record
@@ -104,6 +106,7 @@ class Hook(Generic[A]):
             self._record_call(record, code_of(answer), started)
         return answer
 
+    @calls_plugins
     async def ask_async(
         self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
     ) -> A:
@@ -122,6 +125,7 @@ class Hook(Generic[A]):
             self._record_call(record, code_of(answer), started)
         return answer
 
+    @calls_plugins
     def ask_in_steps(self, attempt: FailedAttempt) -> Steps[A]:
         """Does what `ask` does, for PostFilter, which may put questions to extenders first."""
         record = attempt.state.record
@@ -188,6 +192,7 @@ def guarded_call(
     if breaker is None:
         return ask
 
+    @calls_plugins
     def watched(*args: Any) -> T:
         began = breaker.now()
         if not breaker.admits(began):
@@ -230,6 +235,7 @@ def code_of(answer: object) -> Code:
             return Code.SUCCESS
 
 
+@calls_plugins
 def questions_of(steps: Generator[object, Answer, object]) -> Steps[object]:
     """Passes on the questions that a plugin yields. Raises WrongAnswerError for any but
     PreemptVictims and a pause.

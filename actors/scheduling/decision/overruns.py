@@ -3,16 +3,21 @@
 A handler of a signal calls it, which Python runs in the thread of the event loop, between two steps
 of what runs there. So it sees on the stack whether a plugin with a breaker is being asked, since
 when, and whether it is the plugin's own code that runs, and not berth's, which could be left half
-done. Calls of C code that do not look at signals cannot be interrupted.
+done: of berth's functions on the stack, the innermost must be one that calls plugins. Calls of C
+code that do not look at signals cannot be interrupted.
 """
 
 from __future__ import annotations
 
-from types import FrameType
+from collections.abc import Callable
+from types import CodeType, FrameType, FunctionType
+from typing import Any, TypeVar
 
 from ..framework.breaker import Breaker
 
+F = TypeVar("F", bound=Callable[..., Any])
 OURS = "berth."  # the modules that are not interrupted
+_CALLERS: set[CodeType] = set()
 
 
 class PluginOverrunError(BaseException):
@@ -21,13 +26,22 @@ class PluginOverrunError(BaseException):
     """
 
 
+def calls_plugins(function: F) -> F:
+    """Marks a function that calls code of plugins, and does nothing else that takes time."""
+    assert isinstance(function, FunctionType)
+    _CALLERS.add(function.__code__)
+    return function
+
+
 def interrupt(innermost: FrameType, now: float, still: float) -> None:
     """Raises PluginOverrunError if a call of a plugin is to end here. `still` are the seconds for
     which the event loop has stood still.
     """
-    if str(innermost.f_globals.get("__name__")).startswith(OURS):
-        return
     frame: FrameType | None = innermost
+    while frame is not None and not str(frame.f_globals.get("__name__")).startswith(OURS):
+        frame = frame.f_back
+    if frame is None or frame is innermost or frame.f_code not in _CALLERS:
+        return
     while frame is not None:
         breaker = frame.f_locals.get("breaker")
         if isinstance(breaker, Breaker):

@@ -58,6 +58,7 @@ from .failures import (
     with_plugin_name,
 )
 from .guard import Hook, IsCancelled, Points, guarded_call, questions_of
+from .overruns import calls_plugins
 from .rules import KEPT, Rules, rule_hooks
 from .sort_keys import as_sort_key
 from .statuses import as_binding, as_permit_answer, as_pre_flight, as_success, unchecked
@@ -403,6 +404,7 @@ async def _pre_bound(
         return failure.status
 
 
+@calls_plugins
 def _asked_about_pod(
     pre_enqueue: Callable[[Pod], Status], _: CycleState, pod: Pod, __: None
 ) -> Status:

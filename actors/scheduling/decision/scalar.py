@@ -19,6 +19,7 @@ from ..model.vectors import Bools, Ints
 from .answers import as_normalized, as_passing, as_raw_score, as_verdicts
 from .failures import FILTER, NORMALIZE, SCORE
 from .guard import Hook
+from .overruns import calls_plugins
 from .statuses import as_verdict
 
 S = TypeVar("S")
@@ -63,6 +64,7 @@ class FilterFeasible:
         self._verdicts = verdicts
         self._passing = passing
 
+    @calls_plugins
     def filter(self, state: CycleState, info: PodInfo, feasible: Feasible) -> Verdicts | None:
         nodes, left = feasible
         some = nodes if left is None else nodes.only(left)
@@ -77,6 +79,7 @@ class FilterFeasible:
         codes[left], keys[left] = verdicts.codes, verdicts.keys
         return Verdicts(codes, keys, verdicts.explain)
 
+    @calls_plugins
     def passing(self, state: CycleState, info: PodInfo, feasible: Feasible) -> Bools | None:
         nodes, left = feasible
         some = nodes if left is None else nodes.only(left)
@@ -92,7 +95,12 @@ def normalize_with_nodes(
     normalize: Callable[[CycleState, PodInfo, S], S],
 ) -> Callable[[CycleState, PodInfo, tuple[S, NodeView]], S]:
     """Returns the normalization with the nodes as a further argument, which the check needs."""
-    return lambda state, info, raw: normalize(state, info, raw[0])
+
+    @calls_plugins
+    def normalize_raw(state: CycleState, info: PodInfo, raw: tuple[S, NodeView]) -> S:
+        return normalize(state, info, raw[0])
+
+    return normalize_raw
 
 
 class ScoreEach:

@@ -275,6 +275,39 @@ def test_a_loop_is_interrupted_in_the_plugins_own_code() -> None:
     assert not Looping.waited
 
 
+class InterruptedText(Exception):
+    """An exception that is interrupted once more while its text is written."""
+
+    def __str__(self) -> str:
+        interrupt(sys._getframe(), 1e9, 1e9)
+        return "its text"
+
+
+class Failing(NodeFilterPlugin):
+    name = "Failing"
+
+    async def start(self, scope: PluginScope) -> None:
+        raise InterruptedText
+
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        raise InterruptedText
+
+
+def test_what_is_told_of_a_call_is_not_interrupted_with_it() -> None:
+    async def story() -> None:
+        async with Cluster(nodes=1, plugins=[Failing]) as cluster:
+            await cluster.add(pod("a"))
+            await cluster.run_for(1)
+            assert cluster.pod("a").pending_because("InterruptedText: its text")
+
+    with capture_logs() as lines:
+        run_virtually(story)
+    assert {line["point"] for line in lines if line["event"] == "plugin failed"} == {
+        "Filter",
+        "Start",
+    }
+
+
 def test_code_that_no_plugin_calls_is_not_interrupted() -> None:
     interrupt(sys._getframe(), 1e9, 1e9)
     with pytest.raises(PluginOverrunError):
