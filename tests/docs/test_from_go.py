@@ -15,6 +15,14 @@ from tests.docs.blocks import ROOT
 PAGE = ROOT / "docs/from-go.md"
 ROW = re.compile(r"^\| [^|]* \| ([^|]*) \|", re.MULTILINE)
 SPAN = re.compile(r"`([A-Za-z_.]+)`")
+# What scheduler-plugins registers in cmd/scheduler/main.go, with the sample that is commented out
+# there.
+REGISTERED = (
+    *("CapacityScheduling", "Coscheduling", "LoadVariationRiskBalancing", "NetworkOverhead"),
+    *("TopologicalSort", "NodeMetadata", "NodeResourcesAllocatable", "NodeResourceTopologyMatch"),
+    *("PreemptionToleration", "TargetLoadPacking", "LowRiskOverCommitment", "SySched", "Peaks"),
+    *("CrossNodePreemption", "PodState", "QOSSort"),
+)
 ELSEWHERE = {"berth.plugins", "berth.testing"}
 
 
@@ -43,3 +51,9 @@ def test_every_extension_point_has_a_row() -> None:
     told = {name.partition(".")[0] for _, name in names()}
     points = {name for name in berth.plugin.__all__ if name.endswith("Plugin")}
     assert points - told == {"PreparingPlugin"}  # Go has none
+
+
+def test_every_plugin_of_scheduler_plugins_has_a_row() -> None:
+    _, table = PAGE.read_text().split("## The plugins of scheduler-plugins")
+    first = [line.split("|")[1] for line in table.splitlines() if line.startswith("|")]
+    assert [name for name in REGISTERED if not any(name in cell for cell in first)] == []

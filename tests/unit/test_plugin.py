@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 
 import pytest
 
@@ -60,6 +61,16 @@ def test_examples_import_from_it_alone(page: Path) -> None:
 @pytest.mark.full
 def test_examples_pass_a_strict_type_check_in_a_repository_of_their_own(tmp_path: Path) -> None:
     write_files(PLUGINS, tmp_path)
+    assert_strict(tmp_path)
+
+
+@pytest.mark.full("long")
+def test_the_examples_pass_mypy_where_a_user_copies_them(tmp_path: Path) -> None:
+    copytree(ROOT / "tools/docs/examples", tmp_path / "copied", ignore=ignore_patterns("*.pyc"))
+    assert_strict(tmp_path)
+
+
+def assert_strict(folder: Path) -> None:
     done = subprocess.run(
         [
             sys.executable,
@@ -68,10 +79,10 @@ def test_examples_pass_a_strict_type_check_in_a_repository_of_their_own(tmp_path
             "--strict",
             "--explicit-package-bases",
             "--cache-dir",
-            tmp_path / "cache",
+            folder / "cache",
             ".",
         ],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,

@@ -275,7 +275,7 @@ def test_a_loop_is_interrupted_in_the_plugins_own_code() -> None:
     assert not Looping.waited
 
 
-class InterruptedText(Exception):
+class InterruptedTextError(Exception):
     """An exception that is interrupted once more while its text is written."""
 
     def __str__(self) -> str:
@@ -287,10 +287,10 @@ class Failing(NodeFilterPlugin):
     name = "Failing"
 
     async def start(self, scope: PluginScope) -> None:
-        raise InterruptedText
+        raise InterruptedTextError
 
     def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
-        raise InterruptedText
+        raise InterruptedTextError
 
 
 def test_what_is_told_of_a_call_is_not_interrupted_with_it() -> None:
@@ -298,7 +298,7 @@ def test_what_is_told_of_a_call_is_not_interrupted_with_it() -> None:
         async with Cluster(nodes=1, plugins=[Failing]) as cluster:
             await cluster.add(pod("a"))
             await cluster.run_for(1)
-            assert cluster.pod("a").pending_because("InterruptedText: its text")
+            assert cluster.pod("a").pending_because("InterruptedTextError: its text")
 
     with capture_logs() as lines:
         run_virtually(story)
