@@ -56,6 +56,10 @@ class PodBound(msgspec.Struct, frozen=True):
     uid: str
 
 
+class RepeatNominations(msgspec.Struct, frozen=True):
+    """Some time has passed: write the nominations again that the API server has refused."""
+
+
 class FinishSeries(msgspec.Struct, frozen=True):
     """Six minutes have passed: end each series without an addition and write its last count."""
 
@@ -65,5 +69,11 @@ class RefreshSeries(msgspec.Struct, frozen=True):
 
 
 RecorderMessage = (
-    RecordEvent | SetUnschedulable | SetNominatedNode | PodBound | FinishSeries | RefreshSeries
+    RecordEvent
+    | SetUnschedulable
+    | SetNominatedNode
+    | PodBound
+    | RepeatNominations
+    | FinishSeries
+    | RefreshSeries
 )

@@ -2,7 +2,8 @@
 
 Its mailbox needs no bound: a message goes to the outbox at once, and the outbox is bounded. If the
 API server gives no answer, the write waits in the outbox; if it refuses, that is logged and the
-write is dropped. Only a leader writes: `run` fills the outbox at all times, `write` empties it.
+write is dropped, but for nominations: a pod that is parked would keep the wrong one. Only a leader
+writes: `run` fills the outbox at all times, `write` empties it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from ..client.access import Calls
 from ..client.rest import ApiError, ConnectionFailedError, DeposedError, UnreadableAnswerError
 from ..client.retries import with_retries
 from ..mailboxes import Mailboxes
-from ..messages.recorder import FinishSeries, RecorderMessage, RefreshSeries
+from ..messages.recorder import (
+    FinishSeries,
+    RecorderMessage,
+    RefreshSeries,
+    RepeatNominations,
+)
 from ..runtime.actor import Actor
 from ..runtime.backoff import Backoff, Rng
 from ..runtime.clock import Clock
@@ -32,6 +38,7 @@ log = get_logger(__name__)
 WRITERS = 16
 BACKOFF = Backoff(0.5, 10.0, 0.5)
 FLUSH_SECONDS = 2.0
+REPEAT_SECONDS = 20.0  # between two tries to write a nomination that was refused
 MOST_CONFLICTS = 5
 NOT_FOUND = 404
 
@@ -64,6 +71,7 @@ class RecorderActor(Actor[RecorderMessage]):
             group.start_soon(self._keep_writers)
             group.start_soon(self._tick, FINISH_SECONDS, FinishSeries())
             group.start_soon(self._tick, REFRESH_SECONDS, RefreshSeries())
+            group.start_soon(self._tick, REPEAT_SECONDS, RepeatNominations())
             task_status.started()
             try:
                 await anyio.sleep_forever()
@@ -113,7 +121,9 @@ class RecorderActor(Actor[RecorderMessage]):
             return
         except ApiError as refused:
             log.warning("not recorded", error=str(refused))
-        self._state.done(work)
+            self._state.refused(work)
+        else:
+            self._state.done(work)
         self._failures = 0
 
     def _end_writers(self) -> None:

@@ -9,7 +9,7 @@ Invariants: at most one write for each object is under way, so writes cannot ove
 most one write to the status of each pod waits, with its latest condition and its latest nomination.
 At most `most_events` events and `most_conditions` conditions wait: the oldest one is dropped for a
 new one, as the pod's next attempt orders its condition again. A nomination is dropped only when
-the pod is bound.
+the pod is bound, or when it was refused MOST_REFUSALS times.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ..messages.recorder import (
     RecorderMessage,
     RecordEvent,
     RefreshSeries,
+    RepeatNominations,
     SetNominatedNode,
     SetUnschedulable,
 )
@@ -38,6 +39,7 @@ MOST_EVENTS = 10_000
 MOST_CONDITIONS = 100_000
 MOST_WRITTEN = 4096
 FAIR_TURN = 4
+MOST_REFUSALS = 15  # of a nomination; by then the pod is tried anew
 StatusOrder = SetUnschedulable | SetNominatedNode
 Work = Event | StatusOrder
 # The lines of work in their order of precedence; True if the newest work of a line goes first.
@@ -67,6 +69,8 @@ class RecorderState:
         )
         self._written: OrderedDict[str, LastWrite] = OrderedDict()
         self._under_way: set[str] = set()
+        # Nominations that were refused, by their place, with the number of refusals.
+        self._refused: dict[str, tuple[SetNominatedNode, int]] = {}
         self._turn = 0
 
     def handle(self, message: RecorderMessage, now: float, wall: datetime) -> None:
@@ -77,9 +81,13 @@ class RecorderState:
                 if write is not None:
                     self._put_event(write)
             case SetUnschedulable() | SetNominatedNode():
+                self._forget_refusal(message)
                 self._put_status(message)
             case PodBound(uid):
                 self._pop_waiting(_place_of_pod(uid))
+                self._refused.pop(_place_of_pod(uid), None)
+            case RepeatNominations():
+                self._repeat()
             case FinishSeries():
                 for write in self._series.finish(now):
                     self._put_event(write)
@@ -107,8 +115,32 @@ class RecorderState:
         return None
 
     def done(self, work: Work) -> None:
-        """Records that the work was written, or finally refused."""
+        """Records that the work was written, or that there is nothing to write."""
         self._under_way.remove(_place(work))
+        self._forget_refusal(work)
+
+    def _forget_refusal(self, work: Work) -> None:
+        """Newer work about the nomination of a pod replaces what was refused."""
+        if not isinstance(work, Event) and work.nominated_node is not None:
+            self._refused.pop(_place(work), None)
+
+    def refused(self, work: Work) -> None:
+        """Records that the API server refused the work: a nomination is written again later."""
+        place = _place(work)
+        before = self._refused.get(place)
+        self.done(work)
+        if isinstance(work, Event) or work.nominated_node is None:
+            return
+        refusals = 1 if before is None else before[1] + 1
+        if refusals < MOST_REFUSALS:
+            order = SetNominatedNode(work.pod, work.nominated_node)
+            self._refused[place] = order, refusals
+
+    def _repeat(self) -> None:
+        """Puts the refused nominations back into the outbox."""
+        for place, (order, _) in self._refused.items():
+            if place not in self._nominations and place not in self._under_way:
+                self._put_status(order)
 
     def put_back(self, work: Work) -> None:
         """Returns work that was not written to the outbox, unless newer work replaces it."""

@@ -10,9 +10,14 @@ from itertools import pairwise, product
 import msgspec
 import pytest
 
-from berth.actors.messages.recorder import SetNominatedNode, SetUnschedulable
+from berth.actors.messages.recorder import (
+    PodBound,
+    RepeatNominations,
+    SetNominatedNode,
+    SetUnschedulable,
+)
 from berth.actors.recorder.series import SeriesTracker
-from berth.actors.recorder.state import RecorderState, status_patch
+from berth.actors.recorder.state import MOST_REFUSALS, RecorderState, status_patch
 from berth.actors.scheduling.kube.core import Pod
 
 WALL = datetime(2026, 1, 1, tzinfo=UTC)
@@ -57,6 +62,49 @@ def test_while_one_is_written(first: str | None, second: str | None) -> None:
     assert state.take() is None, "of a pod one write at a time"
     state.put_back(writing)
     assert take(state) == order(latest(first, second), "later")
+
+
+def refuse(state: RecorderState) -> None:
+    work = state.take()
+    assert work is not None
+    state.refused(work)
+
+
+def test_a_nomination_that_was_refused_is_written_later() -> None:
+    """The pod may stay parked, and nothing else would end its nomination."""
+    state = RecorderState(SeriesTracker("here"))
+    state.handle(order(""), 0.0, WALL)
+    for _ in range(MOST_REFUSALS):
+        refuse(state)
+        assert state.take() is None, "not at once"
+        state.handle(RepeatNominations(), 0.0, WALL)
+    assert state.take() is None, "not for ever"
+
+
+@pytest.mark.parametrize("newer", [order("n2"), SetNominatedNode(order(None).pod, "n2")])
+def test_a_newer_nomination_replaces_the_refused_one(
+    newer: SetUnschedulable | SetNominatedNode,
+) -> None:
+    state = RecorderState(SeriesTracker("here"))
+    state.handle(order(""), 0.0, WALL)
+    refuse(state)
+    state.handle(newer, 0.0, WALL)
+    state.handle(RepeatNominations(), 0.0, WALL)
+    work = state.take()
+    assert work == newer
+    state.done(newer)
+    state.handle(RepeatNominations(), 0.0, WALL)
+    assert state.take() is None
+
+
+def test_a_condition_and_the_end_of_waiting_are_not_written_again() -> None:
+    state = RecorderState(SeriesTracker("here"))
+    for asked in (order(None), order("n1")):
+        state.handle(asked, 0.0, WALL)
+        refuse(state)
+    state.handle(PodBound("u"), 0.0, WALL)
+    state.handle(RepeatNominations(), 0.0, WALL)
+    assert state.take() is None
 
 
 def test_a_status_that_was_written_is_not_written_again() -> None:
