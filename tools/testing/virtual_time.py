@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from collections import Counter
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
@@ -27,16 +28,31 @@ BEGAN = datetime(2026, 1, 1, tzinfo=UTC)  # the time of day at 0 seconds
 TRANSIT_SECONDS = 0.001
 # Real seconds without any progress, after which the loop ends with an error.
 MOST_SECONDS = 60.0
+# Turns of the loop before a stand-still of which what runs is told, and how much of it.
+TOLD_TURNS = 100
+MOST_NAMED = 5
+
+
+class StandStillError(SystemExit):
+    """Virtual time stands still at `at` seconds while tasks run; the message names what ran. It
+    ends the loop, as nothing in it can be relied on to end.
+    """
+
+    def __init__(self, at: float, ran: str) -> None:
+        super().__init__(f"no time passes while these run: {ran}")
+        self.at = at
 
 
 class _Selector(selectors.DefaultSelector):
     def __init__(self, transit: float) -> None:
         super().__init__()
         self.now = 0.0
+        self.turns = 0  # of the loop at this instant
         self.in_threads = 0
         self._transit = transit
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.turns += 1
         if timeout is not None and timeout <= 0:
             return super().select(0) if self._transit or self.in_threads else []
         if timeout is None or self.in_threads:
@@ -46,17 +62,21 @@ class _Selector(selectors.DefaultSelector):
         ready = super().select(self._transit) if self._transit else []
         if not ready:
             self.now += timeout
+            self.turns = 0
         return ready
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop in virtual time, which starts at 0 seconds.
 
-    `transit` is the time that data may take through the kernel; 0 if no part uses sockets.
+    `transit` is the time that data may take through the kernel; 0 if no part uses sockets. After
+    `most_turns` of the loop at one instant, it raises StandStillError.
     """
 
-    def __init__(self, transit: float = TRANSIT_SECONDS) -> None:
+    def __init__(self, transit: float = TRANSIT_SECONDS, most_turns: int | None = None) -> None:
         self._virtual = _Selector(transit)
+        self._most_turns = most_turns
+        self._ran: Counter[str] = Counter()
         super().__init__(self._virtual)
 
     def time(self) -> float:
@@ -65,6 +85,22 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def stand_still(self, seconds: float) -> None:
         """Lets time pass in which no task of the loop runs."""
         self._virtual.now += seconds
+
+    @property
+    def turns(self) -> int:
+        """The number of turns of the loop since time has passed."""
+        return self._virtual.turns
+
+    def _run_once(self) -> None:
+        """Runs a turn of the loop, as asyncio does; overridden to count turns without time."""
+        super()._run_once()  # type: ignore[misc]
+        most, turns = self._most_turns, self._virtual.turns
+        if most is not None and turns > most - TOLD_TURNS:
+            self._ran.update(map(_name_of, self._ready))  # type: ignore[attr-defined]
+            if turns >= most:
+                self._virtual.turns = 0  # the tasks may still end
+                ran = ", ".join(name for name, _ in self._ran.most_common(MOST_NAMED))
+                raise StandStillError(self.time(), ran)
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
@@ -80,6 +116,15 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _thread_ended(self, _: object) -> None:
         self._virtual.in_threads -= 1
+
+
+def _name_of(handle: asyncio.Handle) -> str:
+    """Returns the name of the task, or of the function, that a handle will run."""
+    function = getattr(handle, "_callback", None)
+    task = getattr(function, "__self__", None)
+    if isinstance(task, asyncio.Task):
+        return task.get_name()
+    return str(getattr(function, "__qualname__", function))
 
 
 class LoopClock:

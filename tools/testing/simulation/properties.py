@@ -10,6 +10,8 @@ forgotten         a pod that fits on a node is bound within a minute once nothin
                   and one for which preemption makes room is nominated
 nomination kept   a pod is nominated only while it is pending, and to a node that may yet take it
 memory kept       a scheduler knows of nothing once everything is deleted
+
+One more is known from the clock, not from writes: time stands still while something runs.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -22,7 +23,7 @@ from ...kubernetes.api.types.resources import Kind
 from ..cluster import Cluster
 from ..configuration import configuration_of
 from ..parts import Parts
-from ..virtual_time import LoopClock, run_virtually
+from ..virtual_time import LoopClock, StandStillError, VirtualLoop, run_virtually
 from .properties import Properties, Violation
 from .scenario import Scenario, ScenarioStep
 from .situations import Situations
@@ -36,6 +37,7 @@ EMPTIED = (
 )  # fmt: skip
 EMPTY_SECONDS = 35.0  # longer than pods need to end
 HEARD_SECONDS = 2.0  # for schedulers to hear of what is deleted
+MOST_TURNS = 100_000  # of the loop without any time passing; stories need a few hundred
 ELECTION = {"leaderElect": True, "leaseDuration": "15s", "renewDeadline": "10s"}
 
 
@@ -105,10 +107,10 @@ class _Simulation:
         self._locks: dict[str, str] = {}  # the kind of each scheduler's lock, by its host
         release = emulated(scenario.version)
         self._options = Options(feature_gates=with_defaults({}, release), version=release)
+        self.cluster = _Cluster(self, scenario)
 
     async def play(self) -> Story:
         scenario = self._scenario
-        self.cluster = _Cluster(self, scenario)
         async with self.cluster:
             for number in range(scenario.schedulers):
                 await self._start_scheduler(number)
@@ -120,15 +122,19 @@ class _Simulation:
             await self._clock.sleep(CALM_SECONDS)
             self.properties.check_end(self.cluster.store, scenario.config, scenario.version)
             await self._check_memory()
+        return self.story(self._clock.now())
+
+    def story(self, at: float, *more: Violation) -> Story:
+        """Returns the story up to a second, with more violations than those of the writes."""
         bound = sum(bool(life.nodes) for life in self.cluster.history.lives.values())
         return Story(
             self.digest.text,
             self.digest.writes,
             bound,
-            self._clock.now(),
+            at,
             self._met(),
             dict(self.situations.seen),
-            tuple(self.properties.found),
+            (*self.properties.found, *more),
         )
 
     def _met(self) -> dict[str, int]:
@@ -241,7 +247,8 @@ def play(scenario: Scenario, follow: Follow | None = None) -> Story:
     `follow` makes a follower of the story from its clock.
     """
 
-    async def story() -> Story:
-        return await _Simulation(scenario, follow).play()
-
-    return run_virtually(story)
+    simulation = _Simulation(scenario, follow)
+    try:
+        return run_virtually(simulation.play, partial(VirtualLoop, 0.0, MOST_TURNS))
+    except StandStillError as still:
+        return simulation.story(still.at, Violation(still.at, "time stands still", str(still)))

@@ -5,24 +5,29 @@ outlive whoever started it.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import io
 import os
+import signal
 import subprocess
 import sys
 import traceback
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Self
 
 import msgspec
 
 from berth.actors.telemetry.logs import configure_logs
 
+from ..virtual_time import StandStillError, VirtualLoop
 from .chance import drawn
 from .scenario import Scenario
 from .short_stories import drawn_short
 from .simulation import Story, play
 
+TURN_SECONDS = 10.0  # of CPU, after two of which a turn of the loop is ended
+MOST_CALLS = 5  # that are named
 OBJECTS = 50_000, 20, 20  # new ones between two looks for garbage, as in gc.set_threshold
 
 
@@ -84,6 +89,35 @@ class Worker:
         return msgspec.json.decode(line, type=Told | Crash)
 
 
+class TurnWatch:
+    """Ends a story one of whose turns of the loop takes too much CPU: it raises StandStillError in
+    what runs. It works in the main thread alone.
+    """
+
+    def __init__(self, seconds: float = TURN_SECONDS) -> None:
+        self._seconds = seconds
+        self._last: tuple[float, int] | None = None
+
+    def begin(self) -> None:
+        signal.signal(signal.SIGPROF, self._look)
+        signal.setitimer(signal.ITIMER_PROF, self._seconds, self._seconds)
+
+    def end(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+
+    def _look(self, _number: int, frame: FrameType | None) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if isinstance(loop, VirtualLoop):
+            last, self._last = self._last, (loop.time(), loop.turns)
+            if last == self._last:
+                calls = traceback.extract_stack(frame, MOST_CALLS)
+                raise StandStillError(loop.time(), " > ".join(call.name for call in calls))
+
+
 class _Order(msgspec.Struct, frozen=True):
     seed: Seed | None = None
     scenario: Scenario | None = None
@@ -110,6 +144,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     sys.stdout = sys.stderr = io.StringIO()  # the logs of simulated schedulers are nobody's
     configure_logs(quiet=True)
+    TurnWatch().begin()
     gc.freeze()  # what is imported is never garbage
     gc.set_threshold(*OBJECTS)
     for line in sys.stdin.buffer:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import NodeDeleted
 from berth.actors.messages.queue import ClusterChanged
+from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.state import QueueState
 from berth.testing import budget, deployment, node, nodes, pod, priority_class
 from berth.tools.cluster.faults.vocabulary import Fault
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes import registry
+from berth.tools.testing.simulation import simulation
 from berth.tools.testing.simulation.properties import Properties
 from berth.tools.testing.simulation.scenario import Scenario, ScenarioStep
 from berth.tools.testing.simulation.simulation import play
+from berth.tools.testing.simulation.worker import TurnWatch
 from tests.kit import documents
 from tests.kit.stores import fresh_store
 
@@ -216,6 +221,40 @@ def test_a_cache_that_keeps_deleted_nodes_is_found(monkeypatch: pytest.MonkeyPat
     story = play(Scenario(seconds=20, steps=created(*nodes(2), pod("a"))))
     assert story.broken == {"memory kept"}
     assert story.violations[0].text == "host-0: scheduler_cache_size{nodes} is 2"
+
+
+async def spin(_actor: QueueActor, _seconds: float, _message: Any) -> None:
+    while True:
+        await anyio.lowlevel.checkpoint()
+
+
+def test_a_part_that_runs_on_without_time_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "MOST_TURNS", 500)
+    monkeypatch.setattr(QueueActor, "_tick", spin)
+    (violation,) = play(Scenario(seconds=10)).violations
+    assert (violation.at, violation.property) == (0.0, "time stands still")
+    assert violation.text.startswith("no time passes while these run: ")
+    assert f"{__name__}.spin" in violation.text
+
+
+@pytest.mark.full("CPU-seconds")
+def test_a_turn_without_end_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = QueueState.handle
+
+    def stuck(state: QueueState, message: Any, now: float) -> Any:
+        while now > 5:
+            pass
+        return handle(state, message, now)
+
+    monkeypatch.setattr(QueueState, "handle", stuck)
+    watch = TurnWatch(0.1)
+    watch.begin()
+    try:
+        (violation,) = play(Scenario(seconds=10)).violations
+    finally:
+        watch.end()
+    assert violation.property == "time stands still"
+    assert violation.text.endswith(" > handle > stuck")
 
 
 @pytest.mark.full("long")
