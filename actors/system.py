@@ -233,6 +233,7 @@ class Daemon:
             self._in_binding,
             attempts,
             nominates=gates["NominatedNodeNameForExpectation"],
+            known=self._informers.pods.objects,
         )
         scheduler = Scheduler(
             rng,

@@ -12,7 +12,7 @@ Permit or are in PreBind do not count, because they may wait for pods that are n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 import anyio
@@ -45,7 +45,7 @@ from ..scheduling.framework.events import ASSIGNED_POD_DELETE
 from ..scheduling.framework.handle import ApiHandle
 from ..scheduling.framework.measuring import PRE_BIND
 from ..scheduling.framework.status import SUCCESS, Code, NotFound, Status
-from ..scheduling.kube.core import Pod
+from ..scheduling.kube.core import FINISHED, Pod
 from ..scheduling.model.pod_info import PodInfo
 from .state import PodsInBinding
 from .writes import Writes
@@ -68,9 +68,11 @@ class BindingActor(Actor[BindingMessage]):
         attempts: Attempts,
         *,
         nominates: bool = True,
+        known: Callable[[], Mapping[str, Pod]] | None = None,
     ) -> None:
         """Makes the actor. With `nominates`, the node is announced before PreBind, and PreBind
-        plugins are first asked whether they have anything to do.
+        plugins are first asked whether they have anything to do. `known` returns the pods of the
+        informer by key.
         """
         super().__init__(mailboxes.binding)
         self._queue = mailboxes.queue
@@ -83,6 +85,7 @@ class BindingActor(Actor[BindingMessage]):
         self._attempts = attempts
         self._instruments = attempts.instruments
         self._nominates = nominates
+        self._known = known
         self._placed: Line[Placement] = Line()
         self._workers: Workers[Placement] | None = None
         self._writes = Writes()
@@ -264,12 +267,23 @@ class BindingActor(Actor[BindingMessage]):
 
     def _finish(self, profile: Profile, placement: Placement) -> None:
         info, node = placement.pod.info, placement.node
+        if self._is_over(info):
+            self._cache.tell(Forget(info, node))
         self._attempts.scheduled(placement)
         profile.post_bind(placement.cycle, info, node)
         placement.cycle.record.end("scheduled", node)
         activated = placement.cycle.take_pods_to_activate()
         if activated:
             self._queue.tell(Activate(activated, profile.of_packages, info.key))
+
+    def _is_over(self, info: PodInfo) -> bool:
+        """True if the informer has no such pod any more: it was bound before, has finished, and an
+        old list showed it as pending. Then no event will free the room that is assumed for it.
+        """
+        if self._known is None:
+            return False
+        pod = self._known().get(info.key)
+        return pod is None or pod.metadata.uid != info.uid or pod.status.phase in FINISHED
 
     def _release(self, profile: Profile, placement: Placement, where: str | None = None) -> None:
         """Releases the reservations of the pod, and its room if the pod has no node elsewhere."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.testing import Fault, device_claim, nodes, pod
+from berth.testing import Fault, device_claim, job, nodes, pod
 from berth.tools.testing.simulation.chance import DEVICES, device_class, slice_of
 from berth.tools.testing.simulation.scenario import Scenario, ScenarioStep
 from berth.tools.testing.simulation.simulation import play
@@ -32,3 +32,21 @@ def test_pods_are_listed_before_their_claims() -> None:
         restart = Fault("server-restart-cold", begin=3.4)
         story = play(Scenario(seed=seed, seconds=4.1, faults=(restart,), steps=steps))
         assert (story.violations, story.bound) == ((), 1)
+
+
+def test_a_finished_pod_is_pending_in_an_old_list() -> None:
+    """The scheduler lists pods anew from a server that is behind, and places a pod that has long
+    been bound and has finished. Its binding is refused; that the pod has the node, as the server
+    says then, does not mean that its room is taken: no event would free it.
+    """
+    pods, bindings = ("/pods",), ("/binding",)
+    clients = ("kube-scheduler",)
+    faults = (
+        Fault("refuse", paths=bindings, end=3),
+        Fault("watch-expired", begin=9, end=10, paths=pods, clients=clients),
+        Fault("older", begin=9, end=12, seconds=8.5, paths=pods, clients=clients),
+        Fault("refuse", begin=9, paths=bindings),
+    )
+    steps = (*created(0, *nodes(1)), *created(1, job("batch")), *created(9.5, pod("late")))
+    story = play(Scenario(seconds=20, faults=faults, steps=steps))
+    assert (story.violations, story.bound) == ((), 2)
