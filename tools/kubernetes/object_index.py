@@ -159,6 +159,10 @@ class ObjectIndex:
         """Returns the objects of a kind with this value in an indexed field."""
         return cast("list[T]", self._objects_at(self._indexed[kind, field].get(value, ())))
 
+    def has_indexed(self, kind: type[HasMetadata], field: str) -> bool:
+        """True if there is a value of this field for which `by` returns an object."""
+        return bool(self._indexed[kind, field])
+
     def count(self, kind: type[T], field: str, value: str) -> int:
         """Returns the number of the objects that `by` returns, in constant time."""
         return len(self._indexed[kind, field].get(value, ()))

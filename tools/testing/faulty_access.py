@@ -71,7 +71,7 @@ class Program:
     async def reached(self) -> None:
         """Returns while the program runs, and the API server is there."""
         await self.machine.running()
-        while (away := self.faults.faults.back_at() - self.machine.now()) > 0:
+        while (back := self.faults.faults.back_at()) and (away := back - self.machine.now()) > 0:
             await self.machine.sleep(away)
 
 
@@ -124,7 +124,7 @@ class FaultyCalls:
         tenure = None if method == "GET" else self._tenure
         if tenure is not None and not tenure.permits():
             raise DeposedError("not sent: the lease is lost")
-        if program.faults.faults.back_at() > machine.now():
+        if (back := program.faults.faults.back_at()) and back > machine.now():
             await machine.sleep(LOST_SECONDS)
             raise program.lost("the API server is away")
         if fault is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from berth.actors.runtime.clock import Clock
@@ -13,12 +14,9 @@ class Machine:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until = 0.0
-
-    def now(self) -> float:
-        return self._clock.now()
-
-    def wall(self) -> datetime:
-        return self._clock.wall()
+        # as attributes, because programs ask for the time more often than for anything else
+        self.now: Callable[[], float] = clock.now
+        self.wall: Callable[[], datetime] = clock.wall
 
     async def sleep(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
@@ -30,5 +28,5 @@ class Machine:
 
     async def running(self) -> None:
         """Returns once the program is not stopped."""
-        while (left := self._until - self.now()) > 0:
+        while self._until and (left := self._until - self.now()) > 0:
             await self._clock.sleep(left)

@@ -18,8 +18,6 @@ from concurrent.futures import Executor
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, TypeVarTuple
 
-import anyio
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
@@ -131,16 +129,21 @@ class LoopClock:
     """The time of a loop, by default the running one, as a clock for actors and clients."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
-        self._loop = loop
-
-    def now(self) -> float:
-        return (self._loop or asyncio.get_running_loop()).time()
+        self.now: Callable[[], float] = _running_time if loop is None else loop.time
+        self._second, self._wall = 0.0, BEGAN
 
     def wall(self) -> datetime:
-        return BEGAN + timedelta(seconds=self.now())
+        now = self.now()
+        if now != self._second:
+            self._second, self._wall = now, BEGAN + timedelta(seconds=now)
+        return self._wall
 
     async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(max(0.0, seconds))
+        await asyncio.sleep(max(0.0, seconds))
+
+
+def _running_time() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def virtual_loop() -> VirtualLoop:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache
+from operator import attrgetter
 from types import UnionType
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
@@ -184,17 +185,21 @@ def _check_of(annotated: Any) -> Check | None:
         fields = [
             (attribute, name, check) for attribute, name, check in checks if check is not None
         ]
+        if not fields:
+            return None
+        names = [(name, check) for _, name, check in fields]
+        # of a second attribute, which is none of them, it makes a tuple in any case
+        parts_of = attrgetter(*(attribute for attribute, _, _ in fields), "__class__")
 
         def of_struct(value: Any) -> None:
-            for attribute, name, check in fields:
-                part = getattr(value, attribute)
+            for part, (name, check) in zip(parts_of(value), names, strict=False):
                 if part or part == "":
                     try:
                         check(part)
                     except ValueError as problem:
                         raise _at(f".{name}", problem) from None
 
-        return of_struct if fields else None
+        return of_struct
     of_map = origin in _MAPS
     inner = _check_of(arguments[-1 if of_map else 0]) if of_map or origin is tuple else None
     if inner is None:

@@ -74,10 +74,10 @@ def itself(_cluster: ObjectIndex, obj: HasMetadata) -> Iterable[Affected]:
 def objects_before_and_after(find: Find) -> Watch:
     """Returns a watch that maps an object, as it is before a change and after it, to items."""
 
-    def watch(cluster: ObjectIndex, before: Any, after: Any) -> Iterator[Affected]:
-        for obj in (before, after):
-            if obj is not None:
-                yield from find(cluster, obj)
+    def watch(cluster: ObjectIndex, before: Any, after: Any) -> Iterable[Affected]:
+        if before is None or after is None:
+            return find(cluster, after or before)
+        return (*find(cluster, before), *find(cluster, after))
 
     return watch
 

@@ -37,8 +37,9 @@ def _count(cluster: ObjectIndex, budget: PodDisruptionBudget, now: datetime) -> 
 def _budgets_over_pod(
     cluster: ObjectIndex, before: Pod | None, after: Pod | None
 ) -> Iterator[Affected]:
-    for pod in _one_for_each_labels(pod for pod in (before, after) if pod is not None):
-        yield from _budgets_of(cluster, pod)
+    if cluster.has_indexed(PodDisruptionBudget, "label"):
+        for pod in _one_for_each_labels(pod for pod in (before, after) if pod is not None):
+            yield from _budgets_of(cluster, pod)
 
 
 def _budgets_over_workload(cluster: ObjectIndex, workload: HasMetadata) -> Iterator[Affected]:
@@ -72,6 +73,8 @@ def _one_for_each_labels(pods: Iterable[Pod]) -> Iterable[Pod]:
 
 def _budgets_of(cluster: ObjectIndex, pod: Pod) -> list[PodDisruptionBudget]:
     """Returns the budgets that select a pod."""
+    if not cluster.has_indexed(PodDisruptionBudget, "label"):
+        return []
     return [
         budget
         for label in (anything_in(pod.metadata.namespace), *pod_labels(pod))

@@ -61,7 +61,7 @@ def _services_of(cluster: ObjectIndex, pod: Pod) -> Iterator[Affected]:
 def _services_before_and_after(
     cluster: ObjectIndex, before: Pod | None, after: Pod | None
 ) -> Iterator[Affected]:
-    if _seen(before) != _seen(after):
+    if cluster.has_indexed(Service, "label") and _seen(before) != _seen(after):
         for pod in (before, after):
             if pod is not None:
                 yield from _services_of(cluster, pod)

@@ -89,10 +89,13 @@ class Faults:
         """Returns the fault that a request meets."""
         if not self._held[Met.REQUEST]:
             return None
+        group = self._held[Met.REQUEST]
+        if not group:
+            return None
         path = path.partition("?")[0]
         return self._drawn(
             held
-            for held in self._held[Met.REQUEST]
+            for held in group
             if _concerns(held.fault, path, client)
             and method in (held.fault.methods or _METHODS.get(held.fault.does) or (method,))
         )
@@ -122,8 +125,11 @@ class Faults:
 
     def back_at(self) -> float:
         """Returns the second at which the API server is back; the past while it is there."""
+        timed = self._held[Met.TIME]
+        if not timed:
+            return 0.0
         now = self._now()
-        away = [held for held in self._held[Met.TIME] if held.fault.does in AWAY]
+        away = [held for held in timed if held.fault.does in AWAY]
         ends = [held.begin + held.fault.seconds for held in away if held.begin <= now]
         return 0.0 if self.calm else max(ends, default=0.0)
 

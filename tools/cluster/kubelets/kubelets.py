@@ -114,6 +114,7 @@ class _Kubelets:
         self._reported: dict[str, str] = {}  # why a pod waits for devices, by uid
         self._reporting: set[str] = set()
         self._problems = AnnotationProblems()
+        self._latest: tuple[Document | None, Pod] = None, Pod()
         began = rfc3339(clock.wall())
         self._images = Images()
         self._reporting_images: set[str] = set()
@@ -212,7 +213,13 @@ class _Kubelets:
             self._pods.remove(uid)
 
     def _admits(self, pod: Document) -> bool:
-        return self.housekeeping.admits(read(pod, Pod))
+        return self.housekeeping.admits(self._read(pod))
+
+    def _read(self, pod: Document) -> Pod:
+        """Returns the object of a pod; the latest is read once, though it is asked for twice."""
+        if self._latest[0] is not pod:
+            self._latest = pod, read(pod, Pod)
+        return self._latest[1]
 
     def _note_images(self, name: str) -> None:
         """Reports the images of a node after a moment."""
@@ -294,7 +301,7 @@ class _Kubelets:
                         self._report_missing_devices(uid_of(pod))
                         self._report_ready(pod)
                 case ObjectChanged(pod):
-                    self.housekeeping.put(read(pod, Pod))
+                    self.housekeeping.put(self._read(pod))
                     self.static_pods.put(pod)
                     for each in self._running_pods([pod]):
                         self._pods.put(each)

@@ -32,6 +32,8 @@ class DeviceClaim(msgspec.Struct, frozen=True):
 
 
 def device_claims(pod: Pod) -> list[DeviceClaim]:
+    if not pod.spec.resource_claims:
+        return []
     generated = {
         entry.name: entry.resource_claim_name for entry in pod.status.resource_claim_statuses
     }

@@ -33,6 +33,8 @@ class PodClaim(msgspec.Struct, frozen=True):
 
 
 def pod_claims(pod: Pod) -> list[PodClaim]:
+    if not pod.spec.volumes:
+        return []
     named = ((claim_name(pod, volume), volume.ephemeral) for volume in pod.spec.volumes)
     return [PodClaim(name, ephemeral is not None) for name, ephemeral in named if name]
 
