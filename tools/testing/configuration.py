@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from berth.actors.configuration.enabled_plugins import Args, Plugins, with_plugins
+from berth.actors.configuration.enabled_plugins import (
+    Args,
+    Plugins,
+    with_plugins,
+    with_plugins_of_files,
+)
 from berth.actors.configuration.file import load_file
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
@@ -21,9 +26,10 @@ def configuration_of(
     config: Configuration, gates: Mapping[str, bool]
 ) -> KubeSchedulerConfiguration:
     """Returns a configuration: a file, or a mapping whose apiVersion and kind may be missing; by
-    default kube-scheduler's. No leader is elected unless it says so. Raises ConfigError.
+    default kube-scheduler's. No leader is elected unless it says so. The plugins of files that are
+    offered are enabled, as with every command. Raises ConfigError and RegistryError.
     """
     if isinstance(config, Path):
         return load_file(config, gates)
     common = {"apiVersion": API_VERSION, "kind": KIND, "leaderElection": {"leaderElect": False}}
-    return from_mapping({**common, **(config or {})}, gates)
+    return with_plugins_of_files(from_mapping({**common, **(config or {})}, gates))

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from berth.actors.configuration.plugin_files import plugins_of_files
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.config.feature_gates import with_defaults
@@ -101,7 +102,7 @@ def decide(
     """
     release = emulated(version)
     encoded = msgspec.json.encode((config, feature_gates, version, args), enc_hook=str)
-    key = encoded, tuple(plugins)
+    key = encoded, (*plugins, *plugins_of_files().values())
     explainer = _explainers.get(key)
     if explainer is None:
         gates = with_defaults(feature_gates or {}, release)

@@ -13,15 +13,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from berth.actors.cli.plugin_options import plugin_option
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
 from berth.actors.client.read_only import ReadOnlyClient
 from berth.actors.client.rest import ApiError, Connection, ConnectionFailedError
 from berth.actors.runtime.exceptions import ungrouped
 from berth.actors.telemetry.logs import configure_logs
+from berth.config.feature_gates import parse_gates
 from berth.config.types import Duration
-from berth.config.versions import CURRENT
 
+from ...answers.terminal.feature_gates import feature_gates_option, gates_from, version_asked
 from ...answers.terminal.options import context_option, output_option
 from .recorder import Recorder
 from .recording import RecordingError, read_recording
@@ -87,24 +89,23 @@ async def _record(connection: Connection, file: Path, seconds: float, most: int)
     metavar="FILE",
     help="The KubeSchedulerConfiguration that decides.",
 )
-@click.option(
-    "--version",
-    default=CURRENT.text,
-    show_default=True,
-    help="The version of Kubernetes whose scheduler decides.",
-)
+@feature_gates_option
+@plugin_option
 @output_option()
-def replay(file: Path, config: Path | None, version: str, output: str) -> None:
+def replay(file: Path, config: Path | None, feature_gates: tuple[str, ...], output: str) -> None:
     """Decide the pods of a recorded cluster again, and compare.
 
     The exit code is 1 if a pod goes to another node, or is pending, and 2 for what cannot be used.
 
     \b
     berth replay cluster.rec --config new.yaml
+    berth replay cluster.rec --plugin price.py:Price --emulated-version 1.37
     """
     configure_logs(quiet=True)
     try:
-        found = replayed(read_recording(file), config, version)
+        gates_from(feature_gates)  # which warns
+        gates = parse_gates(",".join(feature_gates))
+        found = replayed(read_recording(file), config, version_asked().text, gates)
     except (RecordingError, ValueError, OSError) as problem:
         raise click.UsageError(str(problem)) from None
     others = [each for each in found if not each.is_same]

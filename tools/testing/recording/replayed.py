@@ -6,8 +6,8 @@ and runs and ends only once it is bound here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -17,7 +17,7 @@ from ...kubernetes.api.store import StoreEvent
 from ...kubernetes.api.types.resources import Kind
 from ..cluster import Cluster
 from ..configuration import Configuration
-from ..decisions import decide
+from ..decisions import PodDecision, decide
 from ..pods import why_pending
 from ..virtual_time import run_virtually
 from .recording import BY_NAME, KINDS, RecordedChange
@@ -43,22 +43,35 @@ class PodComparison(msgspec.Struct, frozen=True):
 
 
 def replayed(
-    changes: Iterable[RecordedChange], config: Configuration = None, version: str = CURRENT.text
+    changes: Iterable[RecordedChange],
+    config: Configuration = None,
+    version: str = CURRENT.text,
+    feature_gates: Mapping[str, bool] | None = None,
 ) -> list[PodComparison]:
-    """Plays changes with a configuration and a version of Kubernetes. Raises what Cluster raises
-    for them.
+    """Plays changes with a configuration, a version of Kubernetes, feature gates, and the plugins
+    of files that are offered. Raises what Cluster raises for them.
     """
 
     async def story() -> list[PodComparison]:
-        return await _Replay(list(changes), config, version).play()
+        return await _Replay(
+            list(changes), _Decides(config=config, feature_gates=feature_gates, version=version)
+        ).play()
 
     return run_virtually(story)
 
 
+class _Decides(TypedDict):
+    """Who decides, as arguments of Cluster and of decide."""
+
+    config: Configuration
+    feature_gates: Mapping[str, bool] | None
+    version: str
+
+
 class _Replay:
-    def __init__(self, changes: list[RecordedChange], config: Configuration, version: str) -> None:
+    def __init__(self, changes: list[RecordedChange], decides: _Decides) -> None:
         self._changes = sorted(changes, key=lambda change: change.at)
-        self._config, self._version = config, version
+        self._decides = decides
         self._recorded: dict[str, str] = {}  # by uid, of the pods that came pending
         self._reasons: dict[str, str] = {}
         bound: set[str] = set()  # pods that had a node when they were seen first
@@ -73,8 +86,7 @@ class _Replay:
 
     async def play(self) -> list[PodComparison]:
         async with Cluster(
-            config=self._config,
-            version=self._version,
+            **self._decides,
             controllers=False,
             kubelets=False,
             observers=(self._note,),
@@ -94,6 +106,8 @@ class _Replay:
         reason = self._reasons.get(uid, "")
         if not here and recorded:
             reason = why_pending(life.document) or "it was not tried"
+        elif here and not recorded:
+            reason = "it was pending until it was gone, or the recording ended"
         return PodComparison(f"{life.namespace}/{life.name}", recorded, here, reason)
 
     def _apply(self, change: RecordedChange) -> None:
@@ -134,15 +148,29 @@ class _Replay:
             for stored in self._cluster.store.list(each)
             if stored.document["metadata"].get("uid") != uid
         ]
-        decision = decide(before, (), *others, config=self._config, version=self._version)
+        decision = decide(before, (), *others, **self._decides)
         rejected = decision.rejections.get(recorded)
-        scores = decision.scores
         if rejected:
             self._reasons[uid] = f"{recorded}: {', '.join(rejected)}"
-        elif recorded in scores and here in scores:
-            self._reasons[uid] = f"{here} scores {scores[here]}, {recorded} {scores[recorded]}"
+        elif recorded in decision.scores and here in decision.scores:
+            self._reasons[uid] = _outscored(decision, here, recorded)
         else:
             self._reasons[uid] = f"{recorded} is not there"
+
+
+def _outscored(decision: PodDecision, here: str, recorded: str) -> str:
+    """Returns the scores of two nodes, and those of the plugin in which they differ most."""
+    scores = decision.scores
+    told = f"{here} scores {scores[here]}, {recorded} {scores[recorded]}"
+    ahead = {
+        plugin: by_node.get(here, 0) - by_node.get(recorded, 0)
+        for plugin, by_node in decision.scores_by_plugin.items()
+    }
+    most = max(ahead, key=ahead.__getitem__, default="")
+    if not most or ahead[most] <= 0:
+        return told
+    by_node = decision.scores_by_plugin[most]
+    return f"{told}, most by {most} ({by_node.get(here, 0)} and {by_node.get(recorded, 0)})"
 
 
 def _undecided(document: Document, there: Document | None) -> Document:

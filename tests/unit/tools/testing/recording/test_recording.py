@@ -121,6 +121,54 @@ def test_the_command_compares(tmp_path: Path) -> None:
     assert "Insufficient cpu" in result.output
 
 
+MOVER = """
+from berth.plugin import CycleState, NodeInfo, NodeScorePlugin, PodInfo
+
+class Mover(NodeScorePlugin):
+    name = "Mover"
+
+    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
+        return 100 if node.name == "node-1" else 0
+"""
+
+
+def test_a_plugin_moves_pods_and_each_move_has_a_reason(tmp_path: Path) -> None:
+    recording, plugin = tmp_path / "cluster.rec", tmp_path / "mover.py"
+    apart = [
+        *(change(0, {**each, "spec": {}}) for each in nodes(3, cpu=4)),
+        *(change(1, pod(name, cpu=1)) for name in "abc"),
+        *(change(2, pod(name, cpu=1), f"node-{n}") for n, name in enumerate("abc", 1)),
+        change(3, pod("late", cpu=2)),
+    ]
+    recording.write_bytes(lines_of(apart))
+    plugin.write_text(MOVER)
+    asked = [str(recording), "-o", "json", "--emulated-version", "1.37"]
+    told = CliRunner().invoke(replay, [*asked, "--plugin", f"{plugin}:Mover"])
+    assert told.exit_code == 1, told.output
+    compared = {each["name"]: each for each in json.loads(told.stdout)["pods"]}
+    assert {name: each["here"] for name, each in compared.items() if "late" not in name} == {
+        "default/a": "node-1",
+        "default/b": "node-1",
+        "default/c": "node-1",
+    }
+    assert compared["default/a"]["reason"] == ""
+    for name in ("default/b", "default/c"):
+        assert compared[name]["reason"].endswith("most by Mover (100 and 0)")
+    assert "pending until" in compared["default/late"]["reason"]
+
+
+def test_options_that_cannot_be_used_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.rec"
+    file.write_bytes(lines_of(story()))
+    for wrong in (
+        ["--plugin", "nothing.py:Price"],
+        ["--emulated-version", "1.12"],
+        ["--feature-gates", "Nothing=true"],
+    ):
+        result = CliRunner().invoke(replay, [str(file), *wrong])
+        assert (result.exit_code, "Error" in result.output) == (2, True), result.output
+
+
 @pytest.mark.full("waits")
 def test_a_cluster_is_recorded_and_decided_alike(tmp_path: Path) -> None:
     file = tmp_path / "cluster.rec"
