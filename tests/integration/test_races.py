@@ -1,6 +1,6 @@
 """Races of kube-scheduler 1.36.2 and before, each as a story with faults: they do not happen here.
 
-docs/races.md lists them. What a test says of kube-scheduler is from the issue or the pull request.
+docs/races.md lists them, with the functions of kube-scheduler 1.36.2 that it was read from.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def test_139161_a_pod_with_two_anti_affinity_terms() -> None:
 
 
 def test_138324_a_pod_that_is_created_anew_while_its_attempt_fails() -> None:
-    """The attempt ends for the new uid, the old one stays in flight, and events are kept for ever.
+    """Before 1.36, the attempt ended for the new uid: the old one stayed in flight, and events were
+    kept for ever.
 
     That nothing stays in flight is the property `memory kept`.
     """
@@ -203,7 +204,7 @@ def test_140831_a_claim_that_vanishes_without_its_last_update() -> None:
 
 
 def test_136269_many_claims_at_once_get_each_device_once() -> None:
-    """A device is given to two claims when claims change while their events are handled.
+    """Before 1.36, a device was given to two claims when claims changed while events were handled.
 
     That no device is held twice is a property of every story.
     """
@@ -221,8 +222,32 @@ def test_136269_many_claims_at_once_get_each_device_once() -> None:
     assert told(*steps, seconds=60, faults=faults).bound >= 12
 
 
+def test_140437_a_device_whose_share_takes_no_capacity() -> None:
+    """Whether a shared device is in use is asked of the capacity that is taken of it, so the
+    counters of one whose share takes none are charged again.
+    """
+    shared = gpus("node-1", 1)
+    shared["spec"]["pool"] = {"name": "node-1", "generation": 1, "resourceSliceCount": 2}
+    (device,) = shared["spec"]["devices"]
+    device["allowMultipleAllocations"] = True
+    device["capacity"] = {"memory": {"value": "4Gi"}}
+    consumed = {"memory": {"value": "4Gi"}}
+    device["consumesCounters"] = [{"counterSet": "memory", "counters": consumed}]
+    spec = {
+        **{key: value for key, value in shared["spec"].items() if key != "devices"},
+        "sharedCounters": [{"name": "memory", "counters": consumed}],
+    }
+    counters = {**shared, "metadata": {"name": "counters"}, "spec": spec}
+    held, claim = device_claim("held", "gpu"), device_claim("more", "gpu")
+    share = {"request": "device", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"}
+    results = [{**share, "shareID": "8f0a5f6e-0c5e-4d8b-9a4e-000000000000"}]
+    held["status"] = {"allocation": {"devices": {"results": results}}}
+    others = (device_class(), shared, counters, held, claim)
+    assert decide(pod("a", devices=[claim]), nodes(1), *others).node == "node-1"
+
+
 def test_138885_all_devices_of_a_pool_with_counters() -> None:
-    """Filter panics, as the candidates of the mode All do not know their pool."""
+    """Before 1.36.1 Filter panicked, as the candidates of the mode All did not know their pool."""
     counters = [{"name": "memory", "counters": {"memory": {"value": "8Gi"}}}]
     consumes = [{"counterSet": "memory", "counters": {"memory": {"value": "4Gi"}}}]
     devices = gpus("node-1", 2)
