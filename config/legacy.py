@@ -131,6 +131,9 @@ def convert(document: Mapping[str, Any]) -> Conversion:
     return Conversion(new, tuple(notes.changes), tuple(notes.by_hand))
 
 
+_RECORDS = ("endpoints", "configmaps")
+
+
 def _mappings(value: object) -> list[Document]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
@@ -152,11 +155,16 @@ def _convert_leader_election(new: Document, notes: _Notes) -> None:
         if old in election:
             election[name] = election.pop(old)
             notes.changes.append(f"leaderElection.{old}: renamed to {name}")
-    if election.get("resourceLock") not in (None, "", "leases"):
-        notes.changes.append(
-            f"leaderElection.resourceLock: leases instead of {election['resourceLock']}"
+    lock = election.get("resourceLock")
+    if lock in (None, "", "leases"):
+        return
+    # Candidates of a record alone do not see those of a lease alone.
+    election["resourceLock"] = step = f"{lock}leases" if lock in _RECORDS else "leases"
+    notes.changes.append(f"leaderElection.resourceLock: {step} instead of {lock}")
+    if step != "leases":
+        notes.by_hand.append(
+            f"leaderElection.resourceLock: name leases once every candidate has {step}"
         )
-        election["resourceLock"] = "leases"
 
 
 def _convert_alpha(new: Document, version: str, notes: _Notes) -> None:

@@ -171,6 +171,16 @@ def test_each_change_has_its_line() -> None:
     assert weights(conversion) == NEW_WEIGHTS
 
 
+@pytest.mark.parametrize("lock", ["endpoints", "configmaps"])
+def test_a_record_alone_migrates_by_both_locks(lock: str) -> None:
+    conversion = converted("v1beta1", f"leaderElection: {{resourceLock: {lock}}}")
+    assert conversion.document["leaderElection"] == {"resourceLock": f"{lock}leases"}
+    assert f"leaderElection.resourceLock: {lock}leases instead of {lock}" in conversion.changes
+    assert conversion.by_hand == (
+        f"leaderElection.resourceLock: name leases once every candidate has {lock}leases",
+    )
+
+
 def test_an_alpha_configuration_gets_a_profile() -> None:
     text = (
         "{schedulerName: mine, algorithmSource: {provider: DefaultProvider}, "
