@@ -159,10 +159,10 @@ def _imported(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module, before = module_from_spec(spec), sys.modules.get(name)
-    sys.modules[name] = module
     try:
-        if len(parts) > 1:
+        if len(parts) > 1:  # It may import the file itself.
             import_module(".".join(parts[:-1]))
+        sys.modules[name] = module
         spec.loader.exec_module(module)
     except CRASHES as exception:
         with suppress(KeyError):

@@ -106,17 +106,20 @@ def test_processes_that_are_started_have_it_too(tmp_path: Path) -> None:
     assert "BERTH_PLUGINS" not in os.environ
 
 
-def test_a_module_of_a_package_imports_what_is_beside_it(tmp_path: Path) -> None:
-    package = tmp_path / "own"
+@pytest.mark.parametrize("first", ["", "from .sound import Sound"])
+def test_a_module_of_a_package_imports_what_is_beside_it(first: str, tmp_path: Path) -> None:
+    """The package may import the module itself."""
+    name = "named" if first else "own"
+    package = tmp_path / name
     package.mkdir()
-    (package / "__init__.py").touch()
+    (package / "__init__.py").write_text(first)
     (package / "names.py").write_text("NAME = 'Sound'")
     module = package / "sound.py"
     text = written(module)
     source = module.read_text().replace('"Sound"', "NAME")
     module.write_text(f"from .names import NAME\n{source}")
     with offering([text]):
-        assert plugins_of_files()["Sound"].__module__ == "own.sound"
+        assert plugins_of_files()["Sound"].__module__ == f"{name}.sound"
 
 
 @pytest.mark.parametrize(
