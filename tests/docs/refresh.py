@@ -16,6 +16,7 @@ from tests.docs import (
     operating,
     queue_diagram,
     reason_table,
+    recipes,
     rule_tables,
     suite_table,
     verb_table,
@@ -84,6 +85,7 @@ if __name__ == "__main__":
     fault_table.refresh()
     reason_table.refresh()
     suite_table.refresh()
+    recipes.refresh()
     for page in (EXPLAIN, PREEMPTION, WHATIF):
         with tempfile.TemporaryDirectory() as folder:
             write_files(page, Path(folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import click
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 
 from .plugin_kinds import KINDS
+from .plugin_source import plugin_source, test_source
 
 _FILES = {
     "pyproject.toml": """\
@@ -33,30 +35,6 @@ pythonpath = ["."]
 """,
     "PACKAGE/__init__.py": '"""The plugin CLASS."""\n',
     "PACKAGE/py.typed": "",
-    "PACKAGE/plugin.py": '''\
-"""WORDS"""
-
-from berth.plugin import IMPORTS
-
-
-class CLASS(BASE):
-    """WORDS"""
-
-    name = "CLASS"
-
-BODY''',
-    "tests/test_plugin.py": """\
-from berth.testing import TESTING
-
-from PACKAGE.plugin import CLASS
-
-
-def test_CLASS() -> None:
-TEST
-
-def test_its_contracts() -> None:
-    check_plugin(CLASS, examples=5)
-""",
     "cluster.yaml": """\
 apiVersion: v1
 kind: List
@@ -115,10 +93,10 @@ def new(name: str, kind: str) -> None:
     if folder.exists():
         raise click.UsageError(f"{folder} exists already; nothing is overwritten")
     try:
-        for path, text in _FILES.items():
-            file = folder / path.replace("PACKAGE", package)
+        for path, text in _files(kind, cls, package, folder.name):
+            file = folder / path
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(_filled(text, kind, cls, package, folder.name), encoding="utf-8")
+            file.write_text(text, encoding="utf-8")
     except OSError as problem:
         raise click.ClickException(f"{problem.filename}: {problem.strerror}") from None
     module = folder / package / "plugin.py"
@@ -129,30 +107,10 @@ def new(name: str, kind: str) -> None:
     click.echo(f"  berth plugin run {module}:{cls}")
 
 
-def _filled(text: str, kind: str, cls: str, package: str, folder: str) -> str:
-    chosen = KINDS[kind]
-    used = ("Cluster", "check_plugin", "decide", "node", "pod", "run_virtually")
-    testing = [each for each in used if f"{each}(" in chosen.test or f"({each})" in chosen.test]
-    if "run_virtually(" in chosen.test:
-        testing = ["Cluster", "pod", "run_virtually"]
-    words = {
-        "IMPORTS": _imported(chosen.imports.split(", "), "from berth.plugin import "),
-        "BASE": chosen.base,
-        "WORDS": chosen.words,
-        "BODY": chosen.body,
-        "TESTING": ", ".join(
-            sorted({*testing, "check_plugin"}, key=lambda each: (each.islower(), each))
-        ),
-        "TEST": chosen.test,
-    }
-    for word, value in words.items():
-        text = text.replace(word, value)
-    text = text.replace("test_CLASS", f"test_{package}")
-    return text.replace("CLASS", cls).replace("PACKAGE", package).replace("FOLDER", folder)
-
-
-def _imported(names: list[str], before: str) -> str:
-    line = ", ".join(names)
-    if len(before + line) <= 88:
-        return line
-    return "(\n" + "".join(f"    {name},\n" for name in names) + ")"
+def _files(kind: str, cls: str, package: str, folder: str) -> Iterator[tuple[str, str]]:
+    """Yields the paths of the files with their texts."""
+    for path, text in _FILES.items():
+        named = text.replace("CLASS", cls).replace("PACKAGE", package).replace("FOLDER", folder)
+        yield path.replace("PACKAGE", package), named
+    yield f"{package}/plugin.py", plugin_source(kind, cls)
+    yield "tests/test_plugin.py", test_source(kind, cls, package)

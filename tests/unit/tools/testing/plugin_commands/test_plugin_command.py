@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from berth.tools.testing.plugin_commands.plugin_command import plugin
+from berth.tools.testing.plugin_commands.plugin_kind_tests import TESTS
 from berth.tools.testing.plugin_commands.plugin_kinds import KINDS
 
 CHANGING = """
@@ -55,6 +56,11 @@ def test_a_new_package_has_all_that_the_next_commands_need(kind: str) -> None:
     compile((folder / "tests/test_plugin.py").read_text(), "test", "exec")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_test_of_a_kind_passes(kind: str) -> None:
+    TESTS[kind]()
+
+
 @pytest.mark.full
 def test_new_packages_are_typed_tested_and_keep_the_contracts() -> None:
     modules = []
@@ -62,14 +68,14 @@ def test_new_packages_are_typed_tested_and_keep_the_contracts() -> None:
         name = f"My{kind.title().replace('-', '')}"
         said("new", name, "--kind", kind)
         modules.append(f"my-{kind}/my_{kind.replace('-', '_')}/plugin.py")
-        done = said("check", f"{modules[-1]}:{name}", "--examples", "3")
+        done = said("check", f"{modules[-1]}:{name}", "--examples", "1")
         assert done.exit_code == 0, done.output
+    assert len(KINDS) == len(TESTS) == 14
     folders = [module.partition("/")[0] for module in modules]
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "--import-mode=importlib"]
     runs_well(".", "pytest", *options, "-o", f"pythonpath={' '.join(folders)}")
     runs_well(".", "mypy", "--strict", *modules)
-    for folder in folders:
-        runs_well(folder, "ruff", "check", "-q", "--isolated", ".")
+    runs_well(".", "ruff", "check", "-q", "--isolated", "--config", f"src = {folders}", *folders)
 
 
 def runs_well(folder: str, *command: str) -> None:
