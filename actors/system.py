@@ -156,10 +156,9 @@ class Daemon:
         self._lives = PluginLives(self._profiles.plugins, clock, rng)
         swap = Swap(self._profiles, informers, api, mailboxes, self._lives)
         self._reloader = Reloader(file, swap.go_on_with, clock)
-        self._plugin_reloader: tuple[Child, ...] = ()
+        self._plugin_reloader: PluginReloader | None = None
         if options.reload_plugins:
-            plugin_reloader = PluginReloader(swap.go_on_with_other_classes, clock)
-            self._plugin_reloader = (Child("plugin reloader", plugin_reloader.run),)
+            self._plugin_reloader = PluginReloader(swap.go_on_with_other_classes, clock)
 
         # The owners of state.
         outbox = RecorderState(SeriesTracker(host))
@@ -185,7 +184,7 @@ class Daemon:
             self._debugger,
             access.tenure,
             self._heartbeat,
-            self._reloader,
+            self._outdated,
             flights,
             flight_file,
             clock,
@@ -207,6 +206,11 @@ class Daemon:
 
     def _plugins(self) -> list[Plugin]:
         return self._profiles.plugins()
+
+    def _outdated(self) -> str:
+        """Returns why the configuration file or that of a plugin is not in use, "" if they are."""
+        of_plugins = "" if self._plugin_reloader is None else self._plugin_reloader.problem
+        return self._reloader.problem or of_plugins
 
     def _deciding(
         self,
@@ -286,6 +290,7 @@ class Daemon:
         heartbeat = Child("heartbeat", self._heartbeat.run)
         reloader = Child("reloader", self._reloader.run)
         debugger = Child("cache debugger", self._debugger.run)
+        of_plugins = self._plugin_reloader
         return (
             *((heartbeat, reloader) if of_process else ()),
             Child("rights", self._rights.run, OnCrash.RETRY),
@@ -298,7 +303,7 @@ class Daemon:
             *((debugger,) if of_process else ()),
             Child("plugins", self._lives.run, stop_deadline=10.0),
             *self._leading,
-            *self._plugin_reloader,
+            *(() if of_plugins is None else (Child("plugin reloader", of_plugins.run),)),
             Child("watch for the end", self._readiness.run),
         )
 

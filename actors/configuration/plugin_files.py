@@ -1,20 +1,24 @@
 """The plugins of files, which `--plugin FILE:CLASS` offers like those of installed packages.
 
 The environment variable BERTH_PLUGINS names them, one a line, so that the processes which a command
-starts have them too. A file is imported once, until `load_again` takes its present content.
+starts have them too. A file is imported once, until `loaded_again` takes its present content, and
+that of the modules beside it that it imports.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from binascii import crc32
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
+
+import msgspec
 
 from berth.plugin import Plugin
 
@@ -23,7 +27,15 @@ from ..scheduling.decision.registry import RegistryError
 from ..scheduling.plugins.in_tree import IN_TREE
 
 VARIABLE = "BERTH_PLUGINS"
-_loaded: dict[str, type[Plugin]] = {}  # by FILE:CLASS
+_INSTALLED = ("site-packages", "dist-packages")  # folders of packages, not of one's own modules
+_loaded: dict[str, _Loaded] = {}  # by FILE:CLASS
+
+
+class _Loaded(msgspec.Struct, frozen=True):
+    """A class, and the version of the file that it is from: a check sum of the content."""
+
+    kind: type[Plugin]
+    version: str
 
 
 @contextmanager
@@ -50,9 +62,9 @@ def plugins_of_files() -> Mapping[str, type[Plugin]]:
     """Returns the classes that are offered, by the plugin's name. Raises RegistryError."""
     by_name: dict[str, type[Plugin]] = {}
     for text in _offered():
-        kind = _loaded.get(text)
-        if kind is None:
-            kind = _loaded[text] = load_plugin(text)
+        if text not in _loaded:
+            _loaded[text] = _load(text)
+        kind = _loaded[text].kind
         if kind.name in by_name:
             raise RegistryError(f"{text}: another file has a plugin of the name {kind.name}")
         by_name[kind.name] = kind
@@ -64,19 +76,38 @@ def files_offered() -> Mapping[str, Path]:
     return {text: _parted(text)[0] for text in _offered()}
 
 
+def file_and_version(kind: type[Plugin]) -> tuple[Path, str] | None:
+    """Returns the file of a class that is offered, and its version; None for any other class."""
+    for text, file in files_offered().items():
+        loaded = _loaded.get(text)
+        if loaded is not None and loaded.kind is kind:
+            return file, loaded.version
+    return None
+
+
+def files_behind(file: Path) -> list[Path]:
+    """Returns the file of a plugin, and the files of modules beside it that are imported."""
+    modules = _modules_of(file).values()
+    files = {Path(module.__file__) for module in modules if module.__file__}
+    return [file, *sorted(files - {file})]
+
+
 @contextmanager
 def loaded_again(text: str) -> Iterator[type[Plugin]]:
     """Offers the class of the file's present content; again that of before if the block raises.
     Raises RegistryError.
     """
-    before, after = _loaded[text], load_plugin(text)
-    if after.name != before.name:
-        raise RegistryError(f"{text}: expected the name {before.name!r}, got {after.name!r}")
-    _loaded[text] = after
+    before, file = _loaded[text], _parted(text)[0]
+    modules = _modules_of(file)
+    _forget(modules)
     try:
-        yield after
+        after = _load(text, before.kind.name)
+        _loaded[text] = after
+        yield after.kind
     except BaseException:
         _loaded[text] = before
+        _forget(_modules_of(file))
+        sys.modules.update(modules)
         raise
 
 
@@ -101,6 +132,17 @@ def load_plugin(text: str) -> type[Plugin]:
         raise RegistryError(f"{path}: {problem}") from None
     checked: type[Plugin] = kind
     return checked
+
+
+def _load(text: str, name: str = "") -> _Loaded:
+    """Imports the file of FILE:CLASS, whose plugin is to have this name, if it is given. Raises
+    RegistryError.
+    """
+    kind = load_plugin(text)
+    if name and kind.name != name:
+        raise RegistryError(f"{text}: expected the name {name!r}, got {kind.name!r}")
+    loader = sys.modules[kind.__module__].__loader__
+    return _Loaded(kind, loader.version if isinstance(loader, _Source) else "")
 
 
 def plugin_name(plugin: object) -> str:
@@ -134,11 +176,63 @@ def _absolute(text: str) -> str:
 
 
 class _Source(SourceFileLoader):
-    """A loader that knows no bytecode, whose time stamp cannot tell two changes in one second."""
+    """A loader that knows no bytecode, whose time stamp cannot tell two changes in one second.
+    `version` is the check sum of what it has loaded.
+    """
+
+    version = ""
 
     def get_code(self, fullname: str) -> CodeType:
-        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        data = self.get_data(self.path)
+        self.version = f"{crc32(data):08x}"
+        code: CodeType = self.source_to_code(data, self.path)
         return code
+
+
+def _place_of(path: Path) -> tuple[Path, list[str]]:
+    """Returns the folder from which a file is imported, and the parts of its module's name."""
+    folder, parts = path.absolute().parent, [path.stem]
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    return folder, parts
+
+
+def _module_name(parts: Sequence[str]) -> str:
+    return ".".join(parts) if len(parts) > 1 else f"plugin_file_{parts[0]}"
+
+
+def _modules_of(path: Path) -> dict[str, ModuleType]:
+    """Returns the module of a plugin's file, and the modules beside it or in its package that are
+    imported, without those of other plugins.
+    """
+    folder, parts = _place_of(path)
+    own, alone = _module_name(parts), len(parts) == 1
+
+    def is_behind(name: str, module: ModuleType) -> bool:
+        top = name.partition(".")[0]
+        if folder.name in _INSTALLED if alone else top != parts[0]:
+            return False
+        first: str | None = getattr(sys.modules.get(top), "__file__", None)
+        lies_beside = first is not None and Path(first).parent in (folder, folder / top)
+        return lies_beside and not isinstance(module.__loader__, _Source)
+
+    return {
+        name: module
+        for name, module in list(sys.modules.items())
+        if name == own or is_behind(name, module)
+    }
+
+
+def _forget(modules: Mapping[str, ModuleType]) -> None:
+    """Has modules imported anew, from their sources."""
+    for name, module in modules.items():
+        sys.modules.pop(name, None)
+        compiled = getattr(module, "__cached__", None)
+        if compiled:
+            with suppress(OSError):
+                Path(compiled).unlink()
+    invalidate_caches()
 
 
 def _imported(path: Path) -> ModuleType:
@@ -148,13 +242,10 @@ def _imported(path: Path) -> ModuleType:
     if not path.is_file():
         problem = "it is no file" if path.exists() else "No such file or directory"
         raise RegistryError(f"{path}: cannot be read: {problem}")
-    folder, parts = path.absolute().parent, [path.stem]
-    while (folder / "__init__.py").is_file():
-        parts.insert(0, folder.name)
-        folder = folder.parent
+    folder, parts = _place_of(path)
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
-    name = ".".join(parts) if len(parts) > 1 else f"plugin_file_{path.stem}"
+    name = _module_name(parts)
     spec = spec_from_file_location(name, path, loader=_Source(name, str(path)))
     assert spec is not None
     assert spec.loader is not None

@@ -4,6 +4,7 @@ health.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -25,7 +26,6 @@ from ..telemetry.problems import LoggedProblem, latest_problems
 from .breaker_reports import BreakerReports
 from .informers import Informers
 from .profiles import ProfilesInUse
-from .reloader import Reloader
 
 MOST_SHOWN = 200
 
@@ -57,7 +57,7 @@ class Glance(msgspec.Struct, frozen=True, rename="camel"):
     `in_flight` pods are being decided or bound; of these, `on_permit` wait for a plugin's
     permission, and `in_pre_bind` for their volumes and devices. `problems` are those of the
     informers; `logged` are the latest warnings and errors of the log, oldest first; `outdated` says
-    why the configuration file is not in use, "" if it is.
+    why the configuration file or the file of a plugin is not in use, "" if they are.
     """
 
     active: int
@@ -77,7 +77,9 @@ class Glance(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """The parts of the scheduler about which its pages report."""
+    """The parts of the scheduler about which its pages report. `outdated` returns why a file is not
+    in use, "" if all are.
+    """
 
     options: Options
     mailboxes: Mailboxes
@@ -88,7 +90,7 @@ class Parts(msgspec.Struct, frozen=True):
     debugger: CacheDebugger
     tenure: Tenure
     heartbeat: Heartbeat
-    reloader: Reloader
+    outdated: Callable[[], str]
     flights: FlightRecorder | None
     flight_file: FlightFile | None
     clock: Clock
@@ -126,7 +128,7 @@ class Lookout:
             tuple(parts.informers.problems()),
             parts.heartbeat.still_for(),
             latest_problems.lines(),
-            parts.reloader.problem,
+            parts.outdated(),
         )
 
     def _queued(self, pod: QueuedPodDump) -> QueuedPod:

@@ -113,7 +113,7 @@ def _metrics(parts: Parts, health: HealthMeasures) -> dict[str, Measure]:
         parts.mailboxes,
         parts.informers.count_unreadable,
         lambda: 0 if flight_file is None else flight_file.dropped,
-        lambda: bool(parts.reloader.problem),
+        lambda: bool(parts.outdated()),
     )
     if options.feature_gates["InformerMetrics"]:
         register_informers(registry, parts.informers.resource_versions)

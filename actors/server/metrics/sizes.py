@@ -25,7 +25,7 @@ def register_sizes(
 
     `count_unreadable` returns the numbers of objects that cannot be read, by kind,
     `dropped_attempts` the number of attempts that could not be written to a file. `is_outdated` is
-    true while the present configuration file is not in use.
+    true while the present configuration file, or that of a plugin, is not in use.
     """
     unreadable = registry.gauge(
         "berth_unreadable_objects",
@@ -58,7 +58,8 @@ def register_sizes(
 
     outdated = registry.gauge(
         "berth_configuration_outdated",
-        "1 while the configuration file could not be reloaded, so that an earlier one is in use.",
+        "1 while the configuration file or that of a plugin could not be reloaded, so that an "
+        "earlier one is in use.",
     )
 
     async def refresh() -> None:

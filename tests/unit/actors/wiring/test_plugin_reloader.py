@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from berth.actors.configuration.file import file_or_default
 from berth.actors.configuration.plugin_files import offering
@@ -73,3 +77,94 @@ async def test_a_changed_file_is_in_use_after_the_next_look(tmp_path: Path) -> N
         ("plugin not reloaded", "plugin Sound cannot be made"),
         ("plugin reloaded", ""),
     ]
+
+
+HELPED = """
+from berth.plugin import NodeScorePlugin
+{imports}
+
+
+class {name}(NodeScorePlugin):
+    name = "{name}"
+    answer = ANSWER
+
+    def score_node(self, state, info, node):
+        return self.answer
+"""
+
+
+@pytest.fixture
+def _modules() -> Iterator[None]:
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        if name.startswith(("plugin_file_", "helper", "kept")):
+            del sys.modules[name]
+
+
+@pytest.mark.usefixtures("_modules")
+@pytest.mark.parametrize("package", [False, True])
+async def test_what_the_files_import_from_beside_them_is_followed_too(
+    tmp_path: Path, package: bool
+) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    imports = "from helper import ANSWER"
+    if package:
+        (folder / "__init__.py").touch()
+        imports = "from .helper import ANSWER"
+    for name in ("One", "Two"):
+        (folder / f"{name.lower()}.py").write_text(HELPED.format(name=name, imports=imports))
+    helper = folder / "helper.py"
+    helper.write_text("ANSWER = 1")
+    clock = VirtualClock()
+    texts = [f"{folder}/{name.lower()}.py:{name}" for name in ("One", "Two")]
+    with offering(texts), capture_logs() as lines:
+        in_use = ProfilesInUse(file_or_default(None), NoApi(), lambda _: UNMEASURED)
+
+        async def swap() -> None:
+            in_use.replace(in_use.configuration, in_use.make(in_use.configuration))
+
+        def answers() -> list[object]:
+            ours = [each for each in in_use.plugins() if each.name in ("One", "Two")]
+            return [vars(type(plugin))["answer"] for plugin in ours]
+
+        reloader = PluginReloader(swap, clock)
+        async with started(reloader.run):
+            await clock.advance(LOOK_SECONDS)
+            helper.write_text("ANSWER = 2")
+            await clock.advance(LOOK_SECONDS)
+            assert answers() == [2, 2]
+            helper.write_text("ANSWER = ")
+            await clock.advance(3 * LOOK_SECONDS)
+            assert answers() == [2, 2]
+            assert "invalid syntax" in reloader.problem
+            helper.write_text("ANSWER = 3")
+            await clock.advance(LOOK_SECONDS)
+            assert (answers(), reloader.problem) == ([3, 3], "")
+    assert [line["event"] for line in lines] == [
+        *["plugin reloaded"] * 2,
+        *["plugin not reloaded"] * 2,
+        *["plugin reloaded"] * 2,
+    ]
+
+
+async def test_a_file_that_stays_away_is_told_once(tmp_path: Path) -> None:
+    file = tmp_path / "sound.py"
+    file.write_text(SOUND.format(1))
+    clock = VirtualClock()
+
+    async def swap() -> None:
+        pass
+
+    with offering([f"{file}:Sound"]), capture_logs() as lines:
+        reloader = PluginReloader(swap, clock)
+        async with started(reloader.run):
+            file.unlink()
+            await clock.advance(10 * LOOK_SECONDS)
+            assert "No such file" in reloader.problem
+            file.write_text(SOUND.format(1))
+            await clock.advance(2 * LOOK_SECONDS)
+            assert reloader.problem == ""
+    assert [line["event"] for line in lines] == ["plugin not reloaded", "plugin reloaded"]
