@@ -33,6 +33,7 @@ from .client.rest import Connection
 from .client.rights import NotedAccess, Refusals, Rights
 from .client.tenure import ALWAYS
 from .configuration.file import ConfigurationFile
+from .configuration.plugin_packages import origin_of
 from .cycle.actor import CycleActor
 from .cycle.doctor import Doctor
 from .informer.listers import Listers
@@ -323,12 +324,16 @@ class Daemon:
     def _log_start(self) -> None:
         terms = self._terms
         lease = {} if terms is None else {"identity": terms.identity, "lock": terms.lock}
+        origins = {type(each).name: origin_of(type(each)) for each in self._plugins()}
+        others = [f"{name} ({origin})" for name, origin in origins.items() if origin is not None]
+        plugins = {"plugins": ", ".join(others)} if others else {}
         log.info(
             "starting",
             version=BERTH,
             kubernetes=self._options.version.release,
             server=self._access.server,
             profiles=",".join(self._profiles.by_name),
+            **plugins,
             **lease,
         )
         if self._serving:

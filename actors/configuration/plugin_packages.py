@@ -14,6 +14,8 @@ from contextlib import suppress
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import msgspec
+
 from berth.plugin import Plugin
 
 from ..process.packages import entries_of, installed_since
@@ -21,7 +23,7 @@ from ..scheduling.decision.failures import CRASHES, raise_if_not_plugins, text_o
 from ..scheduling.decision.registry import OnDemand, RegistryError
 from ..scheduling.framework.logger import get_logger
 from ..scheduling.plugins.in_tree import IN_TREE
-from .plugin_files import plugin_name, plugins_of_files
+from .plugin_files import file_and_version, plugin_name, plugins_of_files
 
 log = get_logger(__name__)
 
@@ -73,6 +75,28 @@ def changed_since(started: float) -> list[str]:
                     f"plugin {entry.name}: {file} is newer than the code that runs: restart berth"
                 )
     return lines
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """The package of a plugin with its version, or its file with a check sum of the content."""
+
+    package: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}".rstrip()
+
+
+def origin_of(kind: type[Plugin]) -> Origin | None:
+    """Returns where a plugin comes from; None for one of berth, or of a test."""
+    of_file = file_and_version(kind)
+    if of_file is not None:
+        return Origin(str(of_file[0]), of_file[1])
+    entries = entries_of(ENTRY_POINT_GROUP).select(name=kind.name)
+    dist = next((entry.dist for entry in entries), None)
+    if kind.name in IN_TREE or dist is None:
+        return None
+    return Origin(dist.name, dist.version)
 
 
 def _package(entry: EntryPoint) -> str:

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import msgspec
+
 from berth.config.options import Options
 
 from ..client.tenure import Tenure
+from ..configuration.plugin_packages import origin_of
 from ..mailboxes import Mailboxes
 from ..messages.recorder import EventType, RecordEvent
 from ..scheduling.framework.breaker import BreakerDump, BreakerLimits, BreakerStep, Circuit
@@ -48,6 +51,11 @@ class BreakerReports:
             "Calls of plugins that took longer than they may.",
             ("plugin", "profile"),
         )
+        self._origins = registry.gauge(
+            "berth_plugin_info",
+            "1 for each plugin of a package that is in use, with the package and its version.",
+            ("plugin", "package", "version"),
+        )
         registry.refresh_by(self._refresh)
 
     def tell(self, step: BreakerStep) -> None:
@@ -81,16 +89,17 @@ class BreakerReports:
         self._recorder.tell(event)
 
     def dump(self) -> tuple[BreakerDump, ...]:
-        """Returns the breakers of the plugins in use."""
-        return tuple(
-            plugin.breaker.dump(plugin.breaker.now())
-            for plugin in self._plugins()
-            if plugin.breaker is not None
-        )
+        """Returns the breakers of the plugins in use, with the origins of these."""
+        return tuple(dump for plugin in self._plugins() if (dump := _dump(plugin)) is not None)
 
     async def _refresh(self) -> None:
-        for breaker in self.dump():
+        in_use = self.dump()
+        for _, origin in self._origins.children():
+            origin.set(0)
+        for breaker in in_use:
             labels = breaker.plugin, breaker.profile
+            if breaker.package:
+                self._origins.child(breaker.plugin, breaker.package, breaker.version).set(1)
             self._circuits.child(*labels).set(_LEVELS[breaker.circuit])
             # A plugin that is made anew counts from 0.
             for family, number in (
@@ -99,6 +108,15 @@ class BreakerReports:
             ):
                 child = family.child(*labels)
                 child.value = max(child.value, number)
+
+
+def _dump(plugin: Plugin) -> BreakerDump | None:
+    if plugin.breaker is None:
+        return None
+    dump, origin = plugin.breaker.dump(plugin.breaker.now()), origin_of(type(plugin))
+    if origin is None:
+        return dump
+    return msgspec.structs.replace(dump, package=origin.package, version=origin.version)
 
 
 def limits_of(options: Options) -> BreakerLimits:

@@ -123,12 +123,18 @@ def _started(
 
 
 def install(
-    site: Path, package: str, source: str, *, group: str = "berth.plugins", **entries: str
+    site: Path,
+    package: str,
+    source: str,
+    *,
+    group: str = "berth.plugins",
+    version: str = "1",
+    **entries: str,
 ) -> None:
     """Writes a package of one module; `entries` maps names of entry points to their values."""
-    info = site / f"{package}-1.dist-info"
+    info = site / f"{package}-{version}.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Name: {package}\nVersion: 1\n")
+    (info / "METADATA").write_text(f"Name: {package}\nVersion: {version}\n")
     lines = "".join(f"{name} = {value}\n" for name, value in entries.items())
     (info / "entry_points.txt").write_text(f"[{group}]\n{lines}")
     (site / f"{package}.py").write_text(source)

@@ -65,7 +65,9 @@ class BreakerStep(msgspec.Struct, frozen=True):
 
 
 class BreakerDump(msgspec.Struct, frozen=True, rename="camel"):
-    """A breaker, for people to read. `next_probe` is in seconds."""
+    """A breaker, for people to read. `next_probe` is in seconds. `package` and `version` say where
+    the plugin comes from, "" if that is unknown.
+    """
 
     plugin: str
     profile: str
@@ -77,6 +79,8 @@ class BreakerDump(msgspec.Struct, frozen=True, rename="camel"):
     switched_off: int
     next_probe: float
     left_out: bool
+    package: str = ""
+    version: str = ""
 
 
 class _Run:

@@ -190,15 +190,17 @@ def _waiting(pods: tuple[WaitingPodDump, ...]) -> Table:
 
 def _plugins(plugins: tuple[BreakerDump, ...]) -> Table:
     title = f"{_count(len(plugins), 'plugin')} of packages"
-    columns = "plugin", "profile", "state", "failures", "overruns", "last failure", "next try"
-    table = _table(title, *columns)
+    state_of = "state", "failures", "overruns", "last failure", "next try"
+    table = _table(title, "plugin", "package", "profile", *state_of)
     for plugin in plugins:
         off = "left out" if plugin.left_out else "switched off"
         state = {"open": off, "probing": "tried again"}
         why = f"{plugin.point}: {plugin.why}" if plugin.why else ""
         numbers = str(plugin.failures), str(plugin.overruns)
+        package = escape(printable(f"{plugin.package} {plugin.version}".strip()))
         table.add_row(
-            *(plugin.plugin, plugin.profile, state.get(plugin.circuit, "in use"), *numbers),
+            *(plugin.plugin, package, plugin.profile),
+            *(state.get(plugin.circuit, "in use"), *numbers),
             escape(printable(why)),
             _seconds(plugin.next_probe) if plugin.next_probe else "",
             style="red" if plugin.circuit == "open" else "",
