@@ -110,6 +110,8 @@ def search(asked: AskedPod, outcome: Outcome, seconds: float = MOST_SECONDS) -> 
     proven = list(alone.values())
     if ways is WAYS:
         proven = proven or _pairs(world) or _several_changes(world)
+    elif isinstance(outcome, DecisionFailure):
+        proven = proven or list(_after_mending(world, *ways))
     suggestions = [suggestion for _, suggestion in sorted(proven, key=_rank)]
     problem = "the search stopped before it tried all changes" * world.spent
     return ChangeSearch(suggestions, problem, whole=ways is WAYS)
@@ -185,6 +187,18 @@ def _pairs(world: World) -> list[tuple[ProposedChange, Suggestion]]:
                 if len(pairs) == MOST_PAIRS:
                     return list(pairs.values())
     return list(pairs.values())
+
+
+def _after_mending(world: World, way: Way) -> Iterator[tuple[ProposedChange, Suggestion]]:
+    """Yields changes that mend what fails, each with the smallest change of another kind that the
+    pod needs then, to fit.
+    """
+    for mended in way.changes(world):
+        with world.changed(mended.edits) as readable:
+            ways = WAYS if readable else ()
+            later = [next(_proven_changes(world, another), None) for another in ways]
+        for proven in filter(None, later):
+            yield _joined_changes((mended, proven[1]), proven)
 
 
 def _several_changes(world: World) -> list[tuple[ProposedChange, Suggestion]]:

@@ -139,3 +139,16 @@ def test_a_selector_of_a_list_in_1_37() -> None:
     (change,) = search(of, decided(of.attempt).outcome, inf).suggestions
     assert f"begin with has({OF_DRIVER}.modes) && (it fails on the device a)" in change.sentence
     assert change.nodes == ("n",)
+
+
+def test_a_guard_that_is_not_enough_comes_with_what_is_missing_then() -> None:
+    three = request("r0", count=3, selectors=selecting(f'{OF_DRIVER}.model == "A"'))
+    cluster = [*objects()[:-1], claim("c", three)]
+    pending = using(pod("p", "1"), "c")
+    change = only(cluster, pending)
+    assert change.sentence == (
+        f"Let selector #0 of request r0 of the claim c begin with has({OF_DRIVER}.model) && (it "
+        "fails on the device a), and ask for 2 instead of 3 devices in request r0 of the claim c: "
+        "it fits on n."
+    )
+    assert fits_after(change, cluster, pending) == ["n"]
