@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from berth.actors.scheduling.kube.quantity import value
-from berth.actors.scheduling.kube.storage import CSIStorageCapacity
+from berth.actors.scheduling.kube.storage import CSIStorageCapacity, PersistentVolume
 
 from .change import ProposedChange, Who
 from .edit import Action, Document, Edit, deletion_of, patch_of, put
@@ -66,13 +66,22 @@ def _new_volume(world: World, claim: Document) -> Iterator[ProposedChange]:
 
 
 def _smaller_claim(world: World, claim: Document) -> Iterator[ProposedChange]:
-    """Yields a smaller claim: its request is the largest for which a driver reports room."""
+    """Yields a smaller claim: its request is the largest for which a driver reports room, or that a
+    free volume has.
+    """
     of = claim["spec"].get("storageClassName")
     rooms = {
         str(each.maximum_volume_size if each.capacity is None else each.capacity)
         for each in world.objects(CSIStorageCapacity)
         if each.storage_class_name == of
     } - {"None"}
+    rooms |= {
+        str(each.spec.capacity["storage"])
+        for each in world.objects(PersistentVolume)
+        if each.spec.storage_class_name == of
+        and each.spec.claim_ref is None
+        and "storage" in each.spec.capacity
+    }
     for size in sorted(rooms, key=value, reverse=True)[:MOST_SIZES]:
         edit = patch_of(claim, put(size, "spec", "resources", "requests", "storage"))
         with world.changed([edit]):

@@ -116,3 +116,28 @@ def test_a_claim_whose_volume_went_with_its_node_is_created_anew(provisioner: st
     ] * provisioner.startswith("csi")
     assert [change.sentence for change in changes] == expected
     assert all(fits_after(change, cluster, pending) == ["n1"] for change in changes)
+
+
+def test_a_smaller_claim_fits_a_free_volume() -> None:
+    static = {**storage_class("local", LATE), "provisioner": "kubernetes.io/no-provisioner"}
+    volumes = [
+        thing(
+            "PersistentVolume",
+            f"of-{size}",
+            spec={
+                "capacity": {"storage": size},
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": of,
+                "hostPath": {"path": "/data"},
+            },
+            status={"phase": "Available"},
+        )
+        for size, of in (("1Gi", "local"), ("2Gi", "local"), ("4Gi", "other"))
+    ]
+    asked = {"requests": {"storage": "5Gi"}}
+    data = claim("data", storageClassName="local", resources=asked)
+    pending, cluster = using("data"), [node("n1"), static, *volumes, data]
+    changes = suggested(cluster, pending)
+    assert changes is not None
+    assert changes[0].sentence == "Ask for 2Gi in the claim data: it fits on n1."
+    assert fits_after(changes[0], cluster, pending) == ["n1"]
