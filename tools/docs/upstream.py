@@ -42,6 +42,11 @@ LEFT_OUT = re.compile(
     r"|preemption_(evaluation|execution|pdb|workload)|workload_preemption)"
 )
 KEPT = ("resource.k8s.io/v1alpha2",)
+# The groups of other API servers, which have their types themselves.
+ELSEWHERE = {
+    "apiextensions.k8s.io": "apiextensions-apiserver/pkg/apis/apiextensions",
+    "apiregistration.k8s.io": "kube-aggregator/pkg/apis/apiregistration",
+}
 OF_STAGES = ("AllAlpha", "AllBeta")  # component-base adds them to the gates of every component
 _NAME = re.compile(r"^\t(\w+) +(?:featuregate\.)?Feature = \"(\w+)\"", re.MULTILINE)
 _GATE = re.compile(r"^(\t+)(?:\w+\.)?(\w+): +\{\n(.*?)^\1\},", re.MULTILINE | re.DOTALL)
@@ -163,16 +168,16 @@ def field_differences(root: Path, version: Version) -> Iterator[str]:
 
 def _differing_fields(shape: Shape, theirs: Mapping[str, int]) -> Iterator[str]:
     """Yields the fields that a message has more, or with another number. A part that JSON does not
-    have, such as the handler of a probe, is known by its number.
+    have, such as the handler of a probe, is known by its number; names have letters alone there.
     """
     fields = shape.fields or {}
-    ours = {name.lower(): field.numbers for name, field in fields.items()}
+    ours = {re.sub(r"\W", "", name).lower(): field.numbers for name, field in fields.items()}
     parts = {numbers[0] for numbers in ours.values() if len(numbers) > 1}
     for name, number in theirs.items():
         numbers = ours.get(name.lower())
         if numbers is None and number not in parts:
             yield f"type {shape.api_version} {shape.name}: upstream has the field {name}={number}"
-        elif numbers and numbers[-1] != number:
+        elif numbers and number not in (numbers[0], numbers[-1]):
             yield f"type {shape.api_version} {shape.name}: {name} has the number {number} upstream"
 
 
@@ -181,7 +186,8 @@ def _proto(api_version: str) -> str:
     group, version = api_version.split("/")
     if group == "meta":
         return f"staging/src/k8s.io/apimachinery/pkg/apis/meta/{version}/generated.proto"
-    return f"staging/src/k8s.io/api/{group.partition('.')[0]}/{version}/generated.proto"
+    folder = ELSEWHERE.get(group, f"api/{group.partition('.')[0]}")
+    return f"staging/src/k8s.io/{folder}/{version}/generated.proto"
 
 
 def _text(path: Path) -> str:

@@ -123,6 +123,32 @@ def test_fields_that_differ(tmp_path: Path) -> None:
     assert "type core/v1 ConfigMapKeySelector: upstream has the field keys=2" in lines
 
 
+def test_kinds_of_other_servers_are_described_in_their_own_folders(tmp_path: Path) -> None:
+    for server, group in (
+        ("apiextensions-apiserver", "apiextensions"),
+        ("kube-aggregator", "apiregistration"),
+    ):
+        missing = f"types of {group}.k8s.io/v1: upstream does not serve them"
+        assert missing in field_differences(tmp_path, V36)
+        file = tmp_path / f"staging/src/k8s.io/{server}/pkg/apis/{group}/v1/generated.proto"
+        file.parent.mkdir(parents=True)
+        file.write_text(PROTO)
+        assert missing not in field_differences(tmp_path, V36)
+
+
+def test_fields_of_schemas_have_other_names_in_protobuf(tmp_path: Path) -> None:
+    folder = "staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+    file = tmp_path / folder / "generated.proto"
+    file.parent.mkdir(parents=True)
+    fields = ("string ref = 3", "bool xKubernetesEmbeddedResource = 39", "JSON items = 24")
+    lines = "".join(f"  optional {field};\n" for field in fields)
+    file.write_text(f"message JSONSchemaProps {{\n{lines}}}\n")
+    assert [line for line in field_differences(tmp_path, V36) if "JSONSchemaProps" in line] == []
+    file.write_text(f"message JSONSchemaProps {{\n{lines.replace('24', '25')}}}\n")
+    (line,) = [line for line in field_differences(tmp_path, V36) if "JSONSchemaProps" in line]
+    assert line.endswith("JSONSchemaProps: items has the number 25 upstream")
+
+
 @pytest.mark.parametrize("version", ["1.36", "1.37"])
 def test_the_command_counts_the_differences(tmp_path: Path, version: str) -> None:
     result = CliRunner().invoke(main, [str(tmp_path), "--version", version])
