@@ -1,9 +1,11 @@
 """Suggestions to extend or drop a part of the required node affinity, or a required term of pod
-affinity; or to drop all of one affinity, if no part is enough.
+affinity; or to drop all of one affinity, if no part is enough. A term of pod affinity is extended
+by the namespace that has the pods which it asks for.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -44,12 +46,33 @@ def openings(world: World) -> Iterator[Edit]:
 
 
 def changes(world: World) -> Iterator[ProposedChange]:
+    yield from _terms_with_a_namespace_more(world)
     for whole, parts in list(_whole_affinities(world)):
         of_parts = [change for part in parts for change in _changes_of_part(world, part)]
         yield from of_parts
         if len(parts) > 1 and not of_parts:
             edit = patch_of(world.pod, whole.dropped)
             yield ProposedChange("affinity", Who.OWNER, 0.8, whole.sentence, (edit,))
+
+
+def _terms_with_a_namespace_more(world: World) -> Iterator[ProposedChange]:
+    """Yields the look into one more namespace, for terms of pod affinity that name namespaces, or
+    mean the pod's own, while the pods that they select are in others alone.
+    """
+    pods = [info.pod for node in world.node_infos() for info in node.pods.values()]
+    for number, term in enumerate(world.written.template.affinity_terms.required):
+        selected = [pod.metadata for pod in pods if term.selector.matches(pod.metadata.labels)]
+        places = Counter(metadata.namespace for metadata in selected)
+        if not places or term.namespaces & places.keys() or not term.namespace_selector.nothing:
+            continue
+        ((namespace, _),) = places.most_common(1)
+        path = ("spec", "affinity", "podAffinity", REQUIRED, number, "namespaces")
+        edit = patch_of(world.pod, put(sorted({*term.namespaces, namespace}), *path))
+        sentence = (
+            f"Let the pod affinity to {selection(term.selector)} look in the namespace {namespace} "
+            "too"
+        )
+        yield ProposedChange("affinity", Who.OWNER, 0.4, sentence, (edit,))
 
 
 def _changes_of_part(world: World, part: _Part) -> Iterator[ProposedChange]:

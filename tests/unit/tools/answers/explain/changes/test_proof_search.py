@@ -102,6 +102,14 @@ CASES: list[tuple[list[Document], Document, list[str]]] = [
         ],
     ),
     (
+        [node("n1"), placed("db", namespace="data"), placed("db-2", namespace="data")],
+        pod("web", **anti("podAffinity")),
+        [
+            "Let the pod affinity to app=web look in the namespace data too: it fits on n1.",
+            "Drop the pod affinity to app=web in the same kubernetes.io/hostname: it fits on n1.",
+        ],
+    ),
+    (
         [node("n1", disk="ssd")],
         pod("web", **on_nodes({"key": "disk", "operator": "DoesNotExist"})),
         [
