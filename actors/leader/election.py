@@ -40,7 +40,8 @@ class Election:
     then `keep_until_lost`.
 
     `clock` is the tenure's. `still_for` returns for how many seconds the scheduler's event loop has
-    been blocked. `renewed_slowly` is called for each renewal that had to read the lease first.
+    been blocked. `renewed_slowly` is called for each renewal that had to read the lease first,
+    whether it succeeds or not, as kube-scheduler counts them.
     """
 
     def __init__(
@@ -156,9 +157,9 @@ class Election:
                     sent_at = self._clock.now()
                     if self._state.leading and self._state.left(sent_at) <= 0:
                         return NO_ANSWER  # The process was stopped meanwhile; others may lead now.
-                    self._state.written(await self._lock.write(lease, create=create), sent_at)
-                    if renewal is not None:
+                    if renewal is not None and not create:
                         self._renewed_slowly()
+                    self._state.written(await self._lock.write(lease, create=create), sent_at)
         except (ApiError, ConnectionFailedError) as failure:
             return str(failure)
         return ""

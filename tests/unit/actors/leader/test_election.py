@@ -294,3 +294,15 @@ async def test_a_leader_reads_the_lease_only_if_its_renewal_fails() -> None:
         await clock.advance(2 * RETRY)
         assert leases.methods == ["PUT", "GET", "PUT", "PUT"]
         assert candidate.slow_renewals == 1
+
+
+async def test_a_lease_that_was_deleted_is_made_anew_and_that_is_no_slow_renewal() -> None:
+    clock = VirtualClock()
+    leases = Leases(clock)
+    candidate = Candidate("one", leases, clock)
+    async with running(candidate):
+        leases.lease = None
+        leases.methods.clear()
+        await clock.advance(RETRY)
+        assert leases.methods == ["PUT", "GET", "POST"]
+        assert candidate.slow_renewals == 0
