@@ -29,7 +29,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 from ..cluster.apiserver.store_faults import StoreFaults
 from ..cluster.controllers.cluster_access import Renewed
 from ..cluster.controllers.embedded_access import EmbeddedAccess, Subscription
-from ..cluster.faults.vocabulary import DISK_FULL, REASONS, Fault
+from ..cluster.faults.vocabulary import Fault
 from .machine import Machine
 
 T = TypeVar("T")
@@ -165,11 +165,8 @@ class FaultyCalls:
 
 
 def _refuse(fault: Fault) -> None:
-    if fault.does == "disk-full":
-        raise ApiError(500, "InternalError", DISK_FULL)
-    if fault.does == "refuse":
-        reason = REASONS.get(fault.code, "InternalError")
-        raise ApiError(fault.code, reason, "refused by a fault")
+    if fault.does in ("refuse", "disk-full"):
+        raise ApiError(*fault.refusal)
 
 
 class FaultyAccess(FaultyCalls):

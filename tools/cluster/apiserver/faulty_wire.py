@@ -12,7 +12,7 @@ import msgspec
 from ...kubernetes.api.requests.list_options import is_on
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.types.api_documents import RefusedError
-from ..faults.vocabulary import DISK_FULL, REASONS, Fault
+from ..faults.vocabulary import Fault
 from .answer_forms import refusal, refused_response
 from .http import Answer, Connection, Feed, Follow, Later, Response, Stream, in_one
 from .store_faults import StoreFaults
@@ -152,11 +152,8 @@ class _FaultyStream:
 
 
 def _refusal(fault: Fault) -> RefusedError:
-    if fault.does == "disk-full":
-        return RefusedError(500, "InternalError", DISK_FULL)
-    reason = REASONS.get(fault.code, "InternalError")
-    details = {"retryAfterSeconds": 1} if fault.code == 429 else None
-    return RefusedError(fault.code, reason, "refused by a fault", details)
+    details = {"retryAfterSeconds": 1} if fault.refusal.code == 429 else None
+    return RefusedError(*fault.refusal, details)
 
 
 async def _carried_out(answer: Response | Follow) -> None:

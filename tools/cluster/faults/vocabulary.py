@@ -25,14 +25,24 @@ POINTS = (
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 WRITES = METHODS[1:]
 DISK_FULL = "etcdserver: mvcc: database space exceeded"  # as kube-apiserver passes it on
-REASONS = {
-    404: "NotFound", 409: "Conflict", 410: "Expired", 429: "TooManyRequests",
-    500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout",
+_REASONS = {
+    400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound",
+    405: "MethodNotAllowed", 406: "NotAcceptable", 409: "Conflict", 410: "Expired",
+    413: "RequestEntityTooLarge", 415: "UnsupportedMediaType", 422: "Invalid",
+    429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout",
 }  # fmt: skip
 
 
 class FaultError(ValueError):
     """A fault cannot be used; the message names the field and says what was expected."""
+
+
+class Refusal(NamedTuple):
+    """A refusal of the API server: its HTTP code, its reason ("" for none) and its message."""
+
+    code: int
+    reason: str
+    message: str
 
 
 class FaultPlace(StrEnum):
@@ -172,6 +182,14 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     @property
     def met(self) -> Met:
         return FAULTS[self.does].met
+
+    @property
+    def refusal(self) -> Refusal:
+        """What a request is told that is refused, as kube-apiserver would say it."""
+        if self.does == "disk-full":
+            return Refusal(500, "", DISK_FULL)  # what etcd says has no reason
+        reason = _REASONS.get(self.code, "InternalError" if self.code >= 500 else "")
+        return Refusal(self.code, reason, "refused by a fault")
 
 
 assert FAULTS.keys() == set(get_args(Does))

@@ -102,3 +102,26 @@ def test_a_server_that_restarts_is_back_after_its_time() -> None:
     assert story.faults.back_at() == 0
     story.now = 6
     assert story.faults.back_at() == 8
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (400, "BadRequest"),
+        (401, "Unauthorized"),
+        (403, "Forbidden"),
+        (404, "NotFound"),
+        (409, "Conflict"),
+        (410, "Expired"),
+        (413, "RequestEntityTooLarge"),
+        (418, ""),
+        (422, "Invalid"),
+        (429, "TooManyRequests"),
+        (500, "InternalError"),
+        (502, "InternalError"),
+        (503, "ServiceUnavailable"),
+        (504, "Timeout"),
+    ],
+)
+def test_a_refusal_has_the_reason_of_its_code(code: int, reason: str) -> None:
+    assert Fault("refuse", code=code).refusal[:2] == (code, reason)
