@@ -50,9 +50,8 @@ def _card(number: int) -> Document:
         "pciDevice": "MT2910 Family [ConnectX-7]",
     }
     attributes = {f"{DRIVER}/{name}": _attribute(value) for name, value in own.items()}
-    attributes["resource.kubernetes.io/numaNode"] = {"int": place.numa}
     name = f"pci-{place.card.replace(':', '-').replace('.', '-')}"
-    return {"name": name, "attributes": attributes | place.root_attribute}
+    return {"name": name, "attributes": attributes | place.common_attributes}
 
 
 def _attribute(value: str | int | bool) -> Document:

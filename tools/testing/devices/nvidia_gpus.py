@@ -149,7 +149,7 @@ def _gpu(node: str, number: int, capacity: dict[str, str]) -> Document:
         "uuid": {"string": _uuid(node, number)},
         **PRODUCT,
         "resource.kubernetes.io/pciBusID": {"string": place.gpu},
-        **place.root_attribute,
+        **place.common_attributes,
     }
     return {"name": f"gpu-{number}", "attributes": attributes, "capacity": _values(capacity)}
 
@@ -176,7 +176,7 @@ def _part(node: str, number: int, profile: MigProfile, start: int) -> Document:
         "profile": {"string": profile.name},
         **PRODUCT,
         "resource.kubernetes.io/pciBusID": {"string": place.gpu},
-        **place.root_attribute,
+        **place.common_attributes,
     }
     return {
         "name": f"gpu-{number}-mig-{form}-{profile.number}-{start}",

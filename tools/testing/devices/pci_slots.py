@@ -31,8 +31,12 @@ class PciSlot(msgspec.Struct, frozen=True):
     numa: int
 
     @property
-    def root_attribute(self) -> Document:
-        return {"resource.kubernetes.io/pcieRoot": {"string": self.root}}
+    def common_attributes(self) -> Document:
+        """What GPU and card have in common, by which claims ask for both at one place."""
+        return {
+            "resource.kubernetes.io/pcieRoot": {"string": self.root},
+            "resource.kubernetes.io/numaNode": {"int": self.numa},
+        }
 
 
 def slot(number: int) -> PciSlot:

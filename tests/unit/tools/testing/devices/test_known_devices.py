@@ -11,6 +11,7 @@ from berth.testing import Cluster, Devices, decide, device_claim, devices, node,
 
 Document = dict[str, Any]
 ROOT = "resource.kubernetes.io/pcieRoot"
+NUMA = "resource.kubernetes.io/numaNode"
 
 
 def published(of: Devices, *, cpu: int = 8) -> dict[str, Document]:
@@ -52,6 +53,7 @@ def test_a_gpu_that_can_be_divided_shares_its_counters() -> None:
     part = by_name["gpu-0-mig-3g40gb-9-4"]
     assert part["attributes"]["profile"] == {"string": "3g.40gb"}
     assert part["attributes"]["parentUUID"] == by_name["gpu-0"]["attributes"]["uuid"]
+    assert part["attributes"][NUMA] == {"int": 0}
     assert part["capacity"]["multiprocessors"] == {"value": "60"}
     (consumed,) = part["consumesCounters"]
     assert {name for name in consumed["counters"] if "slice" in name} == {
@@ -89,9 +91,11 @@ def test_network_cards_sit_beside_gpus() -> None:
     first = cards["pci-0000-18-00-0"]["attributes"]
     assert first["dra.net/ifName"] == {"string": "eth1"}
     assert first["dra.net/rdma"] == {"bool": True}
-    assert [each["attributes"][ROOT] for each in cards.values()] == [
-        each["attributes"][ROOT] for each in gpus.values()
-    ]
+    for name in (ROOT, NUMA):
+        assert [each["attributes"][name] for each in cards.values()] == [
+            each["attributes"][name] for each in gpus.values()
+        ]
+    assert [gpus[f"gpu-{number}"]["attributes"][NUMA]["int"] for number in (0, 3, 4)] == [0, 0, 1]
 
 
 @pytest.mark.parametrize(
