@@ -25,13 +25,19 @@ MOST_CLASSES = 3
 _SELECTING = ("driver", "pool", "device")
 
 
+def openings(world: World) -> Iterator[Edit]:
+    """Yields a toleration of every taint, for each request that taints keep from devices."""
+    if not _taints(world):
+        return
+    for claim, path, _, _ in _open_requests(world):
+        yield patch_of(claim, put([{"operator": "Exists"}], *path, "tolerations"))
+
+
 def changes(world: World) -> Iterator[ProposedChange]:
     if world.info.template.asks_devices:
         yield from _rule_deletion(world)
     classes = [str(each["metadata"]["name"]) for each in world.every("DeviceClass")]
-    for claim, path, name, request in requests_of(world):
-        if (claim.get("status") or {}).get("allocation"):
-            continue
+    for claim, path, name, request in _open_requests(world):
         what = f"request {name} of the claim {claim['metadata']['name']}"
         of = request.get("deviceClassName") or ""
         if of not in classes:
@@ -39,6 +45,25 @@ def changes(world: World) -> Iterator[ProposedChange]:
         else:
             yield from _fewer_devices(world, claim, path, what, request)
             yield from _new_toleration(world, claim, path, what, request)
+
+
+def _open_requests(world: World) -> Iterator[tuple[Document, Path, str, Document]]:
+    """Yields the requests of the claims that have no devices yet, as `requests_of` does."""
+    for each in requests_of(world):
+        if not (each[0].get("status") or {}).get("allocation"):
+            yield each
+
+
+def _taints(world: World) -> set[tuple[str, str, str]]:
+    """Returns the taints of devices, whether a driver or a rule set them."""
+    taints = {
+        taint
+        for each in world.objects(ResourceSlice)
+        for device in each.spec.devices
+        for taint in device.taints
+    }
+    taints.update(rule.spec.taint for rule in world.objects(DeviceTaintRule))
+    return {(each.key, each.value, each.effect) for each in taints}
 
 
 def _another_class(
@@ -70,15 +95,8 @@ def _fewer_devices(
 def _new_toleration(
     world: World, claim: Document, path: Path, what: str, request: Document
 ) -> Iterator[ProposedChange]:
-    """Yields a toleration for each taint of devices, whether a driver or a rule set it."""
-    taints = {
-        taint
-        for each in world.objects(ResourceSlice)
-        for device in each.spec.devices
-        for taint in device.taints
-    }
-    taints.update(rule.spec.taint for rule in world.objects(DeviceTaintRule))
-    for key, value, effect in sorted({(each.key, each.value, each.effect) for each in taints}):
+    """Yields a toleration for each taint of devices."""
+    for key, value, effect in sorted(_taints(world)):
         match = {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
         toleration = {"key": key, "effect": effect, **match}
         tolerations = [*(request.get("tolerations") or ()), toleration]
@@ -103,4 +121,4 @@ def _rule_deletion(world: World) -> Iterator[ProposedChange]:
         yield ProposedChange("deviceTaintRule", Who.ADMIN, 0.3, sentence, (edit,))
 
 
-WAY = Way(changes)
+WAY = Way(changes, openings)
