@@ -20,8 +20,9 @@ def test_fewer_devices_and_a_toleration_go_together() -> None:
     pending = using(pod("p", "1"), "c")
     changes = suggested(cluster, pending)
     assert changes is not None
-    assert [change.sentence for change in changes] == [
+    (change,) = changes
+    assert change.sentence == (
         "Ask for 2 instead of 3 devices in request r of the claim c, and tolerate the device taint "
         "worn:NoSchedule in request r of the claim c: it fits on n."
-    ]
-    assert fits_after(changes[0], cluster, pending) == ["n"]
+    )
+    assert fits_after(change, cluster, pending) == ["n"]
