@@ -56,6 +56,7 @@ class Shelf:
         self.order: list[Key] | None = None  # the sorted keys; None after one was added or removed
         self.history: deque[StoreEvent] = deque(maxlen=history)
         self.compacted = compacted  # the last revision that was dropped from the history
+        self.latest = 0  # the revision of the last write
         # To be called once, at the next write; a dictionary, as most of them give up before it.
         self.waiting: dict[Callable[[], None], None] = {}
 
@@ -73,7 +74,7 @@ class Shelf:
 
     def remember(self, event: StoreEvent) -> None:
         """Adds an event to the history."""
-        history = self.history
+        history, self.latest = self.history, event.after.revision
         if len(history) == history.maxlen and history:
             self.compacted = history[0].after.revision
         history.append(event)
@@ -128,6 +129,8 @@ class Store:
         self.is_configured = False  # see writes/first_configuration.py
         # What the rules of access/rights.py have found, by user and namespace.
         self.grants: dict[tuple[str, tuple[str, ...], str], Any] | None = None
+        # The revisions at which objects were completed that depend on others, by what does that.
+        self._completed: dict[Callable[[Store], None], tuple[int, ...]] = {}
         # What quotas count, by namespace, where there are any; None until it is counted.
         self.ledgers: dict[str, Ledger | None] = {}
         self._history = history
@@ -156,10 +159,11 @@ class Store:
         other._asks_webhooks = self._asks_webhooks
         other.secure, other.token_signer = self.secure, self.token_signer
         other.root_certificate = self.root_certificate
-        other.ledgers = dict.fromkeys(self.ledgers)
+        other.ledgers, other._completed = dict.fromkeys(self.ledgers), dict(self._completed)
         for kind, shelf in self._shelves.items():
             there = other._shelf(kind)
             there.objects, there.order = dict(shelf.objects), shelf.order
+            there.latest = shelf.latest
         return other
 
     def has_before(self, written: Iterable[tuple[Kind, StoreEvent]]) -> bool:
@@ -203,6 +207,7 @@ class Store:
         shelf = self._shelf(kind)
         shelf.objects[key] = stored
         shelf.order = None
+        shelf.latest = max(shelf.latest, stored.revision)
         self.revision = max(self.revision, stored.revision)
         if kind is DEFINITIONS:
             self._serve(stored.document)
@@ -251,6 +256,19 @@ class Store:
         """Returns the number of objects of a kind."""
         shelf = self._shelves.get(kind)
         return 0 if shelf is None else len(shelf.objects)
+
+    def latest(self, kind: Kind) -> int:
+        """Returns the revision of the last write of a kind; 0 if there was none."""
+        shelf = self._shelves.get(kind)
+        return 0 if shelf is None else shelf.latest
+
+    def after_writes(self, complete: Callable[[Store], None], sources: Collection[Kind]) -> None:
+        """Calls what completes objects, if an object of these kinds was written since it was called
+        last.
+        """
+        if self._completed.get(complete) != tuple(map(self.latest, sources)):
+            complete(self)
+            self._completed[complete] = tuple(map(self.latest, sources))
 
     def has(self, kind: Kind) -> bool:
         """True if there is an object of this kind."""

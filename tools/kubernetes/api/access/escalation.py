@@ -22,7 +22,6 @@ from .rights import (
     covers_path,
     grants,
     may_all,
-    rules_of,
 )
 from .users import Requester
 
@@ -58,7 +57,7 @@ def check_escalation(
             return
         role = ROLES if reference.get("kind") == "Role" else CLUSTER_ROLES
         place = namespace if role is ROLES else ""
-        granted = rules_of(store, store.get(role, place, reference.get("name", "")))
+        granted = store.get(role, place, reference.get("name", "")).get("rules") or ()
         _check_held(store, user, kind, name, namespace, granted)
         return
     if authorize(

@@ -1,8 +1,7 @@
 """Rights: the rules that roles and their bindings give to a user (RBAC).
 
-Mirrors Kubernetes' RBAC authorizer. The members of system:masters may do everything. The rules of
-an aggregated role are gathered here, so they are up to date even without a controller. Nodes
-have rights of their own beside these.
+Mirrors Kubernetes' RBAC authorizer. The members of system:masters may do everything. Nodes have
+rights of their own beside these.
 """
 
 from __future__ import annotations
@@ -11,10 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ..rules.fields import printed_value, selects
+from ..rules.fields import printed_value
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND, Kind
+from .aggregated_roles import aggregate_roles
 from .node_rights import NodeAct, node_of, node_refusal
 from .users import ANONYMOUS, MASTERS, Requester, account_name
 
@@ -129,6 +129,7 @@ def grants(store: Store, user: Requester, namespace: str) -> Sequence[Grant]:
     key = user.name, tuple(user.groups), namespace
     known: Sequence[Grant] | None = store.grants.get(key)
     if known is None:
+        store.after_writes(aggregate_roles, (CLUSTER_ROLES,))
         if len(store.grants) == MOST_REMEMBERED:
             store.grants.clear()
         known = store.grants[key] = tuple(_grants(store, user, namespace))
@@ -194,24 +195,7 @@ def _granted(store: Store, binding: Document, subject: Document) -> Grant:
     if role is None:
         problem = f"{kind.lower()}.{_GROUP} {printed_value(reference['name'])} not found"
         return Grant(source, (), problem)
-    return Grant(source, rules_of(store, role))
-
-
-def rules_of(store: Store, role: Document) -> Sequence[Document]:
-    """Returns the rules of a role, and those of the roles that it aggregates."""
-    roles, rules = [role], list[Document]()
-    names = {role["metadata"]["name"]}
-    for each in roles:  # the list grows meanwhile
-        rules += each.get("rules") or ()
-        selectors = (each.get("aggregationRule") or {}).get("clusterRoleSelectors")
-        if selectors:
-            for stored in store.list(CLUSTER_ROLES):
-                other = stored.document
-                name, labels = other["metadata"]["name"], other["metadata"].get("labels") or {}
-                if name not in names and any(selects(selector, labels) for selector in selectors):
-                    roles.append(other)
-                    names.add(name)
-    return rules
+    return Grant(source, role.get("rules") or ())
 
 
 def _allows(rule: Document, act: Act) -> bool:

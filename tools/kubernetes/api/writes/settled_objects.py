@@ -2,14 +2,15 @@
 and APIServices, and the rules of aggregated roles.
 
 Mirrors the controllers of priority and fairness, of the availability of APIServices, and of the
-aggregation of roles. They act here before a request for objects of these kinds and after a write.
+aggregation of roles. They act here when somebody asks for objects of these kinds, or for rights,
+after a write of what they depend on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from ..rules.fields import selects
+from ..access.aggregated_roles import aggregate_roles
 from ..store import Store
 from ..types.api_documents import Document
 from ..types.resources import BY_KIND, Kind
@@ -22,18 +23,15 @@ from .first_configuration import (
     condition,
     flow_condition,
 )
-from .registry import Api
 from .service_addresses import SERVICES
 
 SLICES = BY_KIND["discovery.k8s.io/v1", "EndpointSlice"]
-_MOST_ROUNDS = 8  # as roles may be aggregated to each other without end
-_AGGREGATOR = "clusterrole-aggregation-controller"
 _NO_PROXY = "this API server does not pass requests on to other API servers"
 
 
 def settle(store: Store, kind: Kind) -> None:
     """Completes the objects of one of the kinds SETTLED."""
-    _SETTLED[kind](store)
+    store.after_writes(*_SETTLED[kind])
 
 
 def _settle_flows(store: Store) -> None:
@@ -85,44 +83,9 @@ def _set_condition(store: Store, kind: Kind, document: Document, told: Document)
     store.update(kind, {**document, "status": {**status, "conditions": [*others, told]}})
 
 
-def _aggregate(store: Store) -> None:
-    """Gives the aggregated roles their rules. One may be aggregated to another."""
-    api = Api(store, manager=_AGGREGATOR)
-    for _ in range(_MOST_ROUNDS):
-        changed = False
-        for stored in list(store.list(ROLES)):
-            role = stored.document
-            selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
-            rules = list(_gathered(store, role, selectors)) if selectors else None
-            if rules is None or rules == (role.get("rules") or []):
-                continue
-            named = {"apiVersion": ROLES.api_version, "kind": ROLES.kind}
-            name = role["metadata"]["name"]
-            document = {**named, "metadata": {"name": name}, "rules": rules}
-            api.apply(ROLES, "", name, document, "", force=True)
-            changed = True
-        if not changed:
-            return
-
-
-def _gathered(store: Store, role: Document, selectors: list[Document]) -> Iterator[Document]:
-    """Yields the rules of the roles that a role gathers, each once."""
-    told: list[Document] = []
-    for selector in selectors:
-        for stored in store.list(ROLES):
-            other = stored.document
-            labels = other["metadata"].get("labels") or {}
-            if other is role or not selects(selector, labels):
-                continue
-            for rule in other.get("rules") or ():
-                if rule not in told:
-                    told.append(rule)
-                    yield rule
-
-
-_SETTLED: dict[Kind, Callable[[Store], None]] = {
-    FLOW_SCHEMAS: _settle_flows,
-    PRIORITY_LEVELS: _settle_flows,
-    API_SERVICES: _settle_services,
-    ROLES: _aggregate,
+_SETTLED: dict[Kind, tuple[Callable[[Store], None], tuple[Kind, ...]]] = {
+    FLOW_SCHEMAS: (_settle_flows, (FLOW_SCHEMAS, PRIORITY_LEVELS)),
+    PRIORITY_LEVELS: (_settle_flows, (FLOW_SCHEMAS, PRIORITY_LEVELS)),
+    API_SERVICES: (_settle_services, (API_SERVICES, SERVICES, SLICES)),
+    ROLES: (aggregate_roles, (ROLES,)),
 }

@@ -136,15 +136,18 @@ def test_roles_are_aggregated_through_several_levels_and_in_circles(store: Store
     label = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
     api = Api(store)
     widgets = {"apiGroups": ["x.io"], "resources": ["widgets"], "verbs": ["get"]}
+    gadgets = {**widgets, "resources": ["gadgets"]}
     document = {
         "metadata": {"name": "w", "labels": label},
-        "rules": [widgets],
+        "rules": [gadgets],  # which the gathered ones replace
         "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": label}]},
     }
     api.create(CLUSTER_ROLES, "", document)
+    api.create(CLUSTER_ROLES, "", {"metadata": {"name": "x", "labels": label}, "rules": [widgets]})
     bind(store, "admin", "User", "ann", "default")
     for act, allowed in (
         (Act("get", "x.io", "widgets", namespace="default"), True),
+        (Act("get", "x.io", "gadgets", namespace="default"), False),
         (Act("delete", "", "pods", namespace="default"), True),
         (Act("create", GROUP, "roles", namespace="default"), True),
         (Act("delete", "", "nodes", namespace="default"), False),

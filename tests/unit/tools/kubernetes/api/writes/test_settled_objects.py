@@ -8,11 +8,14 @@ from berth.tools.kubernetes.api.writes.first_configuration import (
     FLOW_SCHEMAS,
     PRIORITY_LEVELS,
     ROLES,
+    SETTLED,
     write_configuration,
 )
 from berth.tools.kubernetes.api.writes.registry import Api
 from berth.tools.kubernetes.api.writes.settled_objects import settle
+from tests.kit.call_counts import calls_of
 from tests.kit.documents import Document
+from tests.kit.stores import fresh_store
 
 SERVICES = BY_KIND["v1", "Service"]
 
@@ -82,3 +85,38 @@ def test_an_aggregated_role_has_the_rules_of_the_others(api: Api) -> None:
     revision = api.store.revision
     settle(api.store, ROLES)
     assert api.store.revision == revision
+
+
+def test_roles_are_gathered_through_a_long_chain(api: Api) -> None:
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    for at in range(12):
+        selectors = {"clusterRoleSelectors": [{"matchLabels": {"to": f"{at}"}}]}
+        metadata = {"name": f"at-{at}", "labels": {"to": f"{at - 1}".strip("-")}}
+        api.create(ROLES, "", {"metadata": metadata, "aggregationRule": selectors})
+    last = {"metadata": {"name": "last", "labels": {"to": "11"}}, "rules": [rule]}
+    api.create(ROLES, "", last)
+    settle(api.store, ROLES)
+    assert api.store.get(ROLES, "", "at-0")["rules"] == [rule]
+
+
+def test_roles_are_gathered_in_steps_as_many_as_there_are_roles() -> None:
+    def steps(count: int) -> int:
+        api = Api(fresh_store())
+        for at in range(count):
+            rule = {"apiGroups": [""], "resources": [f"r{at}"], "verbs": ["get"]}
+            part = {"metadata": {"name": f"part-{at}", "labels": {"to": f"{at}"}}, "rules": [rule]}
+            selectors = {"clusterRoleSelectors": [{"matchLabels": {"to": f"{at}"}}]}
+            api.create(ROLES, "", part)
+            whole = {"metadata": {"name": f"whole-{at}"}, "aggregationRule": selectors}
+            api.create(ROLES, "", whole)
+        return calls_of(lambda: settle(api.store, ROLES))
+
+    steps(10)
+    assert steps(100) < 2.2 * steps(50)
+
+
+def test_what_was_completed_is_left_alone_until_a_write(api: Api) -> None:
+    write_configuration(api.store, API_SERVICES)
+    for kind in SETTLED:
+        settle(api.store, kind)
+        assert calls_of(lambda kind=kind: settle(api.store, kind)) < 20
