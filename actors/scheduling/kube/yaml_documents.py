@@ -153,45 +153,56 @@ def _documents(
     stack: list[_Collection] = []
     anchors: dict[str, tuple[Any, int]] = {}
     copies = 0
-    for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    for event in _events(text):
         line = _line(event.start_mark, first)
         value, size, merge, anchor = None, VALUE, False, None
-        match event:
-            case yaml.DocumentStartEvent():
+        kind = type(event)
+        if kind is yaml.ScalarEvent:
+            merge = event.value == "<<" and event.implicit[0] and not event.style
+            value, anchor = _scalar(event, line), event.anchor
+            size += len(event.value)
+        elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
+            is_mapping = kind is yaml.MappingStartEvent
+            if event.tag not in (None, "!", f"{_TAG}{'map' if is_mapping else 'seq'}"):
+                raise _not_json(event.tag, line)
+            if len(stack) == MAX_DEPTH:
+                raise YamlError(line, f"expected at most {MAX_DEPTH} nested collections")
+            stack.append(_Collection({} if is_mapping else [], event.anchor, line))
+            continue
+        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
+            ended = stack.pop()
+            value, size, line, anchor = ended.close(), ended.size, ended.line, ended.anchor
+        elif kind is yaml.AliasEvent:
+            if event.anchor not in anchors:
+                raise YamlError(
+                    line, f"expected the anchor of the alias *{event.anchor} to end before it"
+                )
+            value, size = anchors[event.anchor]
+            copies += size
+            if copies > MAX_ALIASED:
+                raise YamlError(line, "expected aliases to expand to at most 16 MiB")
+        else:
+            if kind is yaml.DocumentStartEvent:
                 anchors.clear()
-                continue
-            case yaml.CollectionStartEvent():
-                is_mapping = isinstance(event, yaml.MappingStartEvent)
-                if event.tag not in (None, "!", f"{_TAG}{'map' if is_mapping else 'seq'}"):
-                    raise _not_json(event.tag, line)
-                if len(stack) == MAX_DEPTH:
-                    raise YamlError(line, f"expected at most {MAX_DEPTH} nested collections")
-                stack.append(_Collection({} if is_mapping else [], event.anchor, line))
-                continue
-            case yaml.CollectionEndEvent():
-                ended = stack.pop()
-                value, size, line, anchor = ended.close(), ended.size, ended.line, ended.anchor
-            case yaml.ScalarEvent():
-                merge = event.value == "<<" and event.implicit[0] and not event.style
-                value, anchor = _scalar(event, line), event.anchor
-                size += len(event.value)
-            case yaml.AliasEvent():
-                if event.anchor not in anchors:
-                    raise YamlError(
-                        line, f"expected the anchor of the alias *{event.anchor} to end before it"
-                    )
-                value, size = anchors[event.anchor]
-                copies += size
-                if copies > MAX_ALIASED:
-                    raise YamlError(line, "expected aliases to expand to at most 16 MiB")
-            case _:
-                continue
+            continue
         if anchor is not None:
             anchors[anchor] = (value, size)
         if not stack:
             yield line, value
         elif again := stack[-1].add(value, size, line, merge=merge):
             repeated(line, again)
+
+
+def _events(text: str) -> Iterator[Any]:
+    """Yields the events of a text, by the parser in C if it is there."""
+    import yaml
+
+    parser = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    try:
+        while (event := parser.get_event()) is not None:
+            yield event
+    finally:
+        parser.dispose()
 
 
 def _line(mark: Any, first: int) -> int:
