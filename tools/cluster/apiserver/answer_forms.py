@@ -21,6 +21,7 @@ from ...kubernetes.api.store import Store
 from ...kubernetes.api.types.api_documents import Document, RefusedError, StoredObject
 from ...kubernetes.api.types.conversion import served_form, served_raw
 from ...kubernetes.api.types.resources import SCALES, Kind
+from ...kubernetes.api.types.schema import Shape
 from .http import Response
 
 MOST_WARNINGS_CHARACTERS = 4096
@@ -78,23 +79,40 @@ def _in_protobuf(
     store: Store, kind: Kind, answer: StoredObject | ListPage, form: AcceptedForm
 ) -> bytes:
     """Raises RefusedError with 406 for a kind that has no such form, as custom ones."""
-    from ...kubernetes.api.types.protobuf import numbers_of
-    from ...kubernetes.api.types.protobuf_writer import encoded_list, encoded_object
+    from ...kubernetes.api.types.protobuf_writer import encoded_list
 
-    if form.as_kind:
-        metadata, version = store.catalog.types[PARTIAL], f"{META}/{form.version}"
-        if isinstance(answer, StoredObject):
-            return encoded_object(metadata, _partial(answer, version))
+    version = f"{META}/{form.version}" if form.as_kind else ""
+    if isinstance(answer, StoredObject):
+        return object_in_protobuf(store, kind, answer, version)
+    if version:
+        metadata = store.catalog.types[PARTIAL]
         parts = [_partial(stored, version) for stored in answer.items]
         return encoded_list(metadata, version, PARTIAL_LIST, answer.metadata(), parts)
+    shape = protobuf_shape(store, kind)
+    items = [served_form(kind, stored.whole) for stored in answer.items]
+    return encoded_list(shape, kind.api_version, kind.list_kind, answer.metadata(), items)
+
+
+def object_in_protobuf(store: Store, kind: Kind, stored: StoredObject, version: str = "") -> bytes:
+    """Returns an object or, with a version of meta.k8s.io, its PartialObjectMetadata."""
+    from ...kubernetes.api.types.protobuf_writer import encoded_object
+
+    if version:
+        return encoded_object(store.catalog.types[PARTIAL], _partial(stored, version))
+    return encoded_object(protobuf_shape(store, kind), served_form(kind, stored.whole))
+
+
+def protobuf_shape(store: Store, kind: Kind) -> Shape:
+    """Returns the type of a kind. Raises RefusedError with 406 for one that has no messages, as
+    custom kinds.
+    """
+    from ...kubernetes.api.types.protobuf import numbers_of
+
     shape = store.catalog.types.get(kind.type_name)
     if shape is None or kind.custom is not None or not numbers_of(shape):
         accepted = f"only the following media types are accepted: {JSON}, {YAML}"
         raise RefusedError(406, "NotAcceptable", accepted)
-    if isinstance(answer, StoredObject):
-        return encoded_object(shape, served_form(kind, answer.whole))
-    items = [served_form(kind, stored.whole) for stored in answer.items]
-    return encoded_list(shape, kind.api_version, kind.list_kind, answer.metadata(), items)
+    return shape
 
 
 def partial(stored: StoredObject, version: str) -> Document:

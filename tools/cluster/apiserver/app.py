@@ -19,12 +19,13 @@ from ...kubernetes.api.access.impersonation import acting_user
 from ...kubernetes.api.access.rights import check_right, may_all
 from ...kubernetes.api.access.users import ADMINISTRATOR, Requester
 from ...kubernetes.api.policies.webhook_decisions import CallsNeededError, WebhookAnswers
-from ...kubernetes.api.requests.accepted_forms import accepted_form, check_stream
+from ...kubernetes.api.requests.accepted_forms import accepted_form, stream_type
 from ...kubernetes.api.requests.field_managers import SERVER
 from ...kubernetes.api.requests.flow_limits import FlowLimits
 from ...kubernetes.api.requests.legacy_watches import without_watch_prefix
 from ...kubernetes.api.requests.list_options import is_on
 from ...kubernetes.api.requests.list_pages import ListPage
+from ...kubernetes.api.requests.media_types import JSON
 from ...kubernetes.api.requests.origins import Guard
 from ...kubernetes.api.requests.request import HttpRequest
 from ...kubernetes.api.requests.request_targets import (
@@ -50,9 +51,15 @@ from ...kubernetes.api.writes.caller import Caller
 from ...kubernetes.api.writes.first_configuration import SELF_WRITTEN, SETTLED, write_configuration
 from ...kubernetes.api.writes.registry import Api
 from ...kubernetes.kubelet.scripts.script_rules import Scripts
-from .answer_forms import in_accepted_form, in_yaml, refused_response, with_warnings
+from .answer_forms import (
+    in_accepted_form,
+    in_yaml,
+    protobuf_shape,
+    refused_response,
+    with_warnings,
+)
 from .handlers import Handlers, Performed
-from .http import Follow, Gate, Later, Response, Wire, in_one, listen
+from .http import Follow, Gate, Later, Response, Streamed, Wire, in_one, listen
 from .long_requests import (
     MOST_TRIES,
     Aside,
@@ -192,9 +199,11 @@ class Server:
         if target.subresource in STREAMS:
             return self._stream_answer(request, target, user)
         if is_list and is_on(request.query, "watch") and kind not in UNSTORED:
-            check_stream(accept)
+            media_type = stream_type(accept)
+            if media_type != JSON and not accepted_form(accept, streams=True).as_kind:
+                protobuf_shape(self._store, kind)
             watch = Watch(self._store, self._lines, kind, target.namespace, request, self._webhooks)
-            return watch.run
+            return watch.run if media_type == JSON else Streamed(watch.run, media_type)
         if is_long_deletion(self._store, request, target):
             return Later(partial(self._delete_in_pieces, request, target, user, answers))
         if is_long_write(self._store, request, target):

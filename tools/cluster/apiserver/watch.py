@@ -1,12 +1,10 @@
-"""Watches: the events of one kind, one per line, until the client leaves or the time is up."""
+"""Watches: the events of one kind, one by one, until the client leaves or the time is up."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
-
-import msgspec
 
 from ...kubernetes.api.requests.accepted_forms import TABLE
 from ...kubernetes.api.requests.list_options import is_on, sends_initial_events, too_large
@@ -18,15 +16,14 @@ from ...kubernetes.api.types.api_documents import RefusedError, StoredObject
 from ...kubernetes.api.types.conversion import prepare_conversion
 from ...kubernetes.api.types.resources import Kind
 from ...kubernetes.api.types.webhook_conversion import ConversionsNeededError
-from .answer_forms import refusal
 from .http import Stream
 from .next_write import next_write
-from .watch_lines import WatchLines, as_it_was, form_of, line
+from .watch_lines import WatchLines, as_it_was, form_of
 from .webhook_answers import WebhookClient
 
 BOOKMARK_SECONDS = 30.0
 LONGEST_SECONDS = 3600
-PIECE = 500  # objects that are sent at once
+PIECE = 500  # objects or events that are sent at once
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -74,7 +71,7 @@ class Watch:
         except TimeoutError:
             return
         except RefusedError as refused:
-            await stream.write(b"".join(line("ERROR", msgspec.json.encode(refusal(refused)))))
+            await stream.write(self._form.refused(refused))
 
     async def _follow(self, stream: Stream) -> None:
         if self._initial:
@@ -87,15 +84,25 @@ class Watch:
             if self._webhooks is not None:
                 versions = ((event.before, event.after) for event in events)
                 await self._convert(self._webhooks, chain.from_iterable(versions))
-            lines = b"".join([part for event in events for part in self._lines_of(event)])
+            await self._send_events(stream, events)
             self._revision = latest
-            if lines:
-                await stream.write(lines)
-            elif self._has_ended():
+            if events:
+                continue
+            if self._has_ended():
                 return
-            elif not await self._wait_for_write() and self._bookmarks:
+            if not await self._wait_for_write() and self._bookmarks:
                 self._revision = self._store.revision
                 await self._send_bookmark(stream, {})
+
+    async def _send_events(self, stream: Stream, events: Sequence[StoreEvent]) -> None:
+        """Sends what concerns this watch, in pieces, for a watch may begin long ago."""
+        for at in range(0, len(events), PIECE):
+            if at:
+                await asyncio.sleep(0)  # others come first
+            piece = events[at : at + PIECE]
+            lines = b"".join([part for event in piece for part in self._lines_of(event)])
+            if lines:
+                await stream.write(lines)
 
     def _has_ended(self) -> bool:
         """True for a custom kind that is served no more, or in another way, as in Kubernetes."""
@@ -113,6 +120,7 @@ class Watch:
                 await self._convert(self._webhooks, objects[at : at + PIECE])
             added = (self._line("ADDED", stored) for stored in objects[at : at + PIECE])
             await stream.write(b"".join(chain.from_iterable(added)))
+            await asyncio.sleep(0)  # others come first
         if self._bookmarks:
             await self._send_bookmark(stream, {INITIAL_EVENTS_END: "true"})
 
@@ -126,7 +134,7 @@ class Watch:
 
     async def _send_bookmark(self, stream: Stream, annotations: dict[str, str]) -> None:
         mark = self._lines.bookmark(self._form, self._revision, annotations)
-        await stream.write(b"".join(line("BOOKMARK", mark)))
+        await stream.write(b"".join(self._form.event("BOOKMARK", mark)))
 
     async def _wait_for_write(self) -> bool:
         """Waits for a write. Returns False if there was none for BOOKMARK_SECONDS."""
@@ -152,12 +160,12 @@ class Watch:
             return self._line(what, as_it_was(event.before, event.after.revision))
         if self._definitions:
             return self._line(what, event.after)
-        return line(what, self._lines.encoded(self._form, event.after))
+        return self._form.event(what, self._lines.encoded(self._form, event.after))
 
-    def _line(self, what: str, stored: StoredObject) -> tuple[bytes, bytes, bytes]:
+    def _line(self, what: str, stored: StoredObject) -> tuple[bytes, ...]:
         encoded = self._lines.encode(self._form, stored, definitions=self._definitions)
         self._definitions = False
-        return line(what, encoded)
+        return self._form.event(what, encoded)
 
     def _selects(self, stored: StoredObject) -> bool:
         return self._matches is None or self._matches(stored.document)

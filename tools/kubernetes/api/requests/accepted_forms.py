@@ -46,8 +46,9 @@ def accepted_form(
     is_list: bool = False,
 ) -> AcceptedForm:
     """Returns the form that an Accept header prefers, of those that objects have or, if
-    `of_groups`, the list of the groups; reviews have no `tables`, and `streams` no protobuf. Raises
-    RefusedError with 406 if there is none; the refusal of a list names the streams too.
+    `of_groups`, the list of the groups; reviews have no `tables`, and `streams` are in protobuf for
+    who accepts nothing else. Raises RefusedError with 406 if there is none; the refusal of a list
+    names the streams too.
     """
     if not accept.strip():
         return AcceptedForm()
@@ -57,14 +58,18 @@ def accepted_form(
         offered = ", ".join((*OFFERED, *_STREAMS) if is_list else OFFERED)
         message = f"406: Not Acceptable\n\nAvailable representations: {offered}"
         raise RefusedError(406, "NotAcceptable", message, {})
+    last: AcceptedForm | None = None
     for media_type, parameters, _ in ranges:
         form = _form(JSON if media_type == "*/*" else media_type, parameters)
         if form is None or (form.as_kind == TABLE and not tables):
             continue
         if streams and form.media_type == PROTOBUF:
+            last = last or form
             continue
         if not form.as_kind or of_groups == (form.as_kind == GROUP_LIST):
             return form
+    if last is not None:
+        return last
     if any(
         media_type == PROTOBUF and "as" not in parameters for media_type, parameters, _ in ranges
     ):
@@ -79,10 +84,14 @@ def check_accepts(accept: str, media_type: str) -> None:
         raise RefusedError(406, "NotAcceptable", _only((media_type,)), {})
 
 
-def check_stream(accept: str) -> None:
-    """Raises RefusedError with 406 if a watch would have to be in another media type than JSON."""
-    if accepted_form(accept, streams=True).media_type != JSON:
-        raise RefusedError(406, "NotAcceptable", _only(_STREAMS[:1]))
+def stream_type(accept: str) -> str:
+    """Returns the media type of a watch. Raises RefusedError with 406 if a client accepts neither
+    JSON nor protobuf.
+    """
+    form = accepted_form(accept, streams=True)
+    if form.media_type == YAML:
+        raise RefusedError(406, "NotAcceptable", _only(_STREAMS))
+    return JSON if form.media_type == JSON else _STREAMS[1]
 
 
 def _only(media_types: tuple[str, ...]) -> str:

@@ -19,7 +19,11 @@ from .protobuf import MAGIC, SCHEMA_OR_BOOL, Numbers, numbers_of
 from .schema import TYPES, Field, Shape
 
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
-_LIST_META = ("", "resourceVersion", "continue", "remainingItemCount")  # by number, from 1
+# Names by number, from 1; "" for what is another message, or is never written.
+_LIST_META = ("", "resourceVersion", "continue", "remainingItemCount")
+_STATUS = ("", "status", "message", "reason", "", "code")
+_DETAILS = ("name", "group", "kind", "", "retryAfterSeconds", "uid")
+_CAUSE = ("reason", "message", "field")
 
 
 def encoded_object(shape: Shape, document: Document) -> bytes:
@@ -33,16 +37,39 @@ def encoded_list(
 ) -> bytes:
     """Returns the body of a list of objects of a type; `kind` is that of the list."""
     numbers = numbers_of(shape)
-    head = b""
-    for number, name in enumerate(_LIST_META, 1):
-        value = metadata.get(name)
-        if isinstance(value, int):
-            head += _tag(number, _VARINT) + _varint(value)
-        elif value:
-            head += _block(number, value.encode())
-    message = _block(1, head)
+    message = _block(1, _plain(_LIST_META, metadata))
     message += b"".join([_block(2, _message(numbers, item)) for item in items])
     return _envelope(api_version, kind, message)
+
+
+def encoded_event(kind: str, encoded: bytes) -> bytes:
+    """Returns the frame of an event in a watch: a WatchEvent after its length in four bytes. It
+    has the body of the object, with its envelope, but none itself.
+    """
+    message = _block(1, kind.encode()) + _block(2, _block(1, encoded))
+    return pack(">I", len(message)) + message
+
+
+def encoded_status(status: Document) -> bytes:
+    """Returns the body of a metav1.Status, as an event of a watch has it."""
+    details = status.get("details") or {}
+    causes = [_block(4, _plain(_CAUSE, cause)) for cause in details.get("causes") or ()]
+    message = _block(1, _plain(_LIST_META, status.get("metadata") or {})) + _plain(_STATUS, status)
+    return _envelope(
+        "v1", "Status", message + _block(5, _plain(_DETAILS, details) + b"".join(causes))
+    )
+
+
+def _plain(names: tuple[str, ...], document: Document) -> bytes:
+    """Returns the fields of a message that are texts or integers; they are numbered from 1."""
+    octets = b""
+    for number, name in enumerate(names, 1):
+        value = document.get(name)
+        if isinstance(value, int):
+            octets += _tag(number, _VARINT) + _varint(value)
+        elif value and isinstance(value, str):
+            octets += _block(number, value.encode())
+    return octets
 
 
 def _envelope(api_version: str, kind: str, message: bytes) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 from berth.tools.kubernetes.api.requests.accepted_forms import (
     AcceptedForm,
     accepted_form,
-    check_stream,
+    stream_type,
 )
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 
@@ -47,10 +47,14 @@ def test_the_list_of_groups_is_a_form_of_groups_alone() -> None:
     assert accepted_form(f"{TABLE},{JSON}", of_groups=True) == AcceptedForm(JSON)
 
 
-def test_a_stream_is_never_in_protobuf() -> None:
-    accept = f"{PART.replace(JSON, PROTO)},{PART}"
-    assert accepted_form(accept, streams=True).media_type == JSON
-    check_stream(accept)
+def test_a_stream_is_in_protobuf_for_who_accepts_nothing_else() -> None:
+    part = PART.replace(JSON, PROTO)
+    for accept in (f"{part},{PART}", f"{PROTO},{JSON}", f"{PROTO};stream=watch,*/*"):
+        assert accepted_form(accept, streams=True).media_type == JSON
+        assert stream_type(accept) == JSON
+    assert accepted_form(part, streams=True) == AcceptedForm(PROTO, "PartialObjectMetadata", "v1")
+    for accept in (part, PROTO, f"{PROTO};stream=watch"):
+        assert stream_type(accept) == f"{PROTO};stream=watch"
 
 
 def test_what_has_no_table_is_refused_as_one() -> None:
@@ -74,7 +78,7 @@ def test_a_client_that_accepts_nothing_that_there_is_gets_406(accept: str, messa
     assert str(refused.value).startswith(message)
 
 
-def test_a_watch_is_in_json_alone() -> None:
-    check_stream(TABLE)
+def test_a_watch_is_never_in_yaml() -> None:
+    assert stream_type(TABLE) == JSON
     with pytest.raises(RefusedError, match="application/json;stream=watch"):
-        check_stream(YAML)
+        stream_type(YAML)
