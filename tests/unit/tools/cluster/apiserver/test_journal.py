@@ -10,6 +10,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import aiohttp
@@ -17,6 +18,7 @@ import pytest
 
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.cluster.apiserver.journal import Journal, Tail
+from berth.tools.cluster.apiserver.journal_replay import ADVICE, replay
 from berth.tools.cluster.apiserver.kept_errors import JournalError
 from berth.tools.kubernetes.api.requests.media_types import MERGE
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
@@ -27,6 +29,7 @@ from berth.tools.kubernetes.api.writes.registry import Api
 from tests.kit.custom_kinds import define, definition, kind_of, schema_of, shirt, version_of
 from tests.kit.disk import Disk, failing_disk
 from tests.kit.documents import Document, thing
+from tests.kit.stores import fresh_store
 
 MAPS = BY_KIND["v1", "ConfigMap"]
 NS = "default"
@@ -329,6 +332,34 @@ def test_after_a_crash_at_any_byte_all_acknowledged_writes_are_there(tmp_path: P
         with Journal(copy) as journal:
             assert names(journal.store) == acknowledged[whole]
             assert journal.cut_off == size - whole
+
+
+def test_a_line_that_is_damaged_at_any_byte_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "objects"
+    with Journal(path) as journal:
+        journal.store.create(MAPS, config_map("a", text="é"))
+        journal.store.delete(MAPS, NS, "a")
+        journal.store.create(MAPS, config_map("b"))
+    whole = path.read_bytes()
+    for at, byte in enumerate(whole):
+        number = 1 + whole[:at].count(b"\n")
+        for damage in {byte ^ 1, byte ^ 0x20, 0xFF, ord("\n")} - {byte}:
+            lines = BytesIO(whole[:at] + bytes([damage]) + whole[at + 1 :])
+            with pytest.raises(JournalError) as refused:
+                replay(lines, fresh_store(), "objects")
+            assert str(refused.value).startswith(f"objects, line {number}: not a write")
+            assert str(refused.value).endswith(ADVICE)
+
+
+def test_a_journal_without_checksums_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "objects"
+    with Journal(path) as journal:
+        journal.store.create(MAPS, config_map("a"))
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert all(line.pop("sum") for line in lines)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with Journal(path) as journal:
+        assert names(journal.store) == ["a"]
 
 
 def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
