@@ -261,7 +261,8 @@ class Handlers:
                 issued = issued_token(
                     self.store, account, as_object(document, kind.kind, request.body)
                 )
-                api.admit("CREATE", kind, namespace, name, issued, None, subresource)
+                asked = {field: value for field, value in issued.items() if field != "status"}
+                api.admit("CREATE", kind, namespace, name, asked, None, subresource)
                 return issued, 201
             case "POST", "eviction":
                 api.evict(namespace, name, as_object(document, kind.kind, request.body))

@@ -13,6 +13,7 @@ from ..access.users import Requester
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND, Kind
+from .token_audiences import audience_problem
 
 NODES, LEASE = BY_KIND["v1", "Node"], BY_KIND["coordination.k8s.io/v1", "Lease"]
 CSI_NODES = BY_KIND["storage.k8s.io/v1", "CSINode"]
@@ -58,7 +59,7 @@ def check_node_restriction(
     elif kind is CLAIMS:
         why = "" if subresource == "status" else "may only update PVC status"
     elif kind is ACCOUNTS:
-        why = _token(store, node, place[0], after or {}) if subresource == "token" else ""
+        why = _token(store, user, node, place, after or {}) if subresource == "token" else ""
     elif kind is NODES:
         why = _node(node, place[1], after, before)
     elif kind is SLICES:
@@ -173,17 +174,25 @@ def _labels(document: Document | None) -> Document:
     return dict((document or {"metadata": {}})["metadata"].get("labels") or {})
 
 
-def _token(store: Store, node: str, namespace: str, request: Document) -> str:
-    reference = (request.get("spec") or {}).get("boundObjectRef") or {}
+def _token(
+    store: Store, user: Requester, node: str, account: tuple[str, str], request: Document
+) -> str:
+    spec = request.get("spec") or {}
+    reference = spec.get("boundObjectRef") or {}
     kind, name = (reference.get("apiVersion"), reference.get("kind")), reference.get("name")
     if kind != ("v1", "Pod") or not name:
         return "node requested token not bound to a pod"
     if not reference.get("uid"):
         return "node requested token with a pod binding without a uid"
-    pod = store.get(PODS, namespace, name)
+    pod = store.get(PODS, account[0], name)
+    if reference["uid"] != pod["metadata"]["uid"]:
+        return (
+            f"the UID in the bound object reference ({reference['uid']}) does not match the UID in "
+            "record. The object might have been deleted and then recreated"
+        )
     if pod["spec"].get("nodeName") != node:
         return "node requested token bound to a pod scheduled on a different node"
-    return ""
+    return audience_problem(store, user, pod, account[1], spec.get("audiences") or ())
 
 
 def _mirror_pod(node: str, pod: Document) -> str:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from berth.tools.kubernetes.api.access.rights import Act, authorize
+from berth.tools.kubernetes.api.access.rights import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    Act,
+    authorize,
+)
+from berth.tools.kubernetes.api.access.tokens import ISSUER
 from berth.tools.kubernetes.api.access.users import Requester
 from berth.tools.kubernetes.api.requests.request_bodies import DeleteOptions
 from berth.tools.kubernetes.api.store import Store
@@ -12,6 +18,7 @@ from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.caller import Caller
 from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.kubernetes.api.writes.token_audiences import VERB
 from tests.kit.documents import Document
 from tests.kit.stores import fresh_store
 
@@ -172,6 +179,43 @@ def test_a_node_leaves_the_labels_of_its_pods(store: Store) -> None:
 def bound_to(store: Store, pod: str, **more: str) -> Document:
     uid = store.get(PODS, "default", pod)["metadata"]["uid"]
     return {"kind": "Pod", "apiVersion": "v1", "name": pod, "uid": uid, **more}
+
+
+def test_a_node_gets_tokens_for_the_audiences_of_its_pods_alone(store: Store) -> None:
+    token = {"projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "a"}}]}}
+    driver: Document = {"metadata": {"name": "d"}, "spec": {"tokenRequests": [{"audience": "b"}]}}
+    of_driver = {"persistentVolumeClaim": {"claimName": "claim"}}
+    volumes = [{"name": "t", **token}, {"name": "c", **of_driver}]
+    spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}], "volumes": volumes}
+    api = Api(store)
+    api.create(BY_KIND["storage.k8s.io/v1", "CSIDriver"], "", driver)
+    bound: Document = {"metadata": {"name": "v"}, "spec": {"csi": {"driver": "d"}}}
+    store.create(BY_KIND["v1", "PersistentVolume"], bound)
+    claim: Document = {"metadata": {"name": "claim", "namespace": "default"}}
+    claim["spec"] = {"volumeName": "v"}
+    store.create(BY_KIND["v1", "PersistentVolumeClaim"], claim)
+    api.create(PODS, "default", {"metadata": {"name": "p"}, "spec": spec})
+
+    def ask(*audiences: str, uid: str = "") -> None:
+        reference = {**bound_to(store, "p"), **({"uid": uid} if uid else {})}
+        request = {"spec": {"boundObjectRef": reference, "audiences": [*audiences]}}
+        kubelet(store).admit("CREATE", ACCOUNTS, "default", "default", request, None, "token")
+
+    for audience in ("a", "b", ISSUER):
+        ask(audience)
+    with pytest.raises(RefusedError, match="may only request 0 or 1 audiences"):
+        ask("a", "b")
+    with pytest.raises(RefusedError, match="does not match the UID in record"):
+        ask("a", uid="another")
+    with pytest.raises(RefusedError, match='audience "c" not found in pod spec volume, system:nod'):
+        ask("c")
+    rule = {"apiGroups": [""], "resources": ["c"], "verbs": [VERB], "resourceNames": ["default"]}
+    api.create(CLUSTER_ROLES, "", {"metadata": {"name": "of-c"}, "rules": [rule]})
+    group = {"kind": "Group", "name": "system:nodes", "apiGroup": CLUSTER_ROLES.group}
+    role = {"kind": "ClusterRole", "name": "of-c", "apiGroup": CLUSTER_ROLES.group}
+    binding = {"metadata": {"name": "of-c"}, "subjects": [group], "roleRef": role}
+    api.create(CLUSTER_ROLE_BINDINGS, "", binding)
+    ask("c")
 
 
 def test_a_node_gets_the_tokens_of_its_own_pods_alone(store: Store) -> None:
