@@ -75,7 +75,10 @@ class Workers(Generic[J]):
             self._group.start_soon(self._work)
 
     def start_no_more(self) -> None:
-        """Starts no more workers, as before their group is cancelled: each would start the next."""
+        """Starts no more workers. Whoever puts jobs back calls it before the group is cancelled:
+        each worker would start the next one for the job that it put back. Binding and preemption
+        put none back: there, the chain ends with the line.
+        """
         self._most = 0
 
     async def finish(self) -> None:

@@ -30,9 +30,7 @@ from .failures import (
     CRASHES,
     PluginError,
     Point,
-    failure,
     failure_status,
-    text_of,
 )
 from .overruns import calls_plugins
 
@@ -154,7 +152,7 @@ class Hook(Generic[A]):
             status = exception.status
         else:
             point = APPLY_WEIGHTS if isinstance(exception, ScoreRangeError) else self.point
-            pod = key(asker) if isinstance(asker, Pod) else asker.key
+            pod = key_of(asker)
             node = about if isinstance(about, str) else ""
             named = about.name if isinstance(about, NodeInfo) else ""
             status = failure_status(self.plugin, point, exception, pod=pod, node=node, named=named)
@@ -166,53 +164,8 @@ class Hook(Generic[A]):
             record.ran(self.name, self.metric, code, started)
 
 
-def guarded_call(
-    plugin: Plugin,
-    point: Point,
-    call: Callable[..., Any],
-    check: Callable[[Any], T],
-    instead: Callable[..., T],
-    pod_of: Callable[..., Pod | None] = lambda *_: None,
-) -> Callable[..., T]:
-    """Returns `call` under guard, such that its failures fail no attempt.
-
-    After a failure, the value comes from `instead`, which takes the status of the failure and the
-    arguments. `pod_of` takes the arguments and returns the pod that the call is about.
-    """
-
-    def ask(*args: Any) -> T:
-        try:
-            return check(call(*args))
-        except CRASHES as exception:
-            pod = pod_of(*args)
-            about = "" if pod is None else key(pod)
-            return instead(failure_status(plugin, point, exception, pod=about), *args)
-
-    breaker = plugin.breaker
-    if breaker is None:
-        return ask
-
-    @calls_plugins
-    def watched(*args: Any) -> T:
-        began = breaker.now()
-        if not breaker.admits(began):
-            return instead(failure(plugin, point, breaker.in_words(began)), *args)
-        try:
-            answer = check(call(*args))
-        except CRASHES as exception:
-            now, pod = breaker.now(), pod_of(*args)
-            about, why = "" if pod is None else key(pod), text_of(exception)
-            status = failure_status(plugin, point, exception, pod=about)
-            if breaker.took(None, point.name, now - began, about, now, pod, why):
-                breaker.failed(point.name, about, why, now, pod)
-            return instead(status, *args)
-        now = breaker.now()
-        pod = pod_of(*args) if now - began > breaker.limits.call_seconds else None
-        if breaker.took(None, point.name, now - began, "", now, pod):
-            breaker.succeeded(point.name, now)
-        return answer
-
-    return watched
+def key_of(asker: PodInfo | Pod) -> str:
+    return key(asker) if isinstance(asker, Pod) else asker.key
 
 
 def code_of(answer: object) -> Code:

@@ -57,12 +57,12 @@ from .failures import (
     failure_status,
     with_plugin_name,
 )
-from .guard import Hook, IsCancelled, Points, guarded_call, questions_of
+from .guard import Hook, IsCancelled, Points, questions_of
 from .overruns import calls_plugins
 from .rules import KEPT, Rules, rule_hooks
 from .sort_keys import as_sort_key
 from .statuses import as_binding, as_permit_answer, as_pre_flight, as_success, unchecked
-from .watched_hook import hook_of, hooks
+from .watched_hook import guarded_call, hook_of, hooks
 
 PreBindStep = Callable[[], Awaitable[Status]]
 

@@ -33,6 +33,7 @@ class GuardedKey:
     def __eq__(self, other: object) -> bool:
         return not (self < other or self > other)
 
+    # An ordering alone: values that compare as equal need not be the same, nor have a hash.
     __hash__ = None  # type: ignore[assignment]
 
     def _is_less(self, left: Any, right: Any) -> bool:

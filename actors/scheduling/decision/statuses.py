@@ -28,7 +28,8 @@ from .failures import (
     unsupported_pre_flight,
     with_plugin_name,
 )
-from .guard import Hook, guarded_call
+from .guard import Hook
+from .watched_hook import guarded_call
 
 _REJECTIONS = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 _FILTER_CODES = (Code.SUCCESS, *_REJECTIONS, Code.PENDING)

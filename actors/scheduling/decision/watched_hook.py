@@ -1,4 +1,4 @@
-"""Hooks of plugins that have a breaker: each call is admitted and timed, and its failures counted.
+"""Calls of plugins that have a breaker: each is admitted and timed, and its failures counted.
 
 A plugin that is switched off fails the attempts of its pods with a status that says so. One that
 declares `may_be_left_out` is not asked, as if it had nothing to say. It is always asked to undo
@@ -7,7 +7,8 @@ what it did. Time in which a plugin waits does not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,6 +25,7 @@ from ..model.cluster_objects import UnlistedError
 from ..model.pod_info import PodInfo
 from .failures import (
     BIND,
+    CRASHES,
     FILTER,
     NORMALIZE,
     PERMIT,
@@ -41,11 +43,15 @@ from .failures import (
     PluginError,
     Point,
     failure,
+    failure_status,
+    text_of,
 )
-from .guard import NO_ANSWER, Check, Hook, IsCancelled, Points
+from .guard import NO_ANSWER, Check, Hook, IsCancelled, Points, key_of
+from .overruns import calls_plugins
 from .timed_steps import LongestStep, timed, timed_wait
 
 A = TypeVar("A")
+T = TypeVar("T")
 # What a plugin that is left out answers, given the subject of the call.
 NEUTRAL: Mapping[Point, Callable[[Any], Any]] = {
     PRE_ENQUEUE: lambda _: SUCCESS,
@@ -92,32 +98,29 @@ class WatchedHook(Hook[A]):
     async def ask_async(
         self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
     ) -> A:
-        breaker = self.breaker
-        if self.point not in ALWAYS_ASKED and not breaker.admits(breaker.now()):
-            return self._instead(breaker, node, breaker.now())
+        breaker, now = self.breaker, self.breaker.now
+        if self.point not in ALWAYS_ASKED and not breaker.admits(now()):
+            return self._instead(breaker, node, now())
+        with self._counted(state, info) as note:
+            return await timed_wait(super().ask_async(state, info, node, is_cancelled), now, note)
+
+    def ask_in_steps(self, attempt: FailedAttempt) -> Steps[A]:
+        breaker, now = self.breaker, self.breaker.now
+        if not breaker.admits(now()):
+            return self._instead(breaker, attempt, now())
+        with self._counted(attempt.state, attempt.info) as note:
+            return (yield from timed(super().ask_in_steps(attempt), now, note))
+
+    @contextmanager
+    def _counted(self, state: CycleState, info: PodInfo) -> Iterator[Callable[[float], None]]:
+        """Counts a call that waits or pauses, by the longest of its steps, which are noted."""
         longest = LongestStep()
         try:
-            steps = super().ask_async(state, info, node, is_cancelled)
-            answer = await timed_wait(steps, breaker.now, longest.note)
+            yield longest.note
         except PluginError as problem:
             self._failed(problem, longest.seconds, state, info)
             raise
         self._succeeded(longest.seconds, state, info)
-        return answer
-
-    def ask_in_steps(self, attempt: FailedAttempt) -> Steps[A]:
-        breaker = self.breaker
-        if not breaker.admits(breaker.now()):
-            return self._instead(breaker, attempt, breaker.now())
-        longest = LongestStep()
-        try:
-            steps = super().ask_in_steps(attempt)
-            answer = yield from timed(steps, breaker.now, longest.note)
-        except PluginError as problem:
-            self._failed(problem, longest.seconds, attempt.state, attempt.info)
-            raise
-        self._succeeded(longest.seconds, attempt.state, attempt.info)
-        return answer
 
     def _instead(self, breaker: Breaker, about: Any, now: float) -> A:
         """Returns the answer of a plugin that is left out. Raises PluginError for one that is
@@ -157,6 +160,55 @@ class WatchedHook(Hook[A]):
         return problem.status.message.removeprefix(self.point.failed.format(self.name))
 
 
+def guarded_call(
+    plugin: Plugin,
+    point: Point,
+    call: Callable[..., Any],
+    check: Callable[[Any], T],
+    instead: Callable[..., T],
+    pod_of: Callable[..., Pod | None] = lambda *_: None,
+) -> Callable[..., T]:
+    """Returns `call` under guard, such that its failures fail no attempt.
+
+    After a failure, the value comes from `instead`, which takes the status of the failure and the
+    arguments. `pod_of` takes the arguments and returns the pod that the call is about.
+    """
+
+    def ask(*args: Any) -> T:
+        try:
+            return check(call(*args))
+        except CRASHES as exception:
+            pod = pod_of(*args)
+            about = "" if pod is None else key(pod)
+            return instead(failure_status(plugin, point, exception, pod=about), *args)
+
+    breaker = plugin.breaker
+    if breaker is None:
+        return ask
+
+    @calls_plugins
+    def watched(*args: Any) -> T:
+        began = breaker.now()
+        if not breaker.admits(began):
+            return instead(failure(plugin, point, breaker.in_words(began)), *args)
+        try:
+            answer = check(call(*args))
+        except CRASHES as exception:
+            now, pod = breaker.now(), pod_of(*args)
+            about, why = "" if pod is None else key(pod), text_of(exception)
+            status = failure_status(plugin, point, exception, pod=about)
+            if breaker.took(None, point.name, now - began, about, now, pod, why):
+                breaker.failed(point.name, about, why, now, pod)
+            return instead(status, *args)
+        now = breaker.now()
+        pod = pod_of(*args) if now - began > breaker.limits.call_seconds else None
+        if breaker.took(None, point.name, now - began, "", now, pod):
+            breaker.succeeded(point.name, now)
+        return answer
+
+    return watched
+
+
 def hook_of(
     plugin: Plugin,
     point: Point,
@@ -184,10 +236,6 @@ def hooks(
         hook_of(plugin, point, getattr(plugin, method), check, usual, skip)
         for plugin, _ in points.get(at, ())
     ]
-
-
-def key_of(asker: PodInfo | Pod) -> str:
-    return key(asker) if isinstance(asker, Pod) else asker.key
 
 
 def pod_of(asker: PodInfo | Pod) -> Pod:
