@@ -150,9 +150,7 @@ def changed_entries(
         return None  # nobody tracks the object
     removed, changed = _differing(write, write.kind, before, after)
     if write.subresource != "status":
-        removed, changed = (
-            without(kept_fields(write, each), UNOWNED) for each in (removed, changed)
-        )
+        removed, changed = _owned(write, removed), _owned(write, changed)
     if not removed and not changed:
         return had
     names = [] if had is None else [*had.names]
@@ -174,6 +172,12 @@ def changed_entries(
     if len(names) > _MOST_NAMES:  # most of them are of earlier writes
         return compacted_entries(FieldEntries(result, tuple(names)).listed())
     return FieldEntries(result, tuple(names)) if names else result.alone
+
+
+def _owned(write: FieldWrite, fields: FieldSet) -> FieldSet:
+    """Returns, of the fields that a write changes, those that somebody can own."""
+    kept = kept_fields(write, fields) if fields else fields
+    return kept if UNOWNED.keys().isdisjoint(kept) else without(kept, UNOWNED)
 
 
 def entries_of_client(entries: Any) -> FieldEntries | None:

@@ -458,8 +458,8 @@ class Api:
     ) -> tuple[Document, Any]:
         """Returns the decoded document of an update without entries, and those that it has."""
         kept, sent = without_entries(document)
-        if sent is not None and stored.entries is not None and sent == stored.entries.listed():
-            document, sent = kept, None  # as most clients send back what they got
+        if sent is not None and stored.entries is not None and stored.entries.are_sent(sent):
+            document, sent = kept, None
         return without_entries(self._decoded(kind, document, subresource, before, patch))
 
     def _decoded(
