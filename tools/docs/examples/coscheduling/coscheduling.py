@@ -1,9 +1,9 @@
 """The Coscheduling plugin: pods of a PodGroup get nodes all together or not at all.
 
 Members that have a node wait in Permit until `minMember` of them have one. If one of them finds no
-node, or the time is over, all give their nodes back, and the group backs off as a whole. While a
-group sleeps, one member, its head, is tried at each change; if there is room for the whole group by
-its requests, the head takes a node and wakes the others.
+node and more than a few are missing, or the time is over, all give their nodes back, and the group
+backs off as a whole. While a group sleeps, one member, its head, is tried at each change; if there
+is room for the whole group by its requests, the head takes a node and wakes the others.
 """
 
 from __future__ import annotations
@@ -51,17 +51,20 @@ LOOK_SECONDS = 1.0
 FORGET_SECONDS = 60.0
 
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
+Percentage = Annotated[int, msgspec.Meta(ge=0, le=100)]
 
 
 class CoschedulingArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """`permit_waiting_time_seconds` is the time for which members wait for each other, unless the
     group says another. A group that failed backs off for `pod_group_backoff_seconds`, doubled with
-    each failure in a row up to the maximum.
+    each failure in a row up to the maximum. It has not failed, if a member finds no node, while no
+    more than `pod_group_reject_percentage` of the members that it needs are without one.
     """
 
     permit_waiting_time_seconds: Seconds = 60.0
     pod_group_backoff_seconds: Seconds = 1.0
     pod_group_max_backoff_seconds: Seconds = 120.0
+    pod_group_reject_percentage: Percentage = 10
 
 
 class _Group:
@@ -155,11 +158,20 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         """If a member finds no node, the others do not wait for the end of their time."""
         pod = attempt.info.pod
         name = group_of(pod)
-        if name is None or not any(self._waiting(name)):
+        if name is None or not any(self._waiting(name)) or self._misses_few(name, attempt):
             return PostFiltered(unschedulable())
         reason = f'pod group "{name[1]}" gives its nodes back, as {pod.metadata.name} has none'
         self._fail(name, reason)
         return PostFiltered(unschedulable(reason))
+
+    def _misses_few(self, name: GroupName, attempt: FailedAttempt) -> bool:
+        """True if so few members are without a node that the others may wait for them."""
+        pod_group = attempt.snapshot.objects.get(PodGroup, name[1], name[0])
+        if pod_group is None:
+            return False
+        needed = pod_group.spec.min_member
+        missing = needed - len(self._with_node(name, attempt.state))
+        return 100 * missing <= self.args.pod_group_reject_percentage * needed
 
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
         name = group_of(info.pod)
@@ -177,9 +189,7 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         if pod_group is None:
             return unresolvable(f'pod group "{name[1]}" not found'), 0.0
         group = self._group(name)
-        group.holds = {uid: pod for uid, pod in group.holds.items() if self._is_there(pod)}
-        have = (state.get(BOUND) or frozenset()) | group.holds.keys() | {info.uid}
-        if len(have) < pod_group.spec.min_member:
+        if len(self._with_node(name, state) | {info.uid}) < pod_group.spec.min_member:
             if len(group.holds) == 1:
                 self.handle.activate(*self._without_node(name, group))
             timeout = pod_group.spec.schedule_timeout_seconds
@@ -283,6 +293,12 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         for waiting in self.handle.waiting.each():
             if group_of(waiting.info.pod) == name:
                 yield waiting.info
+
+    def _with_node(self, name: GroupName, state: CycleState) -> set[str]:
+        """Returns the uids of the members that run, or have a node and wait."""
+        group = self._group(name)
+        group.holds = {uid: pod for uid, pod in group.holds.items() if self._is_there(pod)}
+        return {*(state.get(BOUND) or ()), *group.holds}
 
     def _bound(self, name: GroupName, snapshot: Snapshot) -> frozenset[str]:
         """Returns the uids of the members that run. Pods in the snapshot may only wait for the

@@ -126,6 +126,20 @@ def test_members_that_miss_each_other_give_their_nodes_back_and_back_off() -> No
     played(story, sized(8), group("a", 3), members("a", 2), odd)
 
 
+def test_members_wait_on_if_few_are_missing() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.run_for(20)
+        assert len(calls("reserve")) == 2
+        await cluster.add(node("m", cpu=2, labels={"disk": "ssd"}))
+        await cluster.run_for(1)
+        assert placed(cluster) == {"a": 3}
+        assert not calls("unreserve")
+
+    odd = member("a", 2, nodeSelector={"disk": "ssd"})
+    args = {"Coscheduling": {"podGroupRejectPercentage": 34}}
+    played(story, sized(8), group("a", 3), members("a", 2), odd, args=args)
+
+
 def test_room_that_comes_bit_by_bit_is_taken_within_a_second() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.settled()
