@@ -2,9 +2,9 @@
 what others leave of theirs.
 
 Mirrors the kind and the rule of the CapacityScheduling plugin of
-kubernetes-sigs/scheduler-plugins. What a namespace uses is read from the snapshot, which has the
-pods that are still being bound: so Reserve has nothing to count, and preemption's dry runs see the
-pods that are supposed to go.
+kubernetes-sigs/scheduler-plugins; a resource that nobody names is not limited. What a namespace
+uses is read from the snapshot, which has the pods that are still being bound: so Reserve has
+nothing to count, and preemption's dry runs see the pods that are supposed to go.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ API_VERSION = "scheduling.x-k8s.io/v1alpha1"
 
 
 class ElasticQuotaSpec(msgspec.Struct, frozen=True):
-    min: dict[str, str] = {}
-    max: dict[str, str] = {}
+    """Amounts by resource, as the API server keeps them: `cpu: 4` stays a number."""
+
+    min: dict[str, str | int] = {}
+    max: dict[str, str | int] = {}
 
 
 class ElasticQuota(msgspec.Struct, frozen=True):
@@ -67,14 +69,15 @@ class ElasticQuotas(PreFilterPlugin):
         if over:
             return unschedulable(f"quota of namespace {namespace} exceeded: {', '.join(over)}")
         own = _amounts(quota.spec.min)
-        borrowed = {name for name in own if then[name] > own[name] and name in info.requests}
+        guaranteed: Counter[str] = Counter()
+        for each in quotas.values():
+            guaranteed.update(_amounts(each.spec.min))
+        asked = guaranteed.keys() & info.requests.keys()
+        borrowed = {name for name in asked if then[name] > own.get(name, 0)}
         if not borrowed:
             return SUCCESS
-        guaranteed: Counter[str] = Counter()
-        for other, each in quotas.items():
-            guaranteed.update(_amounts(each.spec.min))
-            if other != namespace:
-                then.update(_used(other, snapshot))
+        for other in quotas.keys() - {namespace}:
+            then.update(_used(other, snapshot))
         over = sorted(name for name in borrowed if then[name] > guaranteed[name])
         if over:
             return unschedulable(f"no namespace has quota to lend: {', '.join(over)}")
@@ -95,5 +98,8 @@ def _used(namespace: str, snapshot: Snapshot) -> Counter[str]:
     return used
 
 
-def _amounts(texts: Mapping[str, str]) -> Mapping[str, int]:
-    return {name: milli(text) if name == "cpu" else quantity(text) for name, text in texts.items()}
+def _amounts(given: Mapping[str, str | int]) -> Mapping[str, int]:
+    return {
+        name: milli(str(amount)) if name == "cpu" else quantity(str(amount))
+        for name, amount in given.items()
+    }

@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from berth.testing import Cluster, pod, run_virtually
+from berth.testing import Cluster, decide, nodes, pod, run_virtually
 from berth.tools.docs.examples.elastic_quota import ElasticQuotas
 
 Document = dict[str, Any]
 DEFINITION = Path("tools/docs/examples/elastic-quotas.yaml").resolve()
 
 
-def quota(namespace: str, least: int, most: int) -> Document:
+def quota(namespace: str, least: int, most: int, **least_of: int) -> Document:
     return {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "ElasticQuota",
         "metadata": {"name": "quota", "namespace": namespace},
-        "spec": {"min": {"cpu": str(least)}, "max": {"cpu": str(most)}},
+        "spec": {"min": {"cpu": least, **least_of}, "max": {"cpu": str(most)}},
     }
 
 
@@ -50,3 +50,13 @@ def test_a_namespace_borrows_what_another_leaves_and_no_more_than_its_maximum() 
             await cluster.until(cluster.pod("over", "a").placed_on, limit="2m")
 
     run_virtually(story)
+
+
+def test_what_only_others_are_guaranteed_is_borrowed() -> None:
+    own = quota("a", 8, 8), quota("b", 0, 8, memory=2 << 30)
+    for size, because in ((2, ""), (3, "no namespace has quota to lend: memory")):
+        wants = of("a", "borrowed", 1)
+        wants["spec"]["containers"][0]["resources"]["requests"]["memory"] = f"{size}Gi"
+        decision = decide(wants, nodes(1, cpu=8), *own, plugins=[ElasticQuotas])
+        assert because in decision.message
+        assert bool(decision.node) is not bool(because)
