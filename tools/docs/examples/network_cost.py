@@ -1,15 +1,17 @@
 """The NetworkCost plugin: a pod goes where the way to the pods of its application is short, by the
 costs between zones and regions in NetworkTopology objects.
 
-Mirrors the kind of the NetworkOverhead plugin of kubernetes-sigs/scheduler-plugins, and its scores:
-0 on the same node, 1 in the same zone, then the cost between the zones or else between the regions,
-and 100 where none is known. Whom a pod talks to is not told: all pods with its label count alike.
+Mirrors the kind of the NetworkOverhead plugin of kubernetes-sigs/scheduler-plugins, its arguments
+and its scores: 0 on the same node, 1 in the same zone, the cost between the zones of a region or
+between two regions, and 100 where none is known. Whom a pod talks to is not told: all pods with its
+label count alike.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -18,15 +20,18 @@ from berth.plugin import (
     SKIP,
     SUCCESS,
     CycleState,
+    Handle,
     NodeInfo,
     NodeScorePlugin,
     NodeView,
     ObjectMeta,
     PodInfo,
     PreScorePlugin,
+    Snapshot,
     StateKey,
     Status,
     WatchedKind,
+    read_args,
 )
 
 API_VERSION = "networktopology.diktyo.x-k8s.io/v1alpha1"
@@ -78,6 +83,16 @@ Place = tuple[str, str, str]  # the node, its zone and its region
 Costs = Mapping[tuple[str, str, str], int]  # by label, origin and destination
 
 
+class NetworkCostArgs(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The costs of the name `weights_name` count, in the NetworkTopology of this name in the first
+    of the namespaces that has one.
+    """
+
+    namespaces: tuple[str, ...] = ("default",)
+    weights_name: str = "UserDefined"
+    network_topology_name: str = "nt-default"
+
+
 class _Peers(msgspec.Struct):
     """How many pods of the application are at each place, and what the ways there cost."""
 
@@ -90,7 +105,12 @@ PEERS: StateKey[_Peers] = StateKey("NetworkCost")
 
 class NetworkCost(PreScorePlugin, NodeScorePlugin):
     name = "NetworkCost"
+    args_type = NetworkCostArgs
     lookups = (TOPOLOGIES,)
+
+    def __init__(self, args: dict[str, Any], handle: Handle) -> None:
+        super().__init__({}, handle)
+        self.args = read_args(args, NetworkCostArgs)
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
         metadata, snapshot = info.pod.metadata, nodes.snapshot
@@ -105,16 +125,7 @@ class NetworkCost(PreScorePlugin, NodeScorePlugin):
                 at[_place(node)] += 1
         if not at:
             return SKIP
-        costs = {
-            (of.topology_key, origin.origin, cost.destination): cost.network_cost
-            for topology in snapshot.objects.every(NetworkTopology)
-            if topology.metadata.namespace == metadata.namespace
-            for named in topology.spec.weights
-            for of in named.topology_list
-            for origin in of.origin_list
-            for cost in origin.cost_list
-        }
-        state.write(PEERS, _Peers(at, costs))
+        state.write(PEERS, _Peers(at, self._costs(snapshot)))
         return SUCCESS
 
     def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
@@ -122,8 +133,25 @@ class NetworkCost(PreScorePlugin, NodeScorePlugin):
         return sum(_cost(here, there, peers.costs) * pods for there, pods in peers.at.items())
 
     def normalize_scores(self, state: CycleState, info: PodInfo, scores: list[int]) -> list[int]:
-        highest = max(scores, default=0) or 1
-        return [MAX_NODE_SCORE - MAX_NODE_SCORE * cost // highest for cost in scores]
+        lowest = min(scores, default=0)
+        width = max(scores, default=0) - lowest or 1
+        return [MAX_NODE_SCORE - MAX_NODE_SCORE * (cost - lowest) // width for cost in scores]
+
+    def _costs(self, snapshot: Snapshot) -> Costs:
+        args, objects = self.args, snapshot.objects
+        found = (
+            objects.get(NetworkTopology, args.network_topology_name, each)
+            for each in args.namespaces
+        )
+        topology = next((each for each in found if each is not None), None)
+        return {
+            (of.topology_key, origin.origin, cost.destination): cost.network_cost
+            for named in (() if topology is None else topology.spec.weights)
+            if named.name == args.weights_name
+            for of in named.topology_list
+            for origin in of.origin_list
+            for cost in origin.cost_list
+        }
 
 
 def _place(node: NodeInfo) -> Place:
@@ -133,7 +161,9 @@ def _place(node: NodeInfo) -> Place:
 def _cost(here: Place, there: Place, costs: Costs) -> int:
     if here[0] == there[0]:
         return 0
-    if here[1] and here[1:] == there[1:]:
+    if there[1:] == ("", ""):
+        return UNKNOWN
+    if here[1:] == there[1:]:
         return SAME_ZONE
-    between_regions = costs.get((REGION, here[2], there[2]), UNKNOWN)
-    return costs.get((ZONE, here[1], there[1]), between_regions)
+    label, at = (ZONE, 1) if here[2] == there[2] else (REGION, 2)
+    return costs.get((label, here[at], there[at]), UNKNOWN)

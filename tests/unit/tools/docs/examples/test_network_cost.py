@@ -29,7 +29,7 @@ def topology(*of: Document) -> Document:
     return {
         "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
         "kind": "NetworkTopology",
-        "metadata": {"name": "net", "namespace": "default"},
+        "metadata": {"name": "nt-default", "namespace": "default"},
         "spec": {"weights": [{"name": "UserDefined", "topologyList": list(of)}]},
     }
 
@@ -41,14 +41,35 @@ def member(name: str, on: str = "") -> Document:
     return pod(name, cpu=1, labels={LABEL: "shop"}, node=on)
 
 
-def scores(subject: Document, *others: Document) -> Mapping[str, int]:
-    decision = decide(subject, NODES, *others, plugins=[NetworkCost])
+def scores(subject: Document, *others: Document, **args: Any) -> Mapping[str, int]:
+    given = {"NetworkCost": args}
+    decision = decide(subject, NODES, *others, plugins=[NetworkCost], args=given)
     return decision.scores_by_plugin.get("NetworkCost", {})
 
 
 def test_near_is_better_than_far() -> None:
     # 0 on the node, 1 in the zone, 5 between the zones, 20 between the regions
     assert scores(member("x"), member("y", "a"), KNOWN) == {"a": 100, "b": 95, "c": 75, "d": 0}
+
+
+def test_zones_count_within_a_region_and_regions_between_them() -> None:
+    misleading = topology(costs(ZONE, "z3", "z1", 1), costs(REGION, "west", "west", 1))
+    # To another zone of the region, and to another region, no way is known.
+    found = scores(member("x"), member("y", "a"), misleading)
+    assert found == {"a": 100, "b": 99, "c": 0, "d": 0}
+
+
+def test_the_costs_of_one_name_in_one_object_count() -> None:
+    both = topology(costs(ZONE, "z2", "z1", 5), costs(REGION, "east", "west", 20))
+    measured = [costs(ZONE, "z2", "z1", 10), costs(REGION, "east", "west", 20)]
+    both["spec"]["weights"].append({"name": "NetperfCosts", "topologyList": measured})
+    peer = member("y", "a")
+    assert scores(member("x"), peer, both)["c"] == 75
+    assert scores(member("x"), peer, both, weightsName="NetperfCosts")["c"] == 50
+    nowhere = scores(member("x"), peer, both, networkTopologyName="other")
+    assert nowhere == {"a": 100, "b": 99, "c": 0, "d": 0}
+    elsewhere = scores(member("x"), peer, both, namespaces=["net", "default"])
+    assert elsewhere["c"] == 75
 
 
 def test_every_pod_of_the_application_counts() -> None:
