@@ -1,15 +1,19 @@
-"""A suite of somebody else, beside the wheel: it passes, in several workers too, and mypy reads its
-types from the public modules alone.
+"""What others write beside the wheel: a suite passes, in several workers too, and mypy reads the
+types of suites and plugins from the public modules alone.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from shutil import copytree, ignore_patterns
 
 import pytest
+from click.testing import CliRunner
 
-from tests.docs.blocks import ROOT, write_files
-from tests.kit.installations import Environment, built
+from berth.tools.testing.plugin_commands.plugin_command import plugin
+from berth.tools.testing.plugin_commands.plugin_kinds import KINDS
+from tests.docs.blocks import PLUGINS, ROOT, write_files
+from tests.kit.installations import Environment, built, ran
 
 pytestmark = pytest.mark.full("processes")
 
@@ -75,12 +79,21 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     return environment
 
 
-def test_the_types_of_a_suite_are_strict(installed: Environment, tmp_path: Path) -> None:
-    suite = tmp_path / "test_suite.py"
-    suite.write_text(SUITE)
-    cache = str(tmp_path / "cache")
-    said = installed.run("-m", "mypy", "--strict", "--cache-dir", cache, str(suite))
-    assert said.startswith("Success")
+def test_suites_and_plugins_pass_a_strict_type_check(
+    installed: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All in one run, since mypy reads all of berth first."""
+    monkeypatch.chdir(tmp_path)
+    Path("suite").mkdir()
+    Path("suite/test_suite.py").write_text(SUITE)
+    write_files(PLUGINS, tmp_path / "page")
+    copytree(ROOT / "tools/docs/examples", "copied", ignore=ignore_patterns("*.pyc"))
+    for kind in KINDS:
+        CliRunner().invoke(plugin, ("new", f"my-{kind}", "--kind", kind))
+    folders = ("suite", "page", *(f"my-{kind}" for kind in KINDS))
+    monkeypatch.setenv("MYPYPATH", ":".join(str(tmp_path / folder) for folder in folders))
+    strict = ("mypy", "--strict", "--explicit-package-bases", "--exclude=my-.*/tests/", ".")
+    assert ran(installed.python, "-m", *strict, folder=tmp_path).startswith("Success")
 
 
 def test_a_suite_passes_beside_the_wheel(installed: Environment, tmp_path: Path) -> None:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from pathlib import Path
-from shutil import copytree, ignore_patterns
 
 import pytest
 
 from berth import plugin
-from tests.docs.blocks import PLUGINS, ROOT, blocks, write_files
+from tests.docs.blocks import PLUGINS, ROOT, blocks
 
 README = ROOT / "README.md"
 
@@ -56,36 +53,3 @@ def test_examples_import_from_it_alone(page: Path) -> None:
     for block in blocks(page, "python"):
         of_tests = {"berth.testing"} if block.title.startswith("test_") else set()
         assert imported(block.text).keys() - of_tests <= {"berth.plugin"}, block
-
-
-@pytest.mark.full
-def test_examples_pass_a_strict_type_check_in_a_repository_of_their_own(tmp_path: Path) -> None:
-    write_files(PLUGINS, tmp_path)
-    assert_strict(tmp_path)
-
-
-@pytest.mark.full("long")
-def test_the_examples_pass_mypy_where_a_user_copies_them(tmp_path: Path) -> None:
-    copytree(ROOT / "tools/docs/examples", tmp_path / "copied", ignore=ignore_patterns("*.pyc"))
-    assert_strict(tmp_path)
-
-
-def assert_strict(folder: Path) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mypy",
-            "--strict",
-            "--explicit-package-bases",
-            "--cache-dir",
-            folder / "cache",
-            ".",
-        ],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

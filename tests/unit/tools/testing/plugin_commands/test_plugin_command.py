@@ -62,7 +62,7 @@ def test_the_test_of_a_kind_passes(kind: str) -> None:
 
 
 @pytest.mark.full
-def test_new_packages_are_typed_tested_and_keep_the_contracts() -> None:
+def test_new_packages_are_tested_and_keep_the_contracts() -> None:
     modules = []
     for kind in KINDS:
         name = f"My{kind.title().replace('-', '')}"
@@ -74,7 +74,6 @@ def test_new_packages_are_typed_tested_and_keep_the_contracts() -> None:
     folders = [module.partition("/")[0] for module in modules]
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "--import-mode=importlib"]
     runs_well(".", "pytest", *options, "-o", f"pythonpath={' '.join(folders)}")
-    runs_well(".", "mypy", "--strict", *modules)
     runs_well(".", "ruff", "check", "-q", "--isolated", "--config", f"src = {folders}", *folders)
 
 
