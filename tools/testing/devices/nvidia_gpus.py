@@ -1,5 +1,5 @@
 """NVIDIA's GPUs as dra-driver-nvidia-gpu publishes them: whole, as parts that share counters (its
-gate DynamicMIG), or divided beforehand.
+gate DynamicMIG), or divided beforehand. Their NUMA node is published since June 2026.
 
 The figures of a part are those that `nvidia-smi mig -lgip` and `-lgipp` list.
 """

@@ -91,6 +91,8 @@ def test_network_cards_sit_beside_gpus() -> None:
     first = cards["pci-0000-18-00-0"]["attributes"]
     assert first["dra.net/ifName"] == {"string": "eth1"}
     assert first["dra.net/rdma"] == {"bool": True}
+    assert first["dra.net/sriov"] == {"bool": True}
+    assert first["dra.net/sriovVfs"] == {"int": 0}
     for name in (ROOT, NUMA):
         assert [each["attributes"][name] for each in cards.values()] == [
             each["attributes"][name] for each in gpus.values()
