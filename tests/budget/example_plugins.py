@@ -3,8 +3,8 @@
 Prints the microseconds of processor time that a decision takes in a cluster of 5,000 nodes, all of
 which are looked at, without and with each plugin; those of the plugin's own code; and what the
 interface costs on top: for a plugin in the scalar form by node and call, otherwise by decision.
-Minima, so that other work on the machine matters less. docs/plugin-examples.md has the figures; it
-is no test.
+Medians of decisions, each of which has one more pod. docs/plugin-examples.md has the figures; it is
+no test.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from random import Random
+from statistics import median
 from time import thread_time
 from typing import Any
 
@@ -199,14 +200,16 @@ class Trial:
         self.cluster.put(document)
         return seconds
 
-    def fastest(self, times: int) -> float:
+    def decisions(self, times: int) -> list[tuple[float, float, int]]:
+        """Returns the seconds of decisions, each with those of the plugin's own code before it, and
+        with its calls about nodes.
+        """
+        found = []
         with no_collector():
-            return min([self.decide() for _ in range(times + WARMING)][WARMING:])
-
-    def own(self, times: int) -> tuple[float, int]:
-        """Returns the seconds of the plugin's own code in a decision, and the calls about nodes."""
-        with no_collector():
-            return min((self._own() for _ in range(times)), key=lambda found: found[0])
+            for _ in range(times + WARMING):
+                own, calls = self._own()
+                found.append((self.decide(), own, calls))
+        return found[WARMING:]
 
     def _own(self) -> tuple[float, int]:
         plugin, info = self.plugin, pod_info(subject(self.number))
@@ -233,19 +236,13 @@ class Trial:
 
 def measure(name: str, nodes: int, times: int) -> PluginFigures:
     others = [*gpu_nodes(nodes), *EXAMPLES[name][1](nodes)]
-    without = Trial(None, others).fastest(times)
-    trial = Trial(name, others)
-    with_plugin = trial.fastest(times)
-    own, calls = trial.own(times)
-    on_top = (with_plugin - without - own) * 1e6
-    return PluginFigures(
-        name,
-        without * 1e6,
-        with_plugin * 1e6,
-        own * 1e6,
-        None if calls else max(on_top, 0.0),
-        on_top / calls if calls else None,
-    )
+    without = median(took for took, _, _ in Trial(None, others).decisions(times)) * 1e6
+    decisions = Trial(name, others).decisions(times)
+    own = median(own for _, own, _ in decisions) * 1e6
+    on_top = median(took - own for took, own, _ in decisions) * 1e6 - without
+    with_plugin, calls = median(took for took, _, _ in decisions) * 1e6, decisions[0][2]
+    over = (None, on_top / calls) if calls else (max(on_top, 0.0), None)
+    return PluginFigures(name, without, with_plugin, own, *over)
 
 
 @click.command()
