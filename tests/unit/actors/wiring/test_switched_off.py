@@ -190,7 +190,7 @@ class Slow(NodeFilterPlugin, PostFilterPlugin, PreBindPlugin, BindPlugin):
         return (Registration(ClusterEvent(Resource.ASSIGNED_POD, Action.ALL), hint),)
 
 
-@pytest.mark.parametrize("seconds", [1.5, 6.0])
+@pytest.mark.parametrize("seconds", [pytest.param(1.5, marks=pytest.mark.full("long")), 6.0])
 @pytest.mark.parametrize("method", ["post_filter", "pre_bind", "roll_back", "bind", "hint", "task"])
 def test_a_slow_call_counts_wherever_it_is(
     method: str, seconds: float, monkeypatch: pytest.MonkeyPatch
@@ -238,7 +238,7 @@ def test_a_task_of_a_plugin_rests_while_it_is_switched_off(
             calls.clear()
             await cluster.add(pod("a"))
             await cluster.run_for(10)
-            assert calls.count("task") == 10
+            assert calls.count("task") >= 9  # once a second
             assert cluster.pod("a").placed_on()
 
     with capture_logs() as lines:
