@@ -7,6 +7,7 @@ The modules.
     plugin_commands/ `berth plugin`: begins, lists, checks and tries plugins
     devices/        devices as known drivers publish them
     builders        objects in few words: pod, node, deployment, claim
+    added_objects   the objects that a test adds, read as manifests
     cluster         the API server, controllers, kubelets and scheduler of a test in one event loop
     parts           the controllers, kubelets and schedulers of a cluster, behind its faults
     scheduler       a scheduler in that loop, and one that is killed and started again

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from .cluster import Cluster, Objects, Seconds
 from .pods import Pods
 from .recorded_calls import PluginCall
-from .virtual_time import virtual_loop
+from .virtual_time import refuse_running_loop, virtual_loop
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -25,8 +25,12 @@ class BlockingCluster:
     def __init__(self, *objects: Objects, **arguments: Any) -> None:
         self.cluster = Cluster(*objects, **arguments)
         self._runner = asyncio.Runner(loop_factory=virtual_loop)
+        self._life: asyncio.Task[None] | None = None  # while the cluster lives, and after
 
     def __enter__(self) -> Self:
+        refuse_running_loop("a BlockingCluster")
+        if self._life is not None:
+            raise RuntimeError("a cluster begins once: make another one")
         self._runner.__enter__()
         loop = self._runner.get_loop()
         self._end, started = asyncio.Event(), loop.create_future()
@@ -55,6 +59,7 @@ class BlockingCluster:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        assert self._life is not None
         self._end.set()
         try:
             self._runner.run(_of(self._life))
@@ -63,15 +68,20 @@ class BlockingCluster:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs the cluster until the work is done, or a part of the cluster has failed. Returns
-        what the work returns, and raises what it raises.
+        what the work returns, and raises what it raises; RuntimeError outside of the `with`, and
+        inside of another loop.
         """
+        life = self._life
+        if life is None or life.done():
+            work.close()
+            raise RuntimeError(f"the cluster has {'not begun' if life is None else 'ended'}")
 
         async def first() -> T:
             task = asyncio.create_task(work)
-            await asyncio.wait((task, self._life), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((task, life), return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 task.cancel()
-                await self._life
+                await life
                 raise RuntimeError("the cluster has ended")
             return task.result()
 

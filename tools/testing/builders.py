@@ -129,7 +129,11 @@ def _taint(text: str) -> Document:
 
 
 def nodes(count: int, *, prefix: str = "node", zones: int = 1, **fields: Any) -> list[Document]:
-    """Returns the nodes node-1, node-2 and so on, each as by `node`, in so many zones by turns."""
+    """Returns the nodes node-1, node-2 and so on, each as by `node`, in so many zones by turns.
+    Raises ValueError for less than none.
+    """
+    if count < 0:
+        raise ValueError(f"expected 0 nodes or more, got {count}")
     return [
         node(f"{prefix}-{number + 1}", zone=f"zone-{'abcdefghij'[number % zones]}", **fields)
         for number in range(count)

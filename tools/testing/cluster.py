@@ -6,10 +6,10 @@ the same run. In any other loop it runs in real time.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from math import inf
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -24,8 +24,6 @@ from berth.config.options import Options
 from berth.config.types import Duration
 from berth.config.versions import CURRENT, emulated
 
-from ..answers.manifests.manifest_files import Findings, Reading
-from ..answers.manifests.manifests import Manifest, ManifestError, read, read_objects
 from ..cluster.apiserver.namespace_controller import end_namespaces
 from ..cluster.controllers.controller_manager import Plans
 from ..cluster.controllers.embedded_access import EmbeddedAccess
@@ -39,8 +37,16 @@ from ..kubernetes.api.types.releases import release_of
 from ..kubernetes.api.types.resources import BY_KIND, KINDS, Kind
 from ..kubernetes.api.writes.registry import Api
 from ..kubernetes.work_items import Item
+from .added_objects import manifests_of
 from .builders import nodes as many_nodes
-from .configuration import NO_ARGS, Args, Configuration, Plugins, configuration_of, with_plugins
+from .configuration import (
+    NO_ARGS,
+    Args,
+    Configuration,
+    Plugins,
+    configuration_of,
+    with_plugins,
+)
 from .devices.known_devices import Devices, pools
 from .dumps import load_dump
 from .first_writes import first_writes
@@ -49,7 +55,7 @@ from .livelock import MANY_TRIES, MOST_TRIES, Tries
 from .parts import Parts
 from .pods import Pods, condition, why_pending
 from .recorded_calls import PluginCall, RecordedCalls
-from .virtual_time import BEGAN, LoopClock, VirtualLoop
+from .virtual_time import BEGAN, LoopClock, VirtualLoop, loop_of_cluster
 
 Document = dict[str, Any]
 Objects = Document | Path | Devices | Iterable[Document]
@@ -66,7 +72,6 @@ NAMESPACES, NODES = BY_KIND["v1", "Namespace"], BY_KIND["v1", "Node"]
 CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
 CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 _LATEST = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
-EVERYTHING = Reading(everything=True, findings=Findings(strict=True))
 _MOST_TOLD = 10
 UNSAID = "no scheduler has said why"
 
@@ -94,7 +99,10 @@ class Cluster:
     `faults` lie between these parts and the API server from the beginning, and
     `cluster.faults.add(...)` adds others. The test's own calls meet none.
 
-    Raises ConfigError, RegistryError, FeatureGateError or ValueError for what cannot be used.
+    It begins once, in asyncio's event loop; its methods may be used in the block alone.
+
+    Raises ConfigError, RegistryError, FeatureGateError, TypeError or ValueError for what cannot be
+    used, and RuntimeError without such a loop.
     """
 
     def __init__(
@@ -132,7 +140,7 @@ class Cluster:
         self._dump = dump
         self._observers = observers
         self._stack = AsyncExitStack()
-        self._is_running = False
+        self._has_begun = self._is_running = False
         self._clock: Clock = SystemClock()
         self._is_due: Callable[[str], bool] = lambda _: False
         self._plans: Plans = list
@@ -140,7 +148,10 @@ class Cluster:
     # ------------------------------------------------------------------------------ its beginning
 
     async def __aenter__(self) -> Self:
-        loop = asyncio.get_running_loop()
+        loop = loop_of_cluster()
+        if self._has_begun:
+            raise RuntimeError("a cluster begins once: make another one")
+        self._has_begun = True
         self._is_virtual = isinstance(loop, VirtualLoop)
         if self._is_virtual:
             self._clock = LoopClock(loop)
@@ -221,7 +232,7 @@ class Cluster:
         Raises ApiError for what the API server refuses, and ManifestError for what is no object.
         """
         added = self.store.catalog.added
-        read = [_manifests(self._plain(each), added) for each in objects]
+        read = [manifests_of(self._plain(each), added) for each in objects]
         manifests = [manifest for each in read for manifest in each]
         if any(needs_class(each.document) for each in manifests) and not self.store.has(CLASSES):
             manifests += standard_class(manifests)
@@ -317,8 +328,13 @@ class Cluster:
         return self._clock.now() - self._began
 
     async def run_for(self, time: Seconds) -> None:
-        """Lets this time pass, in seconds or as "10m" or "1h30m"."""
-        await anyio.sleep(_seconds(time))
+        """Lets this time pass, in seconds or as "10m" or "1h30m". Raises ValueError for less than
+        none, and for one without an end.
+        """
+        seconds = _seconds(time)
+        if not 0 <= seconds < inf:
+            raise ValueError(f"expected 0 seconds or more, got {time!r}")
+        await anyio.sleep(seconds)
 
     async def until(self, condition: Callable[[], object], limit: Seconds = "10m") -> None:
         """Runs until a condition holds. Raises NotReachedError after the limit."""
@@ -493,27 +509,6 @@ class Cluster:
     def _all_events(self) -> list[Document]:
         stored = sorted(self.store.list(EVENT), key=lambda each: each.revision)
         return [each.document for each in stored]
-
-
-def _manifests(
-    objects: Document | Path | Iterable[Document], added: Sequence[Kind]
-) -> list[Manifest]:
-    """Returns the objects in their order; those of `added` kinds are the last. Raises
-    ManifestError.
-    """
-    custom = {(kind.api_version, kind.kind): kind for kind in added}
-    if isinstance(objects, Path):
-        manifests = read([objects], custom, EVERYTHING)
-    else:
-        listed = [objects] if isinstance(objects, dict) else list(objects)
-        manifests = read_objects(listed, "objects", custom, everything=True)
-    if manifests.left_out:
-        raise ManifestError(f"unknown kinds: {', '.join(manifests.left_out)}")
-    others = (
-        Manifest(custom[each["apiVersion"], each["kind"]], each, "objects")
-        for each in manifests.others
-    )
-    return [*manifests.objects, *others]
 
 
 def _seconds(time: Seconds) -> float:

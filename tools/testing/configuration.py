@@ -16,7 +16,15 @@ from berth.actors.configuration.file import load_file
 from berth.config.load import from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 
-__all__ = ["NO_ARGS", "Args", "Configuration", "Plugins", "configuration_of", "with_plugins"]
+__all__ = [
+    "NO_ARGS",
+    "Args",
+    "Configuration",
+    "Plugins",
+    "configuration_of",
+    "refuse_text",
+    "with_plugins",
+]
 
 Configuration = Mapping[str, Any] | Path | None
 NO_ARGS: Args = {}
@@ -27,9 +35,16 @@ def configuration_of(
 ) -> KubeSchedulerConfiguration:
     """Returns a configuration: a file, or a mapping whose apiVersion and kind may be missing; by
     default kube-scheduler's. No leader is elected unless it says so. The plugins of files that are
-    offered are enabled, as with every command. Raises ConfigError and RegistryError.
+    offered are enabled, as with every command. Raises ConfigError, RegistryError and TypeError.
     """
+    refuse_text(config, "a mapping")
     if isinstance(config, Path):
         return load_file(config, gates)
     common = {"apiVersion": API_VERSION, "kind": KIND, "leaderElection": {"leaderElect": False}}
     return with_plugins_of_files(from_mapping({**common, **(config or {})}, gates))
+
+
+def refuse_text(given: object, expected: str) -> None:
+    """Raises TypeError for a text, which most likely is the name of a file."""
+    if isinstance(given, str):
+        raise TypeError(f"expected {expected} or a Path, got {given!r}: Path({given!r})?")

@@ -38,10 +38,12 @@ class ServedCluster:
         self._scripts = Scripts(() if scripts is None else read_scripts(scripts))
         self._started: Future[str] = Future()
         self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="berth cluster", daemon=True)
 
     def __enter__(self) -> Self:
+        if self._thread.ident is not None:
+            raise RuntimeError("a cluster begins once: make another one")
         self._folder = TemporaryDirectory(prefix="berth-")
-        self._thread = threading.Thread(target=self._run, name="berth cluster", daemon=True)
         self._thread.start()
         try:
             self.url = self._started.result(START_SECONDS)
@@ -67,8 +69,13 @@ class ServedCluster:
 
     def call(self, work: Callable[[Cluster], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine of the cluster in its thread, and returns its result:
-        `served.call(lambda cluster: cluster.add(pod("web")))`.
+        `served.call(lambda cluster: cluster.add(pod("web")))`. Raises what it raises; RuntimeError
+        outside of the `with`, and in that thread, which would wait for itself.
         """
+        if not self._thread.is_alive():
+            raise RuntimeError("the cluster is not running: use it in `with`")
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("this is the cluster's own thread: await its methods instead")
         return asyncio.run_coroutine_threadsafe(work(self.cluster), self._loop).result()
 
     def add_faults(self, *faults: Fault) -> None:

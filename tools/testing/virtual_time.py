@@ -146,6 +146,29 @@ def _running_time() -> float:
     return asyncio.get_running_loop().time()
 
 
+def loop_of_cluster() -> asyncio.AbstractEventLoop:
+    """Returns the running loop. Raises RuntimeError without one of asyncio, as under trio."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "a Cluster needs a running event loop of asyncio: use a ServedCluster under trio, and"
+            " a BlockingCluster without any loop"
+        ) from None
+
+
+def refuse_running_loop(what: str) -> None:
+    """Raises RuntimeError if a loop runs in this thread already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError(
+        f"{what} runs a loop of its own, and cannot be used inside of another, as in a coroutine or"
+        " in Jupyter: use `async with Cluster(...)` there, or a ServedCluster"
+    )
+
+
 def virtual_loop() -> VirtualLoop:
     """Returns a loop in virtual time whose parts do not talk through sockets."""
     return VirtualLoop(transit=0.0)
@@ -155,6 +178,9 @@ def run_virtually(
     story: Callable[[], Coroutine[Any, Any, T]],
     loop: Callable[[], asyncio.AbstractEventLoop] = virtual_loop,
 ) -> T:
-    """Runs a story in the time of a loop."""
+    """Runs a story in the time of a loop. Raises RuntimeError inside of another loop, as in a
+    coroutine or in Jupyter, and what the story raises.
+    """
+    refuse_running_loop("run_virtually")
     with asyncio.Runner(loop_factory=loop) as runner:
         return runner.run(story())
