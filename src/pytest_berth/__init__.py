@@ -83,16 +83,25 @@ def kubeconfig(apiserver: Any) -> Generator[Path, None, None]:
             os.environ["KUBECONFIG"] = before
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Runs a coroutine that has a cluster in virtual time, together with that cluster."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Runs a coroutine that has a cluster in virtual time, together with that cluster. The plugins
+    that run coroutines in loops of their own, such as anyio's, see a function.
+    """
     running: Any = pyfuncitem.funcargs.get(RUNNING)
     if running is None or not _is_coroutine(pyfuncitem.obj):
-        return None
-    test = inspect.unwrap(pyfuncitem.obj)
-    taken = inspect.signature(test).parameters.keys() & pyfuncitem.funcargs.keys()
-    running.run(test(**{name: pyfuncitem.funcargs[name] for name in taken}))
-    return True
+        return (yield)
+    seen = pyfuncitem.obj
+    test = inspect.unwrap(seen)
+
+    def run(**arguments: Any) -> None:
+        running.run(test(**arguments))
+
+    pyfuncitem.obj = run
+    try:
+        return (yield)
+    finally:
+        pyfuncitem.obj = seen
 
 
 def _is_coroutine(test: Any) -> bool:

@@ -26,6 +26,15 @@ class TestOfAClass:
         await cluster.run_for("10m")
         assert cluster.now == 600 and tmp_path.exists()
 """
+MARKED = """
+import pytest
+
+@pytest.mark.anyio
+@pytest.mark.asyncio
+async def test_of_other_plugins(cluster):
+    await cluster.run_for("10m")
+    assert cluster.now == 600
+"""
 FAILING = """
 import pytest
 from berth.testing import pod
@@ -48,6 +57,13 @@ def test_coroutines_run_in_virtual_time_and_functions_need_no_asyncio(
 ) -> None:
     pytester.makepyfile(TESTS)
     pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)
+
+
+def test_no_other_plugin_takes_a_test_with_a_cluster_into_its_loop(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(MARKED)
+    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
 def test_a_failing_test_shows_its_cluster(pytester: pytest.Pytester) -> None:
