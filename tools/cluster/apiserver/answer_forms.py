@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from io import BytesIO
+from typing import Any
 
 import msgspec
 
@@ -26,6 +28,8 @@ from .http import Response
 
 MOST_WARNINGS_CHARACTERS = 4096
 MOST_WARNING_CHARACTERS = 256  # of each warning, if all together exceed the limit above
+YAML_PIECE = 25  # items or fields that are written at once
+MOST_PLAIN = 64  # characters of a key that is surely alone in its line
 META = "meta.k8s.io"
 Answer = StoredObject | Document | ListPage
 # The reasons of a Status whose details Kubernetes leaves out.
@@ -167,12 +171,35 @@ def in_yaml(request: HttpRequest, response: Response) -> Response:
 
 
 def _as_yaml(body: bytes) -> str:
-    """Writes JSON as YAML."""
+    """Writes JSON as YAML, in pieces: the writer in C lets no other thread in before it ends."""
     import yaml  # few clients want it
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(msgspec.json.decode(body), Dumper=dumper, allow_unicode=True)
-    return text
+
+    def written(value: Any) -> str:
+        return str(yaml.dump(value, Dumper=dumper, allow_unicode=True))
+
+    document = msgspec.json.decode(body)
+    if not isinstance(document, dict) or not document:
+        return written(document)
+    texts = []
+    for key in sorted(document):
+        for at, piece in enumerate(_pieces(key, document[key])):
+            text = written({key: piece})
+            texts.append(text if at == 0 else text.partition("\n")[2])
+    return "".join(texts)
+
+
+def _pieces(key: str, value: Any) -> Iterable[Any]:
+    """Returns the parts of a field with a large list or object, in the order of YAML's writer."""
+    is_plain = key.isidentifier() and len(key) < MOST_PLAIN
+    if not is_plain or not isinstance(value, list | dict) or len(value) <= YAML_PIECE:
+        return (value,)
+    starts = range(0, len(value), YAML_PIECE)
+    if isinstance(value, list):
+        return [value[at : at + YAML_PIECE] for at in starts]
+    fields = sorted(value.items())
+    return [dict(fields[at : at + YAML_PIECE]) for at in starts]
 
 
 def _list_body(opened: bytes, kind: Kind, page: ListPage) -> bytes:
