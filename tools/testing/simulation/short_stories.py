@@ -7,6 +7,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from ...cluster.faults.vocabulary import Fault
 from ...demo.creation import STANDARD
 from ..builders import claim, deployment, device_claim, node, pod, priority_class, stateful_set
 from .chance import (
@@ -149,6 +150,15 @@ def _local_volume(node_name: str, mode: str) -> Document:
     }
 
 
+def _standing_still(rng: Random, seconds: float) -> list[Fault]:
+    """Stops a scheduler in the middle of its requests until another one leads."""
+    begin = round(rng.uniform(2.0, seconds / 2), 1)
+    slow = Fault(
+        "slow", chance=0.5, begin=begin - 2.0, end=begin, seconds=2.0, clients=("kube-scheduler",)
+    )
+    return [slow, Fault("stop", begin=begin, seconds=25.0, number=rng.randrange(2))]
+
+
 def drawn_short(seed: int) -> Scenario:
     """Returns the short story of a seed."""
     rng = Random(f"short {seed}")
@@ -161,12 +171,16 @@ def drawn_short(seed: int) -> Scenario:
         *clients.steps,
         *drawn_mishaps(rng, clients, seconds, schedulers),
     ]
+    locks, version = rng.choice(LOCKS), rng.choice(["1.36", "1.36", "1.37"])
+    faults = drawn_faults(rng, seconds, schedulers, least=3, most=8)
+    if schedulers > 1 and rng.random() < 0.5:
+        faults += _standing_still(rng, seconds)
     return Scenario(
         seed=seed,
         seconds=seconds,
         schedulers=schedulers,
-        locks=rng.choice(LOCKS) if schedulers > 1 else (),
-        version=rng.choice(["1.36", "1.36", "1.37"]),
-        faults=tuple(drawn_faults(rng, seconds, schedulers, least=3, most=8)),
+        locks=locks if schedulers > 1 else (),
+        version=version,
+        faults=tuple(faults),
         steps=tuple(sorted(steps, key=lambda step: step.at)),
     )
