@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from berth.actors.cli import main
 from berth.actors.configuration.file import file_or_default
 from berth.actors.configuration.plugin_files import loaded_again, offering, plugins_of_files
-from berth.actors.configuration.plugin_packages import every_plugin
+from berth.actors.configuration.plugin_packages import every_plugin, origin_of
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.wiring.profiles import profiles_of
@@ -98,7 +98,7 @@ def test_one_that_sorts_or_binds_takes_the_place_of_the_default_one(tmp_path: Pa
 
 def test_processes_that_are_started_have_it_too(tmp_path: Path) -> None:
     code = (
-        "from berth.actors.configuration.plugin_packages import every_plugin\n"
+        "from berth.actors.configuration.plugin_packages import every_plugin, origin_of\n"
         "print('Sound' in every_plugin())"
     )
     with offering([written(tmp_path / "sound.py")]):
@@ -169,10 +169,16 @@ def test_a_changed_file_is_taken_and_the_old_one_kept_if_it_fails(tmp_path: Path
 
     text = written(file)
     with offering([text]):
+        first = origin_of(plugins_of_files()["Sound"])
         written(file, answer=2)
         assert answer() == 1
         with loaded_again(text):
             assert answer() == 2
+        second = origin_of(plugins_of_files()["Sound"])
+        assert first is not None
+        assert second is not None
+        assert first.package == second.package == str(file)
+        assert first.version != second.version
         file.write_text("import no_such_module")
         with pytest.raises(RegistryError, match="no_such_module"), loaded_again(text):
             pass
@@ -185,6 +191,7 @@ def test_a_changed_file_is_taken_and_the_old_one_kept_if_it_fails(tmp_path: Path
         with pytest.raises(KeyError), loaded_again(text):
             raise KeyError
         assert answer() == 2
+        assert origin_of(plugins_of_files()["Sound"]) == second
 
 
 def test_help_says_where_it_is_enabled() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from berth.actors.configuration.plugin_packages import origin_of
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.wiring.profiles import profiles_of
@@ -60,7 +61,11 @@ def names(profile: Profile) -> set[str]:
 
 def test_a_plugin_of_a_package(site: Path) -> None:
     install_sound(site)
-    assert "Sound" in names(profile_with("Sound"))
+    profile = profile_with("Sound")
+    assert "Sound" in names(profile)
+    origins = {plugin.name: origin_of(type(plugin)) for plugin in profile.plugins}
+    assert str(origins.pop("Sound")) == "sound 1"
+    assert set(origins.values()) == {None}
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from io import StringIO
 
+import msgspec
 import pytest
 from rich.console import Console
 
 from berth.actors.messages.cache import NodeDump
 from berth.actors.messages.queue import Place, QueuedPodDump, StoryStep
-from berth.actors.server.debug import CachePage, PodPage, QueuePage
+from berth.actors.scheduling.framework.breaker import Breaker, BreakerLimits
+from berth.actors.server.debug import CachePage, PluginsPage, PodPage, QueuePage
 from berth.tools.answers.debug.debug_report import show_pod, show_section
 
 STORY = (
@@ -62,6 +64,14 @@ def test_no_word_is_cut_at_any_width(width: int) -> None:
     show_pod(QUEUED.key, PodPage(QUEUED, None, STORY), used)
     for word in (*WORDS, "pool-1-worker-12", "UnschedulablePodAdd"):
         assert all(part in printed(used) for part in word.split()), (word, printed(used))
+
+
+def test_a_plugin_has_its_package_and_version() -> None:
+    dump = Breaker("Price", "default-scheduler", BreakerLimits(), lambda: 0.0, print).dump(0.0)
+    priced = msgspec.structs.replace(dump, package="prices", version="1.1.0")
+    used = console(200)
+    show_section(PluginsPage((priced,)), used)
+    assert "│ Price  │ prices 1.1.0 │" in printed(used)
 
 
 def test_a_table_without_room_for_its_words_is_a_list() -> None:
