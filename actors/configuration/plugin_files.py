@@ -207,15 +207,17 @@ def _modules_of(path: Path) -> dict[str, ModuleType]:
     imported, without those of other plugins.
     """
     folder, parts = _place_of(path)
-    own, alone = _module_name(parts), len(parts) == 1
+    own, alone, within = _module_name(parts), len(parts) == 1, f"{folder}{os.sep}"
 
     def is_behind(name: str, module: ModuleType) -> bool:
         top = name.partition(".")[0]
         if folder.name in _INSTALLED if alone else top != parts[0]:
             return False
-        first: str | None = getattr(sys.modules.get(top), "__file__", None)
-        lies_beside = first is not None and Path(first).parent in (folder, folder / top)
-        return lies_beside and not isinstance(module.__loader__, _Source)
+        first: str = getattr(sys.modules.get(top), "__file__", None) or ""
+        # Most lie elsewhere: their text tells it in 1 ms for all, where paths take 60.
+        if not first.startswith(within) or Path(first).parent not in (folder, folder / top):
+            return False
+        return not isinstance(module.__loader__, _Source)
 
     return {
         name: module
