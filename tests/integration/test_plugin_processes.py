@@ -116,6 +116,8 @@ async def test_changed_files_are_in_use_for_the_next_pod(tmp_path: Path) -> None
     port = free_port()
     flags = (
         *("--leader-elect=false", "--reload", f"--secure-port={port}", *PAGES),
+        "--berth-plugin-call=1m",  # on a machine that does much else
+        "--berth-plugin-attempt=1m",
         *(f"--plugin={only}:Only", f"--plugin={price}:Price"),
     )
 
@@ -134,19 +136,19 @@ async def test_changed_files_are_in_use_for_the_next_pod(tmp_path: Path) -> None
             await goes_to("first", "a-1")
             await running.pod("slow")
             await scheduler.says('"waits"')
-            only.write_text(ONLY.replace("NUMBER", "2"))  # during the attempt at `slow`
+            replace(only, ONLY.replace("NUMBER", "2"))  # during the attempt at `slow`
             await told('"plugin reloaded"', 1)
             await goes_to("second", "a-2")
             await running.bound("slow")
             assert running.nodes_of["slow"] == ["a-1"]
             assert scheduler.count('"goes on"') == 1
-            places.write_text('NODE = "b-"')  # both files lie beside it
+            replace(places, 'NODE = "b-"')  # both files lie beside it
             await told('"plugin reloaded"', 3)
             await goes_to("third", "b-2")
             await broken(port, running, scheduler, only)
-            price.write_text(PRICE.replace("return 0", "return 1"))
+            replace(price, PRICE.replace("return 0", "return 1"))
             await told('"plugin reloaded"', 4)
-            only.write_text(ONLY.replace("NUMBER", "2"))
+            replace(only, ONLY.replace("NUMBER", "2"))
             await told('"plugin reloaded"', 5)
             assert "berth_configuration_outdated 0" in await page(port, "/metrics")
             plugins = json.loads(await page(port, "/debug/plugins"))["plugins"]
@@ -176,4 +178,11 @@ def change(file: Path, how: str) -> None:
     if how == "deleted":
         file.unlink()
     else:
-        file.write_text("from berth import (")
+        replace(file, "from berth import (")
+
+
+def replace(file: Path, text: str) -> None:
+    """Writes a file at once, so that nobody reads a part of it."""
+    part = file.with_suffix(".part")
+    part.write_text(text)
+    part.replace(file)
