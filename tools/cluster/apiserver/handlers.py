@@ -12,11 +12,9 @@ from typing import Any
 import msgspec
 
 from ...kubernetes.api import resource_metrics
-from ...kubernetes.api.access.reviews import review
 from ...kubernetes.api.access.tokens import issued_token
 from ...kubernetes.api.access.users import Requester
 from ...kubernetes.api.policies.webhook_decisions import WebhookAnswers
-from ...kubernetes.api.requests.component_statuses import component_answer
 from ...kubernetes.api.requests.field_managers import is_forced, manager_of_request
 from ...kubernetes.api.requests.list_options import is_on, too_large
 from ...kubernetes.api.requests.list_pages import (
@@ -85,6 +83,8 @@ class Handlers:
         """Performs a request. Raises RefusedError, CallsNeededError or ConversionsNeededError."""
         kind = target.kind
         if kind is COMPONENT_STATUSES:
+            from ...kubernetes.api.requests.component_statuses import component_answer  # few ask
+
             return Performed(component_answer(request, target, self.store.revision))
         if kind in METRICS:
             return Performed(self._metrics_answer(request, target))
@@ -186,6 +186,8 @@ class Handlers:
         """Answers a review, such as a SubjectAccessReview, which is not stored."""
         if request.method != "POST" or target.name:
             raise self._not_allowed(request, target)
+        from ...kubernetes.api.access.reviews import review  # few servers are asked
+
         kind = target.kind
         document = of_kind(kind, read_body(request.body, media_type_of(request)))
         answer = review(self.store, user, kind.kind, target.namespace, document)

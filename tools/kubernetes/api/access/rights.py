@@ -14,7 +14,6 @@ from ..rules.fields import printed_value
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND, Kind
-from .aggregated_roles import aggregate_roles
 from .node_rights import NodeAct, node_of, node_refusal
 from .users import ANONYMOUS, MASTERS, Requester, account_name
 
@@ -129,6 +128,8 @@ def grants(store: Store, user: Requester, namespace: str) -> Sequence[Grant]:
     key = user.name, tuple(user.groups), namespace
     known: Sequence[Grant] | None = store.grants.get(key)
     if known is None:
+        from .aggregated_roles import aggregate_roles  # few servers are secure
+
         store.after_writes(aggregate_roles, (CLUSTER_ROLES,))
         if len(store.grants) == MOST_REMEMBERED:
             store.grants.clear()

@@ -13,7 +13,6 @@ from ..access.users import Requester
 from ..store import Store
 from ..types.api_documents import Document, RefusedError
 from ..types.resources import BY_KIND, Kind
-from .token_audiences import audience_problem
 
 NODES, LEASE = BY_KIND["v1", "Node"], BY_KIND["coordination.k8s.io/v1", "Lease"]
 CSI_NODES = BY_KIND["storage.k8s.io/v1", "CSINode"]
@@ -192,6 +191,8 @@ def _token(
         )
     if pod["spec"].get("nodeName") != node:
         return "node requested token bound to a pod scheduled on a different node"
+    from .token_audiences import audience_problem  # few nodes ask for tokens
+
     return audience_problem(store, user, pod, account[1], spec.get("audiences") or ())
 
 
