@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.testing import Fault, device_claim, job, nodes, pod
+from berth.testing import Fault, device_claim, job, nodes, pod, priority_class
 from berth.tools.testing.simulation.chance import DEVICES, device_class, slice_of
 from berth.tools.testing.simulation.scenario import Scenario, ScenarioStep
 from berth.tools.testing.simulation.simulation import play
@@ -50,3 +50,15 @@ def test_a_finished_pod_is_pending_in_an_old_list() -> None:
     steps = (*created(0, *nodes(1)), *created(1, job("batch")), *created(9.5, pod("late")))
     story = play(Scenario(seconds=20, faults=faults, steps=steps))
     assert (story.violations, story.bound) == ((), 2)
+
+
+def test_a_plugin_fails_in_a_dry_run_of_preemption() -> None:
+    """The pod is tried again after its backoff: no event would tell that the plugin is well."""
+    steps = (
+        *created(0, priority_class("high", 10), *nodes(1, cpu=1), pod("low", cpu=1)),
+        *created(10, pod("high", cpu=1, priorityClassName="high")),
+    )
+    fault = Fault("plugin-raise", begin=9, end=11, points=("PreFilter",), chance=0.5)
+    for seed in range(8, 12):  # it fails in the dry run of 10
+        story = play(Scenario(seed=seed, seconds=12, faults=(fault,), steps=steps))
+        assert (story.violations, story.bound) == ((), 2)

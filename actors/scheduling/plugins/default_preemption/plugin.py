@@ -139,7 +139,8 @@ class DefaultPreemption(PostFilterPlugin):
             if search.early:
                 return PostFiltered(TOO_MUCH, again=True)
             if search.failure:
-                return PostFiltered(Status(Code.ERROR, (f"preemption: {search.failure}",)))
+                failed = Status(Code.ERROR, (f"preemption: {search.failure}",))
+                return PostFiltered(failed, again=True)  # no event tells of its end
             return PostFiltered(
                 unschedulable(f"preemption: {_refusal(attempt, search)}"), denominate=True
             )
