@@ -255,8 +255,12 @@ class FakeHandle(ReadOnlyHandle):
         return self
 
     def waits(self, pod: PodInfo, node: str, plugin: str = "", seconds: float = 60.0) -> None:
-        """Makes a pod wait in Permit for a plugin, by default for the one under test."""
-        self.waiting.wait(pod, node, {plugin or self.plugin: seconds}, self.now())
+        """Makes a pod wait in Permit for a plugin, by default for the one under test; for other
+        plugins that hold it too.
+        """
+        held = self.waiting.get(pod.uid)
+        others = {} if held is None else dict.fromkeys(held.plugins, seconds)
+        self.waiting.wait(pod, node, {**others, plugin or self.plugin: seconds}, self.now())
 
     def event(
         self,

@@ -69,6 +69,17 @@ async def test_what_a_plugin_does_is_recorded() -> None:
     assert (request.verb, request.kind, request.name) == ("patch", "Pod", "b")
 
 
+def test_several_plugins_hold_a_pod() -> None:
+    handle, info = FakeHandle(plugin=Pair), pod_info(pod("a"))
+    handle.waits(info, "n")
+    handle.waits(info, "n", plugin="Quota")
+    waiting = handle.waiting.get(info.uid)
+    assert waiting is not None
+    assert sorted(waiting.plugins) == ["Pair", "Quota"]
+    assert not handle.allow(info)
+    assert handle.waiting.allow(info.uid, "Quota")
+
+
 async def test_requests_are_answered_as_the_test_says() -> None:
     handle = FakeHandle(plugin=Pair)
     plugin = Pair({}, handle)
