@@ -31,8 +31,6 @@ from berth.plugin import Plugin
 
 from ...answers.terminal.options import config_option, output_option
 
-NAME_WIDTH = 31  # of NodeResourcesBalancedAllocation
-
 
 class ListedPlugin(msgspec.Struct, frozen=True, rename="camel"):
     """A plugin. `enabled` has the scheduler names of the profiles that run it, and `problem` says
@@ -65,7 +63,7 @@ def list_plugins(file: str | None, output: str) -> None:
         click.echo(msgspec.json.encode(listed))
         return
     table = Table(box=SIMPLE_HEAD)
-    table.add_column("plugin", overflow="fold", min_width=NAME_WIDTH)
+    table.add_column("plugin", no_wrap=True)
     for column in ("points", "package", "enabled in"):
         table.add_column(column, overflow="fold")
     for each in listed:

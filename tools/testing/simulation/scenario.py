@@ -6,14 +6,18 @@ Times are seconds since the beginning, in virtual time.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
+from ...answers.manifests.manifest_files import ManifestError
 from ...cluster.faults.fault_files import check_all, one_document
 from ...cluster.faults.vocabulary import Fault, FaultError, FaultPlace
+from ..added_objects import manifests_of
 
 Document = dict[str, Any]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+DEFINITION = "CustomResourceDefinition"
 Verb = Literal["create", "delete", "patch", "evict", "bind", "restart", "compact"]
 
 
@@ -29,7 +33,7 @@ class ScenarioStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     compact   the history of the API server: watches that are late must list again
     """
 
-    at: float
+    at: Seconds
     verb: Verb
     kind: str = ""
     name: str = ""
@@ -47,8 +51,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     """
 
     seed: int = 1
-    seconds: float = 3600.0
-    schedulers: int = 1
+    seconds: Seconds = 3600.0
+    schedulers: Annotated[int, msgspec.Meta(ge=0)] = 1
     locks: tuple[str, ...] = ()
     version: str = "1.36"
     config: Document = {}
@@ -67,9 +71,26 @@ def read_scenario(path: Path) -> Scenario:
     try:
         scenario = one_document(path.read_bytes(), Scenario)
         check_all(scenario.faults, FaultPlace.SIMULATION)
+        for number, step in enumerate(scenario.steps):
+            _check(step, scenario, f"steps[{number}]")
     except FaultError as problem:
         raise FaultError(f"{path}: {problem}") from None
     return scenario
+
+
+def _check(step: ScenarioStep, scenario: Scenario, path: str) -> None:
+    """Raises FaultError for a scheduler or an object that cannot be. Objects of a custom kind are
+    known once the story has created its definition.
+    """
+    if step.verb == "restart" and not 0 <= step.number < scenario.schedulers:
+        expected = f"one of {scenario.schedulers} schedulers, from 0"
+        raise FaultError(f"{path}.number: expected {expected}, got {step.number}")
+    defines = any(each.body.get("kind") == DEFINITION for each in scenario.steps)
+    if step.verb == "create" and not defines:
+        try:
+            manifests_of(step.body, ())
+        except ManifestError as problem:
+            raise FaultError(f"{path}.body: {problem}") from None
 
 
 def written(scenario: Scenario) -> bytes:

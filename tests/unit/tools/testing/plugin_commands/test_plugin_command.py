@@ -121,3 +121,12 @@ def test_the_list_says_points_package_and_profiles() -> None:
     assert (fit["package"], fit["enabled"]) == ("berth-scheduler", ["default-scheduler"])
     assert listed["PodSchedulingContext"]["enabled"] == []
     assert max(map(len, said("list").output.splitlines())) <= 80
+
+
+def test_a_narrow_list_leaves_out_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = said("list").output.splitlines()
+    assert {"enabled", "in"} <= set(" ".join(lines[:3]).split())
+    first = next(number for number, line in enumerate(lines) if "DefaultBinder" in line)
+    last = lines[first].split()[-1] + lines[first + 1].strip()
+    assert last == "default-scheduler"

@@ -45,6 +45,21 @@ def test_a_scenario_survives_its_file(seed: int, tmp_path: Path) -> None:
         ("steps: [{at: 1, verb: jump}]", "Invalid enum value 'jump'"),
         ("faults: [{does: slow, often: 1}]", "unknown field `often`"),
         ("a: [", "line"),
+        ("seconds: -1", "seconds: Expected `float` >= 0.0"),
+        ("schedulers: -1", "schedulers: Expected `int` >= 0"),
+        ("steps: [{at: -1, verb: compact}]", r"steps\[0\].at: Expected `float` >= 0.0"),
+        (
+            "steps: [{at: 0, verb: compact}, {at: 1, verb: restart, number: 1}]",
+            r"steps\[1\].number: expected one of 1 schedulers, from 0, got 1",
+        ),
+        (
+            "steps: [{at: 0, verb: create, body: {kind: Pod}}]",
+            r"steps\[0\].body: .*expected an object with apiVersion, kind and metadata",
+        ),
+        (
+            "steps: [{at: 0, verb: create, body: {apiVersion: v1, kind: Podd, metadata: {}}}]",
+            r"steps\[0\].body: unknown kinds: Podd \(did you mean Pod\?\)",
+        ),
         ("seed: 1\n---\nseed: 2", "expected one document, got 2"),
     ],
 )
