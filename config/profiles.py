@@ -135,8 +135,9 @@ def expand_profile(
         added = [name for name in names if name not in spread]
         order = (*overridden, *inherited, *added)
         expanded[point] = [WeighedPlugin(name, weights.get(name, 1)) for name in order]
-    count = len(expanded["queueSort"])
-    problems.expect(count == 1, f"{path}.plugins.queueSort", "exactly one plugin", count)
+    sorting = [each.name for each in expanded["queueSort"]]
+    got = " and ".join(sorting) or 0
+    problems.expect(len(sorting) == 1, f"{path}.plugins.queueSort", "exactly one plugin", got)
     problems.expect(bool(expanded["bind"]), f"{path}.plugins.bind", "at least one plugin", "none")
     if problems:
         raise ProfileError(*problems)

@@ -12,9 +12,13 @@ from click.testing import CliRunner
 
 from berth.actors.cli.run import run
 from berth.actors.configuration.file import load_file
-from berth.actors.scheduling.decision.registry import RegistryError
+from berth.actors.scheduling.decision.registry import RegistryError, extension_points
+from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.wiring.profiles import profiles_of
+from berth.config.feature_gates import DEFAULTS
 from berth.config.load import ConfigError
+from berth.config.profiles import ProfileError, expand_profile
+from berth.config.types import KubeSchedulerProfile, PluginRef, Plugins, PluginSet
 from berth.tools.views.commands.explain import explain
 from tests.kit.cases import texts
 from tests.kit.handle import NoApi
@@ -298,3 +302,13 @@ def test_what_kubernetes_takes_is_taken(text: str, tmp_path: Path) -> None:
     ]
     result = CliRunner().invoke(explain, arguments)
     assert result.exit_code == 0, result.output
+
+
+def test_plugins_that_both_sort_are_named() -> None:
+    points = {name: extension_points(plugin) for name, plugin in IN_TREE.items()}
+    enabled = PluginSet(enabled=(PluginRef("Mine"),))
+    profile = KubeSchedulerProfile(plugins=Plugins(multi_point=enabled))
+    with pytest.raises(
+        ProfileError, match="expected exactly one plugin, got PrioritySort and Mine"
+    ):
+        expand_profile(profile, {**points, "Mine": frozenset({"queueSort"})}, "", DEFAULTS)
