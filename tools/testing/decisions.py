@@ -84,7 +84,7 @@ class PodDecision:
 
 def decide(
     pod: Document,
-    nodes: Iterable[Document],
+    nodes: Document | Iterable[Document],
     *others: Document | Devices,
     config: Configuration = None,
     feature_gates: Mapping[str, bool] | None = None,
@@ -93,9 +93,9 @@ def decide(
     plugins: Plugins = (),
     args: Args = NO_ARGS,
 ) -> PodDecision:
-    """Decides about a pod on these nodes; `others` are further objects, such as pods that are on
-    nodes, and devices of the nodes. `seed` breaks ties. `plugins` are classes, which are enabled in
-    every profile that does not name them, and `args` their arguments by name.
+    """Decides about a pod on a node or several; `others` are further objects, such as pods that are
+    on nodes, and devices of the nodes. `seed` breaks ties. `plugins` are classes, which are enabled
+    in every profile that does not name them, and `args` their arguments by name.
 
     The plugins of a configuration are made once. Raises ConfigError, RegistryError,
     FeatureGateError, ValueError or SourceError for what cannot be used.
@@ -111,7 +111,7 @@ def decide(
         if len(_explainers) >= MOST_KEPT:
             _explainers.clear()
         _explainers[key] = explainer
-    there = list(nodes)
+    there = [nodes] if isinstance(nodes, dict) else list(nodes)
     complete = [_with_defaults(each) for other in others for each in _documents(other, there)]
     subject, created = with_claims(defaulted(PODS, pod), partial(_found, complete), defaulted)
     objects = [*there, *complete, *created]

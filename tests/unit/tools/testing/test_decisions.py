@@ -17,6 +17,10 @@ def test_a_pod_goes_where_the_scores_are_highest() -> None:
     assert repr(decision) == "<on node-2>"
 
 
+def test_a_single_node_needs_no_list() -> None:
+    assert decide(pod("a", cpu=2), node("n", cpu=4)).node == "n"
+
+
 def test_each_node_says_why_a_pod_does_not_fit() -> None:
     rooms = [node("small", cpu=1), node("tainted", taints=["gpu=a:NoSchedule"])]
     decision = decide(pod("a", cpu=2), rooms)
