@@ -79,7 +79,8 @@ from berth.actors.scheduling.kube.apps import ReplicaSet, ReplicationController,
 from berth.actors.scheduling.kube.core import Namespace, Node, NodeSelector, Pod, Service
 from berth.actors.scheduling.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
 from berth.actors.scheduling.kube.kinds import WatchedKind
-from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.actors.scheduling.kube.labels import label_selector_matches
+from berth.actors.scheduling.kube.meta import LabelSelector, ObjectMeta
 from berth.actors.scheduling.kube.node_selector import (
     node_selector_matches,
     validate_node_selector_term,
@@ -130,6 +131,7 @@ __all__ = [
     "Handle",
     "Hint",
     "Ints",
+    "LabelSelector",
     "Logger",
     "Namespace",
     "Node",
@@ -194,6 +196,7 @@ __all__ = [
     "default_normalize",
     "error",
     "fit_error",
+    "label_selector_matches",
     "milli",
     "node_selector_matches",
     "quantity",

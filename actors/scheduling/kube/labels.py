@@ -130,6 +130,13 @@ def selector_or_nothing(selector: LabelSelector | None) -> Selector:
     return from_label_selector(selector if selector and is_readable(selector) else None)
 
 
+def label_selector_matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """True if a selector selects these labels. An empty one selects all; None, and one that cannot
+    be read, select nothing.
+    """
+    return selector_or_nothing(selector).matches(labels)
+
+
 def is_readable(selector: LabelSelector) -> bool:
     """True if `from_label_selector` raises nothing."""
     return all(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.actors.scheduling.kube.labels import Requirement, Selector
+from berth.actors.scheduling.kube.labels import Requirement, Selector, label_selector_matches
+from berth.actors.scheduling.kube.meta import LabelSelector
 from tests.kit.call_counts import calls_of
 
 KEYS = st.sampled_from(["a", "b", "c"])
@@ -33,3 +36,22 @@ def test_many_requirements_are_not_tried_one_by_one() -> None:
     )
     assert selector.matches({"app": "a"})
     assert calls_of(lambda: selector.matches({"app": "b"})) < 50
+
+
+@pytest.mark.parametrize(
+    ("selector", "selects"),
+    [
+        (None, False),
+        ({}, True),
+        ({"matchLabels": {"a": "1"}}, True),
+        (
+            {"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "Exists"}]},
+            False,
+        ),
+        ({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["2", "3"]}]}, True),
+        ({"matchExpressions": [{"key": "a", "operator": "Near"}]}, False),
+    ],
+)
+def test_a_selector_of_an_object(selector: object, selects: bool) -> None:
+    read = msgspec.convert(selector, LabelSelector | None)
+    assert label_selector_matches(read, {"a": "1"}) is selects
