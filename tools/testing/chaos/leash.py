@@ -5,6 +5,7 @@ it, however that ends. Its first line of output is the other's process id.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,6 +18,9 @@ def main() -> None:
         child = subprocess.Popen(  # noqa: S603 - the command of `berth chaos`
             sys.argv[2:], stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
+
+    # Ctrl-C reaches every process of the terminal. Whoever started this one then ends its input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def wait_for_end() -> None:
         os.read(0, 1)

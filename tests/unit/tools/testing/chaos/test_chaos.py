@@ -37,6 +37,21 @@ def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
         assert problem in result.output
 
 
+def test_a_leash_says_nothing_when_somebody_interrupts(tmp_path: Path) -> None:
+    leash = [sys.executable, "-m", "berth.tools.testing.chaos.leash", str(tmp_path / "output")]
+    with subprocess.Popen(
+        [*leash, "sleep", "60"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)  # ends its input
+    assert said == b""
+
+
 @pytest.mark.full("processes")
 def test_nothing_is_lost(tmp_path: Path) -> None:
     """A short run, in which every request to bind may lose its answer."""
