@@ -11,7 +11,7 @@ coroutine with the fixture `cluster` runs in virtual time.
 from __future__ import annotations
 
 import inspect
-import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ import pytest
 MARK = "cluster"
 SCOPE = "berth_scope"
 RUNNING = "_running_cluster"
+# Modules of clients that keep what $KUBECONFIG was when they were imported.
+READ_AT_IMPORT = {"kubernetes.config.kube_config", "kubernetes_asyncio.config.kube_config"}
 _SCOPES = ("function", "class", "module", "package", "session")
 
 
@@ -72,15 +74,15 @@ def apiserver(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
 
 @pytest.fixture(scope=_scope)
 def kubeconfig(apiserver: Any) -> Generator[Path, None, None]:
-    """The file by which other programs reach the cluster; $KUBECONFIG names it meanwhile."""
-    before = os.environ.get("KUBECONFIG")
-    os.environ["KUBECONFIG"] = str(apiserver.kubeconfig)
-    try:
+    """The file by which other programs reach the cluster; $KUBECONFIG names it meanwhile, also for
+    the clients that read it when they are imported.
+    """
+    file = str(apiserver.kubeconfig)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", file)
+        for name in READ_AT_IMPORT & sys.modules.keys():
+            patch.setattr(sys.modules[name], "KUBE_CONFIG_DEFAULT_LOCATION", file)
         yield apiserver.kubeconfig
-    finally:
-        os.environ.pop("KUBECONFIG")
-        if before is not None:
-            os.environ["KUBECONFIG"] = before
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

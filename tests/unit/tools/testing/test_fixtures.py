@@ -129,6 +129,25 @@ def test_a_program_reaches_the_cluster_by_its_kubeconfig(pytester: pytest.Pytest
     pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
 
 
+def test_a_client_that_was_imported_before_reaches_the_cluster(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from kubernetes.config import kube_config
+        from kubernetes_asyncio.config import kube_config as of_asyncio
+
+        before = kube_config.KUBE_CONFIG_DEFAULT_LOCATION
+
+        def test_one(kubeconfig):
+            for each in (kube_config, of_asyncio):
+                assert each.KUBE_CONFIG_DEFAULT_LOCATION == str(kubeconfig)
+
+        def test_two():
+            assert kube_config.KUBE_CONFIG_DEFAULT_LOCATION == before
+        """
+    )
+    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
+
+
 def test_a_cluster_may_serve_the_tests_of_a_module(pytester: pytest.Pytester) -> None:
     scope = "asyncio_default_fixture_loop_scope = function\nberth_scope = module"
     pytester.makeini(f"[pytest]\n{scope}")
