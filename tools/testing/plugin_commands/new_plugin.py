@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
+from keyword import iskeyword
 from pathlib import Path
 
 import click
@@ -13,6 +15,7 @@ from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from .plugin_kinds import KINDS
 from .plugin_source import plugin_source, test_source
 
+_TAKEN = {*sys.stdlib_module_names, "berth", "tests"}  # the last has the new plugin's tests
 _FILES = {
     "pyproject.toml": """\
 [build-system]
@@ -89,6 +92,8 @@ def new(name: str, kind: str) -> None:
     if cls in IN_TREE:
         raise click.UsageError(f"{cls} is the name of an in-tree plugin")
     package = "_".join(words).lower()
+    if iskeyword(package) or package in _TAKEN:
+        raise click.UsageError(f"{package} cannot be the name of the package: it is taken")
     folder = Path("-".join(words).lower())
     if folder.exists():
         raise click.UsageError(f"{folder} exists already; nothing is overwritten")

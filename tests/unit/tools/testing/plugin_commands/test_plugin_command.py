@@ -94,7 +94,9 @@ def test_nothing_is_overwritten() -> None:
     assert file.read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["a b", "../a", "1st", "NodeName", ""])
+@pytest.mark.parametrize(
+    "name", ["a b", "../a", "1st", "NodeName", "", "class", "Berth", "json", "tests"]
+)
 def test_a_name_that_cannot_be_used(name: str) -> None:
     assert said("new", name).exit_code == 2
     assert not list(Path().iterdir())
