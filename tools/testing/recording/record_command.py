@@ -72,7 +72,12 @@ async def _record(connection: Connection, file: Path, seconds: float, most: int)
     async with ReadOnlyClient(connection) as client:
         await client.call("GET", "/version", dict)
         with file.open("wb") as out:
-            recorder = Recorder(client, out.write, most)
+
+            def write(line: bytes) -> None:
+                out.write(line)
+                out.flush()  # a recording that is killed has all its lines
+
+            recorder = Recorder(client, write, most)
             async with anyio.create_task_group() as group:
                 group.start_soon(recorder.run)
                 with anyio.move_on_after(seconds):

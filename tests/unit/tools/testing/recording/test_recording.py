@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from click.testing import CliRunner
 
 from berth.testing import ServedCluster, node, nodes, pod
 from berth.tools.kubernetes.api.types.defaults import defaulted
+from berth.tools.testing.recording import record_command
 from berth.tools.testing.recording.record_command import record, replay
 from berth.tools.testing.recording.recording import (
     BY_NAME,
@@ -187,3 +190,26 @@ def test_a_cluster_is_recorded_and_decided_alike(tmp_path: Path) -> None:
     compared = replayed(read_recording(file))
     assert [each.name for each in compared] == ["default/late"]
     assert compared[0].recorded
+
+
+def test_each_line_is_in_the_file_while_the_recording_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cluster.rec"
+    seen: list[bytes] = []
+
+    class OneLine:
+        changes = 1
+
+        def __init__(self, _client: object, write: Callable[[bytes], object], _most: int) -> None:
+            self.write, self.is_full = write, anyio.Event()
+
+        async def run(self) -> None:
+            self.write(b"a line\n")
+            seen.append(file.read_bytes())
+            self.is_full.set()
+
+    monkeypatch.setattr(record_command, "Recorder", OneLine)
+    with ServedCluster() as served:
+        result = CliRunner().invoke(record, ["--kubeconfig", str(served.kubeconfig), str(file)])
+    assert (result.exit_code, seen) == (0, [b"a line\n"]), result.output
