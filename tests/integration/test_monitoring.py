@@ -33,6 +33,7 @@ EMPTY = {
     'code=~"5..|<error>"': "no request fails",
     'result="error"': "no attempt fails",
     "berth_activations_in_vain_total": "no plugin activates pods in vain",
+    "berth_plugin_switched_off": "there is no plugin of others",
 }
 
 needs_prometheus = pytest.mark.skipif(
