@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-EXAMPLES = {"quick": 25, "full": 60, "long": 1000}
+EXAMPLES = {"quick": 25, "full": 40, "long": 1000}
 
 
 def load_profile() -> None:
