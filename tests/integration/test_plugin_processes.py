@@ -127,7 +127,7 @@ async def test_changed_files_are_in_use_for_the_next_pod(tmp_path: Path) -> None
         assert running.nodes_of[name] == [node]
 
     async def told(text: str, times: int) -> None:
-        await running.wait(lambda: scheduler.count(text) == times)
+        await running.wait(lambda: scheduler.count(text) >= times)
 
     async with daemons(tmp_path) as running:
         for node in ("a-1", "a-2", "b-2"):
