@@ -32,13 +32,15 @@ LONG_LIST = 1000  # objects whose JSON is mostly there
 LONG_FORMED = 100  # objects that get another form
 MOST_TRIES = 4  # of a write beside the loop; the next one holds the loop
 PIECE = 200  # objects that are deleted at once
-NAMESPACES = BY_KIND["v1", "Namespace"]
+NAMESPACES, SERVICES = BY_KIND["v1", "Namespace"], BY_KIND["v1", "Service"]
 _T = TypeVar("_T")
 
 
 def is_long_write(store: Store, request: HttpRequest, target: RequestTarget) -> bool:
-    """True for a write of an object, or to one, that is large."""
-    if request.method == "GET":
+    """True for a write of an object, or to one, that is large. Services are none: their addresses
+    and ports are given out in view of all other services, so nobody may come between.
+    """
+    if request.method == "GET" or target.kind is SERVICES:
         return False
     if len(request.body) > LONG_BODY:
         return True

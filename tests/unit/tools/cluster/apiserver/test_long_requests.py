@@ -158,6 +158,20 @@ async def test_a_long_object_counts_in_quotas(server: Server, store: Store) -> N
     assert status == 403
 
 
+async def test_two_services_never_share_an_address(server: Server) -> None:
+    path = "/api/v1/namespaces/default/services"
+    spec = {"clusterIP": "10.96.0.77", "ports": [{"port": 80}]}
+    notes = {"annotations": {"example.com/long": "x" * long_requests.LONG_BODY}}
+    long = asyncio.ensure_future(
+        ended(
+            server.answer(request("POST", path, {"metadata": {"name": "a", **notes}, "spec": spec}))
+        )
+    )
+    await asyncio.sleep(0)
+    short = await ended(server.answer(request("POST", path, named("b", spec=spec))))
+    assert sorted([(await long)[0], short[0]]) == [201, 422]
+
+
 @pytest.mark.parametrize(
     ("method", "body", "how", "code"),
     [
