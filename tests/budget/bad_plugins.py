@@ -23,7 +23,6 @@ import tempfile
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from random import Random
 from time import monotonic
 
 import click
@@ -31,10 +30,9 @@ import msgspec
 from aiohttp import ClientSession
 
 from berth.actors.client.rest import ApiError, Client, Connection
-from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed, Reflector
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
-from tests.kit.cluster import ClusterClient, path_of
+from tests.kit.cluster import ClusterClient, path_of, pods_seen
 from tests.kit.documents import Document
 from tests.kit.processes import ROOT, Berth, berth, free_port, install
 
@@ -187,16 +185,8 @@ class Load:
         self.gone: asyncio.Queue[str] = asyncio.Queue()
 
     async def follow(self) -> None:
-        pods = Reflector(self.access.client, path_of("Pod"), Pod, SystemClock(), Random(0))
-        async for told in pods.changes():
-            match told:
-                case ObjectsListed(items):
-                    for item in items:
-                        self._note(item)
-                case ObjectChanged(item):
-                    self._note(item)
-                case ObjectDeleted():
-                    pass
+        async for pod in pods_seen(self.access.client, SystemClock()):
+            self._note(pod)
 
     def _note(self, pod: Pod) -> None:
         name = pod.metadata.name

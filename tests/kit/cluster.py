@@ -14,6 +14,9 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from berth.actors.client.rest import ApiError, Client, Connection
+from berth.actors.client.watch import ObjectChanged, ObjectsListed, Reflector
+from berth.actors.runtime.clock import Clock
+from berth.actors.scheduling.kube.core import Pod
 from berth.actors.system import DEFAULT_OPTIONS, run_scheduler
 from berth.config.load import from_mapping
 from berth.config.options import Options
@@ -66,6 +69,20 @@ async def poll(look: Callable[[], Awaitable[T | None]], seconds: float = 30.0) -
             await anyio.sleep(pause)
             pause = min(1.2 * pause, seconds / 50)
     return seen
+
+
+async def pods_seen(client: Client, clock: Clock) -> AsyncIterator[Pod]:
+    """Yields the pods of lists, and those that are new or have changed."""
+    pods = Reflector(client, path_of("Pod"), Pod, clock, Random(0))
+    async for told in pods.changes():
+        match told:
+            case ObjectsListed(items):
+                for item in items:
+                    yield item
+            case ObjectChanged(item):
+                yield item
+            case _:
+                pass
 
 
 class ClusterClient:

@@ -10,17 +10,15 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from random import Random
 
 import anyio
 
 from berth.actors.client.rest import Client, Connection
-from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed, Reflector
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
 from berth.tools.cluster.apiserver.app import serve
 from berth.tools.kubernetes.api.store import Store
-from tests.kit.cluster import ClusterClient, path_of
+from tests.kit.cluster import ClusterClient, pods_seen
 from tests.kit.documents import Document
 from tests.kit.processes import POLL_SECONDS, Berth, berth
 from tests.kit.proxy import Proxy, proxy
@@ -67,16 +65,8 @@ class Daemons(ClusterClient):
         await self._server.enter_async_context(serve(port, store=self._store))
 
     async def follow(self) -> None:
-        pods = Reflector(self.client, path_of("Pod"), Pod, Impatient(), Random(0))
-        async for told in pods.changes():
-            match told:
-                case ObjectsListed(items):
-                    for item in items:
-                        self._note(item)
-                case ObjectChanged(item):
-                    self._note(item)
-                case ObjectDeleted():
-                    pass
+        async for pod in pods_seen(self.client, Impatient()):
+            self._note(pod)
 
     def _note(self, pod: Pod) -> None:
         had = self.nodes_of.setdefault(pod.metadata.name, [])
