@@ -9,7 +9,7 @@ server takes for an answer.
 
 A list is the beginning of its watch: the server streams all objects and then a bookmark, as the
 gate `WatchListClient` says. If the server refuses that, or the stream ends before the bookmark, or
-brings no object and no end for ten seconds, the objects are listed page by page. A server that
+brings no object and no end for five seconds, the objects are listed page by page. A server that
 cannot stream lists is not asked for it again, for any kind. client-go waits for the end of such a
 stream. All kinds are listed side by side. A watch that a busy server closes after it brought
 changes is opened again at once, four times a second at most; one that brought nothing new, after a

@@ -67,7 +67,9 @@ SLICE = 250  # the number of objects that are decoded before other tasks may run
 SLICE_SECONDS = 0.02  # or fewer objects, if they took this long
 SHORT_SECONDS = 1.0
 HEAD_SECONDS = 30.0  # an API server sends the head of a watch at once
-STALLED_SECONDS = 10.0  # A server sends the objects of a streamed list one after another.
+# A server sends the objects of a streamed list one after another. kube-apiserver waits 3 s at most
+# until its cache is fresh, and sends the bookmark that ends the list within 1.25 s.
+STALLED_SECONDS = 5.0
 STREAMED_LIST = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 
 
