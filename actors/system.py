@@ -60,7 +60,7 @@ from .server.metrics.page import warn_of_unknown
 from .telemetry.instruments import Instruments
 from .telemetry.plugin_metrics import PluginMetrics
 from .telemetry.tracing import Tracing
-from .wiring.breaker_reports import BreakerReports, limits_of
+from .wiring.breaker_reports import BreakerReports, limits_of, patience_of
 from .wiring.glance import Lookout, Parts
 from .wiring.informers import Informers, looked_up
 from .wiring.pages import Readiness, count_when_read, debug_of, pages_of, registry_for
@@ -140,10 +140,18 @@ class Daemon:
         )
         reports = BreakerReports(mailboxes, instruments.registry, access.tenure, self._plugins)
 
+        patience = patience_of(options)
+
         def breaker_of(plugin: type[Plugin], profile: str) -> Breaker:
-            left_out = plugin.may_be_left_out
-            limits = limits_of(options)
-            return Breaker(plugin.name, profile, limits, clock.now, reports.tell, left_out=left_out)
+            return Breaker(
+                plugin.name,
+                profile,
+                limits_of(options),
+                clock.now,
+                reports.tell,
+                left_out=plugin.may_be_left_out,
+                patience=patience,
+            )
 
         self._profiles = ProfilesInUse(configuration, handle, instruments.gate, plugins, breaker_of)
         profiles = self._profiles.by_name

@@ -176,7 +176,7 @@ def _schedule(flags: Flags, options: Options) -> None:
                 whereabouts,
                 flush_logs,
                 interrupt=interrupt,
-                interrupt_seconds=options.plugin_interrupt,
+                interrupt_seconds=min(options.plugin_call, options.plugin_interrupt),
             ),
             backend_options={"use_uvloop": True},
         )

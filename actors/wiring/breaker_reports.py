@@ -5,6 +5,7 @@ tried again, and works again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 
 import msgspec
 
@@ -17,6 +18,7 @@ from ..messages.recorder import EventType, RecordEvent
 from ..scheduling.framework.breaker import BreakerDump, BreakerLimits, BreakerStep, Circuit
 from ..scheduling.framework.interface import Plugin
 from ..scheduling.framework.logger import get_logger
+from ..scheduling.framework.patience import Patience
 from ..scheduling.kube.core import reference_to
 from ..telemetry.measures import Registry
 
@@ -117,6 +119,11 @@ def _dump(plugin: Plugin) -> BreakerDump | None:
     if origin is None:
         return dump
     return msgspec.structs.replace(dump, package=origin.package, version=origin.version)
+
+
+def patience_of(options: Options) -> Patience:
+    """Returns what the breakers of a scheduler share: failures of each kind may take their time."""
+    return Patience(options.plugin_failures * options.plugin_attempt or inf)
 
 
 def limits_of(options: Options) -> BreakerLimits:

@@ -33,6 +33,7 @@ TASK = Point("Task", 'running a task of plugin "{}": ', "")
 CLOSE = Point("Close", 'closing plugin "{}": ', "")
 # The decisions wait as long for a plugin to start, and the end of the process for it to close.
 START_SECONDS, CLOSE_SECONDS = 10.0, 5.0
+SHORTEST_REST = 1.0  # seconds, while it is the turn of another plugin
 
 Work = Callable[[], Awaitable[object] | None]
 
@@ -85,7 +86,7 @@ async def _while_switched_off(plugin: Plugin, point: Point, clock: Clock) -> Non
         now = breaker.now()
         if breaker.admits(now):
             return
-        await clock.sleep(breaker.until - now)
+        await clock.sleep(max(breaker.rest(now), SHORTEST_REST))
 
 
 def _is_cancelled() -> bool:

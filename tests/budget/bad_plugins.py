@@ -20,7 +20,7 @@ import re
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from time import monotonic
@@ -147,16 +147,17 @@ class Bad(
 class Outcome(msgspec.Struct):
     """What was seen of a scheduler. Times are in seconds, memory is in MiB; `mebibytes` are those
     at the beginning, in the middle and at the end. `told` are the places of the story, by plugin.
+    `waits` are the pods of the others: when each came, since the beginning, and how long it waited.
     """
 
-    waits: list[float]
+    waits: list[tuple[float, float]]
     late: int
     mebibytes: tuple[float, float, float]
     told: dict[str, list[str]]
     ended: bool
 
     def row(self, name: str) -> str:
-        waits = sorted(self.waits) or [0.0]
+        waits = sorted(wait for _, wait in self.waits) or [0.0]
         median, most = waits[len(waits) // 2], waits[int(len(waits) * 0.99)]
         first, middle, last = self.mebibytes
         told = " ".join(",".join(places) or "-" for places in self.told.values())
@@ -166,10 +167,20 @@ class Outcome(msgspec.Struct):
             f"  {told if len(self.told) == 1 else ''}{'  ENDED' if self.ended else ''}"
         )
 
+    def tenths(self) -> Iterator[str]:
+        """Yields a line for each tenth of the time."""
+        seconds = max((came for came, _ in self.waits), default=0.0) / 10 or 1.0
+        for number in range(10):
+            waits = sorted(wait for came, wait in self.waits if came // seconds == number) or [0.0]
+            yield (
+                f"  from {number * seconds:5.0f} s: {len(waits):5} pods, median"
+                f" {waits[len(waits) // 2]:.3f}, longest {waits[-1]:.2f}"
+            )
+
     @property
     def is_good(self) -> bool:
         grown = self.mebibytes[2] - self.mebibytes[1]
-        slow = self.late or max(self.waits, default=0.0) > MOST_SECONDS
+        slow = self.late or max((wait for _, wait in self.waits), default=0.0) > MOST_SECONDS
         return not (slow or self.ended or grown > MOST_MIB)
 
 
@@ -179,8 +190,9 @@ class Load:
     def __init__(self, access: ClusterClient, cases: Iterable[str]) -> None:
         self.access = access
         self.cases = list(cases)
+        self.began = monotonic()
         self.made: dict[str, float] = {}
-        self.waits: list[float] = []
+        self.waits: list[tuple[float, float]] = []
         self.bad: dict[str, set[str]] = {case: set() for case in self.cases}
         self.gone: asyncio.Queue[str] = asyncio.Queue()
 
@@ -194,7 +206,7 @@ class Load:
             return
         made = self.made.pop(name, None)
         if made is not None:
-            self.waits.append(monotonic() - made)
+            self.waits.append((made - self.began, monotonic() - made))
             self.gone.put_nowait(name)
         for names in self.bad.values():
             if name in names:
@@ -379,6 +391,8 @@ def main(cases: tuple[str, ...], seconds: float, together: bool, folder: Path | 
             outcome = asyncio.run(tried(run, seconds, folder or Path(name)))
         click.echo(outcome.row(run[0] if len(run) == 1 else f"{len(run)} plugins"))
         if together:
+            for line in outcome.tenths():
+                click.echo(line)
             for case, told in outcome.told.items():
                 click.echo(f"  {case:24} {','.join(told) or '-'}")
         good = good and outcome.is_good

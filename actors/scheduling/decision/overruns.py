@@ -47,7 +47,7 @@ def interrupt(innermost: FrameType, now: float, still: float) -> None:
         if isinstance(breaker, Breaker):
             began = frame.f_locals.get("began")
             took = still if began is None else now - began
-            if took > breaker.limits.interrupt_seconds:
+            if took > breaker.longest_call(now):
                 at = f"{innermost.f_code.co_filename}:{innermost.f_lineno}"
                 raise PluginOverrunError(f"interrupted after {took:.1f} s at {at}")
             return

@@ -1,8 +1,8 @@
 """Calls of plugins that have a breaker: each is admitted and timed, and its failures counted.
 
 A plugin that is switched off fails the attempts of its pods with a status that says so. One that
-declares `may_be_left_out` is not asked, as if it had nothing to say. It is always asked to undo
-what it did. Time in which a plugin waits does not count.
+declares `may_be_left_out` is not asked, as if it had nothing to say. It is asked to undo what it
+did all the same, unless that took too long. Time in which a plugin waits does not count.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class WatchedHook(Hook[A]):
         breaker = self.breaker
         now = breaker.now
         began = now()
-        if self.point not in ALWAYS_ASKED and not breaker.admits(began):
+        if not self._is_asked(began):
             return self._instead(breaker, about, began)
         try:
             answer = super().ask(state, info, about)
@@ -99,7 +99,7 @@ class WatchedHook(Hook[A]):
         self, state: CycleState, info: PodInfo, node: str, is_cancelled: IsCancelled
     ) -> A:
         breaker, now = self.breaker, self.breaker.now
-        if self.point not in ALWAYS_ASKED and not breaker.admits(now()):
+        if not self._is_asked(now()):
             return self._instead(breaker, node, now())
         with self._counted(state, info) as note:
             return await timed_wait(super().ask_async(state, info, node, is_cancelled), now, note)
@@ -121,6 +121,12 @@ class WatchedHook(Hook[A]):
             self._failed(problem, longest.seconds, state, info)
             raise
         self._succeeded(longest.seconds, state, info)
+
+    def _is_asked(self, now: float) -> bool:
+        """True if the plugin is asked: in any case to undo, unless it took too long for that."""
+        breaker, point = self.breaker, self.point
+        undoes = point in ALWAYS_ASKED and not breaker.blocks_in(point.name)
+        return undoes or breaker.admits(now)
 
     def _instead(self, breaker: Breaker, about: Any, now: float) -> A:
         """Returns the answer of a plugin that is left out. Raises PluginError for one that is

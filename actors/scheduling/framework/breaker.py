@@ -8,6 +8,9 @@
     probing   the plugin is asked. The first success at the extension point where it failed closes
               the breaker; the first failure anywhere opens it again, for twice as long.
 
+The breakers of a scheduler share a Patience: while plugins together hold everybody up, one call
+that takes too long suffices, and probes take turns.
+
 A rejection is a success. The state machine is pure: times come in as arguments.
 """
 
@@ -19,6 +22,7 @@ from collections.abc import Callable
 import msgspec
 
 from ..kube.core import Pod
+from .patience import Patience
 
 NEVER = 0  # as a number of failures
 
@@ -106,6 +110,7 @@ class Breaker:
         tell: Callable[[BreakerStep], None],
         *,
         left_out: bool = False,
+        patience: Patience | None = None,
     ) -> None:
         self.plugin = plugin
         self.profile = profile
@@ -116,7 +121,9 @@ class Breaker:
         self.point = ""  # where it failed when it was switched off
         self.why = ""
         self.failures = self.overruns = self.switched_off = 0
-        self.until = 0.0  # while open: the time of the probe
+        self.until = 0.0  # while open: the earliest time of the probe
+        self._patience = Patience() if patience is None else patience
+        self._blocks = False  # it was switched off for its time
         self._tell = tell
         self._runs: dict[str, _Run] = {}
         self._rest = limits.first_rest
@@ -130,9 +137,32 @@ class Breaker:
             return True
         if now < self.until:
             return False
+        if self._blocks:
+            if not self._patience.grants(self, self.until, now):
+                return False
+            self._patience.spend(self.limits.call_seconds, now)  # It is likely to take it again.
         self.circuit = Circuit.PROBING
         self._report(0.0)
         return True
+
+    def blocks_in(self, point: str) -> bool:
+        """True if the plugin took too long at this extension point when it was switched off."""
+        return self._blocks and self.point == point
+
+    def rest(self, now: float) -> float:
+        """Returns the seconds until the plugin may be asked; 0 if it may be."""
+        if self.circuit is not Circuit.OPEN:
+            return 0.0
+        return max(self.until - now, self._patience.wait(now) if self._blocks else 0.0, 0.0)
+
+    def longest_call(self, now: float) -> float:
+        """Returns the seconds after which a call is interrupted. A probe has no more than it may
+        take.
+        """
+        limits = self.limits
+        if self.circuit is Circuit.PROBING or self._patience.wait(now):
+            return min(limits.call_seconds, limits.interrupt_seconds)
+        return limits.interrupt_seconds
 
     def succeeded(self, point: str, now: float) -> None:
         """Records an answer."""
@@ -169,12 +199,13 @@ class Breaker:
             attempt is None or self._spent <= limits.attempt_seconds
         ):
             return True
-        what = f"took {seconds:.1f} s"
+        what, together = f"took {seconds:.1f} s", seconds
         if seconds <= limits.call_seconds:
-            what = f"took {self._spent:.1f} s in one attempt"
+            what, together = f"took {self._spent:.1f} s in one attempt", self._spent
+        self._patience.spend(together, now)
         self._attempt = None
         self.overruns += 1
-        if seconds >= limits.interrupt_seconds:
+        if seconds >= limits.interrupt_seconds or self._patience.wait(now):
             run = self._runs.setdefault(point, _Run())
             run.number = max(run.number, limits.failures - 1)
         self._add(point, key, why or what, now, pod, counts=True)
@@ -184,7 +215,9 @@ class Breaker:
         self, point: str, key: str, why: str, now: float, pod: Pod | None, *, counts: bool
     ) -> None:
         if self.circuit is Circuit.OPEN:
-            return  # a call that began before it was switched off
+            if counts:  # in a task or while it undid something, which it rests from too
+                self.point, self._blocks = point, True
+            return  # or in a call that began before it was switched off
         run = self._runs.setdefault(point, _Run())
         run.number, run.why = run.number + 1, why
         if len(run.pods) < 2:
@@ -194,10 +227,12 @@ class Breaker:
             return
         if self.circuit is Circuit.PROBING:
             self._rest = min(2 * self._rest, self.limits.longest_rest)
+            self._blocks = counts
             self._open(point, run, now, pod)
         elif run.number >= most and (counts or len(run.pods) > 1):
             if now - self._closed_at > self.limits.longest_rest:
                 self._rest = self.limits.first_rest
+            self._blocks = counts
             self._open(point, run, now, pod)
 
     def _open(self, point: str, run: _Run, now: float, pod: Pod | None) -> None:
@@ -226,14 +261,12 @@ class Breaker:
 
     def in_words(self, now: float) -> str:
         """Returns why the plugin is not asked."""
-        rest = max(self.until - now, 0.0)
         return (
             f"switched off, as it failed again and again in {self.point} (the last time: "
-            f"{self.why}); it is tried again in {rest:.0f} s"
+            f"{self.why}); it is tried again in {self.rest(now):.0f} s"
         )
 
     def dump(self, now: float) -> BreakerDump:
-        rest = max(self.until - now, 0.0) if self.circuit is Circuit.OPEN else 0.0
         return BreakerDump(
             self.plugin,
             self.profile,
@@ -243,7 +276,7 @@ class Breaker:
             self.failures,
             self.overruns,
             self.switched_off,
-            rest,
+            self.rest(now),
             self.left_out,
         )
 

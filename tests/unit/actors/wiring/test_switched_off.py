@@ -246,6 +246,73 @@ def test_a_task_of_a_plugin_rests_while_it_is_switched_off(
     assert lines[-1]["event"] == "plugin works again"
 
 
+class Shifted(ReservePlugin):
+    """A plugin that takes time of a clock that such plugins share."""
+
+    spent: ClassVar[float] = 0.0
+
+    async def start(self, scope: PluginScope) -> None:
+        breaker = self.breaker
+        assert breaker is not None
+        now = breaker.now
+        breaker.now = lambda: now() + Shifted.spent
+
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        return error("no")
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None: ...
+
+
+class Undoing(Shifted):
+    """A plugin that takes too long when it undoes, and from the fourth call on in its task."""
+
+    name = "Undoing"
+    tasks: ClassVar[int] = 0
+    undone: ClassVar[int] = 0
+
+    async def start(self, scope: PluginScope) -> None:
+        await super().start(scope)
+        scope.every(1, self.work)
+
+    def work(self) -> None:
+        Undoing.tasks += 1
+        Shifted.spent += 6.0 if Undoing.tasks > 3 else 0.0
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        Undoing.undone += 1
+        Shifted.spent += 6.0
+
+
+class Brief(Shifted):
+    """A plugin that takes too long for some pods."""
+
+    name = "Brief"
+
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        Shifted.spent += 1.5 if info.pod.metadata.name == "late" else 0.0
+        return SUCCESS
+
+
+def test_a_plugin_rests_from_all_in_which_it_takes_too_long() -> None:
+    """Also from what it undoes, and from a task while it is off for something else. Meanwhile,
+    another one is switched off after the first call that takes too long.
+    """
+
+    async def story() -> None:
+        async with Cluster(nodes=1, plugins=[Brief, Undoing]) as cluster:
+            await cluster.add(pod("a"))
+            await cluster.run_for("10m")
+            assert 2 <= Undoing.undone < 12
+            assert 5 <= Undoing.tasks < 15
+            await cluster.add(pod("late"))
+            await cluster.run_for(1)
+            events = cluster.events("PluginSwitchedOff")
+            assert any("Brief is switched off" in event for event in events)
+
+    with capture_logs():
+        run_virtually(story)
+
+
 class Looping(NodeFilterPlugin):
     """A filter that does not return before it is interrupted, as by a signal."""
 

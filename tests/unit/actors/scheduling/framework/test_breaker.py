@@ -14,6 +14,7 @@ from berth.actors.scheduling.framework.breaker import (
     BreakerStep,
     Circuit,
 )
+from berth.actors.scheduling.framework.patience import Patience
 from tests.kit.examples import examples
 
 LIMITS = BreakerLimits(3, call_seconds=1.0, attempt_seconds=2.0, first_rest=10.0, longest_rest=40.0)
@@ -122,6 +123,59 @@ def test_without_a_limit_it_is_never_switched_off() -> None:
     story.fail(*map(str, range(50)))
     assert story.breaker.admits(0.0)
     assert story.breaker.failures == 50
+
+
+class Crowd:
+    """Plugins that all block from the start, each asked again and again in one scheduler. A call
+    takes `seconds`, unless it is interrupted. `blocked` are the calls: when, for how long.
+    """
+
+    def __init__(self, seconds: list[float]) -> None:
+        self.now = 0.0
+        self.seconds = seconds
+        self.limits = BreakerLimits()
+        patience = Patience(self.limits.failures * self.limits.attempt_seconds)
+        self.breakers = [
+            Breaker(f"P{number}", "p", self.limits, lambda: self.now, self.tell, patience=patience)
+            for number in range(len(seconds))
+        ]
+        self.blocked: list[tuple[float, float]] = []
+        self.probed: set[str] = set()
+
+    def tell(self, step: BreakerStep) -> None:
+        if step.circuit is Circuit.PROBING:
+            self.probed.add(step.plugin)
+
+    def go_on(self, until: float) -> None:
+        while self.now < until:
+            for breaker, seconds in zip(self.breakers, self.seconds, strict=True):
+                if not breaker.admits(self.now):
+                    continue
+                took = min(seconds, breaker.longest_call(self.now) + 0.25)
+                self.blocked.append((self.now, took))
+                self.now += took
+                breaker.took(object(), "Filter", took, "a", self.now, None)
+                breaker.validate()
+            self.now += 0.5
+
+    def taken(self, begin: float, end: float) -> float:
+        return sum(seconds for at, seconds in self.blocked if begin <= at < end)
+
+
+def test_many_plugins_that_block_at_once_take_a_small_part_of_the_time() -> None:
+    """18 sleep for 1.5 s and 18 loop for ever: each is found out once, and tried again in turn."""
+    crowd = Crowd([1.5, 1e9] * 18)
+    crowd.go_on(3600.0)
+    assert crowd.taken(0, 100) < 60, "half of it is one call of each"
+    assert crowd.taken(100, 3600) < 3500 / 15
+    assert all(seconds < 1.6 for at, seconds in crowd.blocked if at > 30)
+    assert len(crowd.probed) == 36
+
+
+def test_a_few_that_block_are_tried_as_soon_as_one_alone() -> None:
+    crowd = Crowd([1.5])
+    crowd.go_on(60.0)
+    assert [round(at) for at, _ in crowd.blocked] == [0, 2, 4, 6, 8, 20, 41]
 
 
 POINTS, PODS = st.sampled_from(["Filter", "Score"]), st.sampled_from("abc")
