@@ -380,25 +380,29 @@ class Cluster:
     # -------------------------------------------------------------------------------- its answers
 
     def pod(self, name: str, namespace: str = "default") -> Pods:
-        """Returns the pod of this name, or else the pods of the workload of this name."""
-        lives = [life for life in self.history.lives.values() if life.namespace == namespace]
-        named = [life for life in lives if life.name == name]
-        if named:
-            return Pods(f"pod {name}", named, self._events_about)
-        owned = self._owned(name, lives)
-        return Pods(f"pods of {name}", owned, self._events_about)
+        """Returns the pod of this name, or else the pods of the workload of this name. Each
+        question to it looks anew.
+        """
+        return Pods(partial(self._named, name, namespace), self._events_about)
+
+    def _named(self, name: str, namespace: str) -> tuple[str, list[PodLife]]:
+        lives = self.history.in_namespace(namespace)
+        if named := [life for life in lives if life.name == name]:
+            return f"pod {name}", named
+        owned = [life for life in lives if name in self.history.owners(life)]
+        return f"pods of {name}", owned
 
     def pods(self, namespace: str = "default", **labels: str) -> Pods:
         """Returns the pods of a namespace with these labels."""
-        selected = [
-            life
-            for life in self.history.lives.values()
-            if life.namespace == namespace
-            and labels.items() <= (life.document["metadata"].get("labels") or {}).items()
-        ]
+        return Pods(partial(self._labelled, namespace, labels), self._events_about)
+
+    def _labelled(self, namespace: str, labels: Document) -> tuple[str, list[PodLife]]:
         told = ", ".join(f"{key}={value}" for key, value in labels.items())
-        about = f"pods with {told}" if told else f"pods in {namespace}"
-        return Pods(about, selected, self._events_about)
+        return f"pods with {told}" if told else f"pods in {namespace}", [
+            life
+            for life in self.history.in_namespace(namespace)
+            if labels.items() <= (life.document["metadata"].get("labels") or {}).items()
+        ]
 
     def devices_of(self, name: str, namespace: str = "default") -> list[str]:
         """Returns the devices that the claims of a pod were given, as pool/device. Raises
@@ -489,15 +493,6 @@ class Cluster:
         tainted = f", tainted {', '.join(taints)}" if taints else ""
         return f"  node {name}: {held} pods{ready}{tainted}"
 
-    def _owned(self, name: str, lives: list[PodLife]) -> list[PodLife]:
-        """Returns the pods that a workload of this name controls, directly or by a ReplicaSet."""
-        sets = {
-            stored.document["metadata"]["name"]
-            for stored in self.store.list(self._kind("ReplicaSet"))
-            if name in _owners(stored.document)
-        }
-        return [life for life in lives if {name, *sets} & set(_owners(life.document))]
-
     def _events_about(self, life: PodLife) -> list[str]:
         uid = life.document["metadata"]["uid"]
         return [
@@ -514,10 +509,6 @@ class Cluster:
 def _seconds(time: Seconds) -> float:
     """Returns a time in seconds. Raises ValueError for a text that is no duration."""
     return float(Duration.parse(time)) if isinstance(time, str) else time
-
-
-def _owners(document: Document) -> list[str]:
-    return [owner["name"] for owner in document["metadata"].get("ownerReferences") or ()]
 
 
 def _told(event: Document) -> str:

@@ -17,6 +17,8 @@ Document = dict[str, Any]
 MOST_KEPT = 5  # writes
 RESTLESS = ("Event", "Lease")
 POD, EVENT = BY_KIND["v1", "Pod"], BY_KIND["v1", "Event"]
+# What other workloads make to have its pods.
+BETWEEN = BY_KIND["apps/v1", "ReplicaSet"], BY_KIND["batch/v1", "Job"]
 
 
 class PodLife(msgspec.Struct):
@@ -48,18 +50,34 @@ class PodHistory:
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self.lives: dict[str, PodLife] = {}
+        self._owners_of: dict[str, list[str]] = {}  # of ReplicaSets and Jobs, by their uids
         self.writes = 0
         self.last: deque[tuple[float, str]] = deque(maxlen=MOST_KEPT)
         self.moved = 0.0
 
     def begin(self, store: Store) -> None:
         """Takes the pods into account that are there at the beginning."""
+        for kind in BETWEEN:
+            for stored in store.list(kind):
+                self._note_owners(stored.document)
         for stored in store.list(POD):
             document = stored.document
             node = document["spec"].get("nodeName")
             nodes = [node] if node else []
             uid = document["metadata"]["uid"]
             self.lives[uid] = PodLife(document, self._now(), nodes)
+
+    def in_namespace(self, namespace: str) -> list[PodLife]:
+        """Returns the pods of a namespace, those that were removed too."""
+        return [life for life in self.lives.values() if life.namespace == namespace]
+
+    def owners(self, life: PodLife) -> set[str]:
+        """Returns the names of the workloads that have a pod, by a ReplicaSet or a Job too. They
+        may be gone.
+        """
+        owners = life.document["metadata"].get("ownerReferences") or ()
+        above = (self._owners_of.get(owner["uid"], ()) for owner in owners)
+        return {owner["name"] for owner in owners}.union(*above)
 
     def note(self, kind: Kind, event: StoreEvent) -> None:
         """Takes a write into account, as the journal of a Store."""
@@ -73,6 +91,13 @@ class PodHistory:
         self.last.append((self.moved, f"{event.type} {kind.kind} {name}"))
         if kind is POD:
             self._note_pod(event)
+        elif kind in BETWEEN:
+            self._note_owners(event.after.document)
+
+    def _note_owners(self, document: Document) -> None:
+        metadata = document["metadata"]
+        if owners := metadata.get("ownerReferences"):
+            self._owners_of[metadata["uid"]] = [owner["name"] for owner in owners]
 
     def _note_pod(self, event: StoreEvent) -> None:
         document = event.after.document

@@ -27,22 +27,35 @@ class Finding:
 
 
 class Pods:
-    """Some pods: one, those of a workload, or those of a selection.
+    """Some pods: one, those of a workload, or those of a selection. Each question looks at the pods
+    that there are by then, so a condition to wait for can be asked before there is any.
 
-    `about` names them in sentences. `lives` are the pods that are there; `all_lives` include those
-    that were removed. `events` returns the reasons and messages of the events about a pod.
+    `select` returns what names them in sentences, and their lives, those of removed pods too.
+    `events` returns the reasons and messages of the events about a pod.
     """
 
     def __init__(
         self,
-        about: str,
-        all_lives: Sequence[PodLife],
+        select: Callable[[], tuple[str, Sequence[PodLife]]],
         events: Callable[[PodLife], Sequence[str]],
     ) -> None:
-        self.about = about
-        self.all_lives = all_lives
-        self.lives = [life for life in all_lives if life.gone is None]
+        self._select = select
         self._events = events
+
+    @property
+    def about(self) -> str:
+        """What names them in sentences."""
+        return self._select()[0]
+
+    @property
+    def all_lives(self) -> Sequence[PodLife]:
+        """The pods from their creation on, those that were removed too."""
+        return self._select()[1]
+
+    @property
+    def lives(self) -> list[PodLife]:
+        """The pods that are there."""
+        return [life for life in self.all_lives if life.gone is None]
 
     def __len__(self) -> int:
         return len(self.lives)
@@ -74,18 +87,20 @@ class Pods:
         nodes, if every pod has a node.
         """
         wanted = f"on {', '.join(sorted(nodes))}" if nodes else "on any nodes"
-        on_any = bool(self.lives) and "" not in self.nodes
-        holds = self.nodes == sorted(nodes) if nodes else on_any
+        placed = self.nodes
+        holds = placed == sorted(nodes) if nodes else bool(placed) and "" not in placed
         return self._finding(holds, f"{self.about} expected {wanted}")
 
     def running(self) -> Finding:
         """True if there are pods, and all are ready."""
-        holds = bool(self.lives) and all(condition(pod, "Ready") == "True" for pod in self)
+        ready = [condition(pod, "Ready") == "True" for pod in self]
+        holds = bool(ready) and all(ready)
         return self._finding(holds, f"{self.about} expected to run")
 
     def pending(self) -> Finding:
         """True if there are pods, and none has a node."""
-        holds = bool(self.lives) and not any(self.nodes)
+        placed = self.nodes
+        holds = bool(placed) and not any(placed)
         return self._finding(holds, f"{self.about} expected to be pending")
 
     def pending_because(self, text: str) -> Finding:

@@ -45,6 +45,24 @@ async def test_a_pod_of_higher_priority_takes_the_place_of_another(cluster: Clus
     assert cluster.events("Preempted")
 
 
+async def test_pods_may_be_asked_for_before_they_are_there(cluster: Cluster) -> None:
+    web, one = cluster.pod("web"), cluster.pod("one")
+    labelled = cluster.pods(app="web")
+    await cluster.add(nodes(2, cpu=2), deployment("web", replicas=3, cpu=2))
+    with pytest.raises(NotReachedError, match="Running on.*Running on.*is pending: 0/2"):
+        await cluster.until(web.running, "10s")
+    await cluster.scale("Deployment", "web", 2)
+    await cluster.until(web.running)
+    assert len(web) == len(labelled) == 2
+    assert "pods of one expected to run; there are none" in repr(one.running())
+    await cluster.add(pod("one"))
+    await cluster.until(one.placed_on)
+    assert "pod one expected" in repr(one.pending())
+    await cluster.delete("Deployment", "web")
+    await cluster.settled()
+    assert (len(web), len(web.all_lives)) == (0, 3)
+
+
 @pytest.mark.cluster(nodes=2)
 async def test_a_budget_keeps_a_pod_from_eviction(cluster: Cluster) -> None:
     await cluster.add(deployment("web", replicas=1), budget("web", app="web", min_available=1))
