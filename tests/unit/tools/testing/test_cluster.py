@@ -49,7 +49,7 @@ async def test_pods_may_be_asked_for_before_they_are_there(cluster: Cluster) -> 
     web, one = cluster.pod("web"), cluster.pod("one")
     labelled = cluster.pods(app="web")
     await cluster.add(nodes(2, cpu=2), deployment("web", replicas=3, cpu=2))
-    with pytest.raises(NotReachedError, match="Running on.*Running on.*is pending: 0/2"):
+    with pytest.raises(NotReachedError, match=r"Running on.*Running on.*is pending: 0/2"):
         await cluster.until(web.running, "10s")
     await cluster.scale("Deployment", "web", 2)
     await cluster.until(web.running)
