@@ -4,8 +4,8 @@ Every socket asks for a sign of life from its peer after 15 idle seconds, and gi
 seconds without one. A proxy that keeps the connection and forwards nothing is noticed by its
 silence: if the server of a watch has sent bookmarks before, which API servers do about once a
 minute, the watch begins again from the last version after 150 seconds without a byte. A page of a
-list may take any time while bytes arrive; it may be silent for two minutes, twice as long as an API
-server takes for an answer.
+list may take two minutes, twice as long as an API server takes for an answer; after that, smaller
+pages are asked for.
 
 A list is the beginning of its watch: the server streams all objects and then a bookmark, as the
 gate `WatchListClient` says. If the server refuses that, or the stream ends before the bookmark, or

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import aiohttp
+import anyio.lowlevel
 
 
 class TooLongError(Exception):
@@ -46,6 +47,8 @@ async def read_up_to(response: aiohttp.ClientResponse, most: int) -> bytes:
     chunks: list[bytes] = []
     left = most
     async for chunk in response.content.iter_any():
+        # aiohttp decompresses the next chunk as soon as this one is taken, without a pause.
+        await anyio.lowlevel.checkpoint()
         chunks.append(chunk[:left])
         left -= len(chunk)
         if left <= 0:

@@ -84,7 +84,7 @@ class UnreadableAnswerError(ConnectionFailedError):
 
 
 class TooLongAnswerError(ConnectionFailedError):
-    """The API server sent an answer of more than MAX_ANSWER bytes."""
+    """The API server sent an answer of more than MAX_ANSWER bytes, or did not end it in time."""
 
 
 class Connection(msgspec.Struct, frozen=True):
@@ -117,8 +117,8 @@ class Patience(msgspec.Struct, frozen=True):
     whole: float | None = None
 
 
-# A page may take any time while bytes arrive. An API server takes up to a minute to begin it.
-PAGE_PATIENCE = Patience(head=120.0, silence=120.0)
+# An API server takes up to a minute for an answer. Who gets a page too slowly asks for less.
+PAGE_PATIENCE = Patience(head=120.0, silence=120.0, whole=120.0)
 
 
 class IgnoredAnswer(msgspec.Struct, frozen=True):
@@ -339,6 +339,10 @@ class Client:
                 )
             except TooLongError as endless:
                 raise TooLongAnswerError(f"{self._connection.server}: {endless}") from None
+            except TimeoutError:
+                seconds = (patience or self._patience).whole
+                why = f"{self._connection.server}: expected an answer within {seconds:g} s"
+                raise TooLongAnswerError(why) from None
             return Reply(response.status, body, response.headers.get("Retry-After"))
 
     async def _wait_turn(self, method: str, path: str) -> None:

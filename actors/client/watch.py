@@ -352,7 +352,8 @@ class Reflector(Generic[T]):
                     self._note_success()
                 with SilenceGuard(self._clock, self._longest_silence, response.close) as guard:
                     async for lines in read_lines(response, MAX_LINE):
-                        guard.note_activity()
+                        if lines or self._streamed is None:
+                            guard.note_activity()
                         has_lines = has_lines or bool(lines)
                         yield lines
         except TooLongError as endless:

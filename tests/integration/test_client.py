@@ -4,6 +4,7 @@ servers.
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import ssl
@@ -387,6 +388,26 @@ async def test_the_body_of_a_refusal_is_read_up_to_a_limit() -> None:
             await client.call("GET", "/", dict)
         with pytest.raises(ConnectionFailedError, match="an answer of at most"):
             await client.call("POST", "/", dict)
+
+
+async def test_other_tasks_run_while_a_long_compressed_answer_is_read() -> None:
+    body = gzip.compress(b'{"a": "%s"}' % (b" " * (16 << 20)), 1)
+    handler, _ = answering((200, {"Content-Encoding": "gzip"}, body))
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with served(handler) as url, Client(Connection(url)) as client:
+        await client.call("GET", "/", dict)  # The first answer opens the connection.
+        async with anyio.create_task_group() as group:
+            group.start_soon(count)
+            await client.call("GET", "/", dict)
+            group.cancel_scope.cancel()
+    assert turns > 12
 
 
 async def test_the_body_of_a_refused_watch_is_read_up_to_a_limit() -> None:

@@ -27,7 +27,7 @@ from berth.actors.client.watch import (
 from berth.actors.runtime.clock import Clock
 from berth.plugin import Pod
 from berth.tools.testing.virtual_time import LoopClock
-from tests.integration.test_client import HastyClock, pod_line, served
+from tests.integration.test_client import Handler, HastyClock, pod_line, served
 from tests.kit.logs import capture_logs
 from tests.kit.virtual_loop import in_long_virtual_time, in_virtual_time
 
@@ -96,12 +96,21 @@ async def changes_of(
     server: StreamServer, held: Mapping[str, Pod] | None = None, clock: Clock | None = None
 ) -> AsyncIterator[AsyncGenerator[WatchUpdate[Pod]]]:
     """Gives what a reflector reports."""
-    async with served(server.handle) as url, Client(Connection(url)) as client:
+    async with reported_by(server.handle, clock or HastyClock(), held) as changes:
+        yield changes
+
+
+@asynccontextmanager
+async def reported_by(
+    handler: Handler, clock: Clock, held: Mapping[str, Pod] | None = None
+) -> AsyncIterator[AsyncGenerator[WatchUpdate[Pod]]]:
+    """Gives what a reflector reports of the server whose requests the handler answers."""
+    async with served(handler) as url, Client(Connection(url)) as client:
         reflector = Reflector(
             client,
             "/api/v1/pods",
             Pod,
-            clock or HastyClock(),
+            clock,
             Random(1),
             streaming=Streaming(works=True),
         )
@@ -228,6 +237,31 @@ async def test_a_server_that_never_ends_the_list_is_asked_for_pages() -> None:
     assert names(listed) == ["listed"]
     assert STALLED_SECONDS <= clock.now() <= STALLED_SECONDS + 2
     assert server.requests == ["stream", "list"]
+
+
+@in_virtual_time
+async def test_an_answer_that_drips_without_an_end_is_given_up() -> None:
+    requests: list[str] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        requests.append(request.query.get("limit", "stream"))
+        if len(requests) == 3:
+            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b" ")
+            await anyio.sleep(1.0)
+
+    with capture_logs() as logs:
+        async with reported_by(handle, LoopClock()) as changes:
+            assert isinstance(await anext(changes), ObjectsListed)
+            seconds = LoopClock().now()
+    assert requests == ["stream", "5000", "500"]
+    assert seconds <= 135.0
+    stream, page = (line["error"] for line in logs if line["log_level"] == "warning")
+    assert stream == "no object came for 5 s, and no end of the list"
+    assert page.endswith("expected an answer within 120 s")
 
 
 @in_virtual_time
