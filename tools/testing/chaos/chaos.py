@@ -18,6 +18,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from berth.actors.client.rest import Client, Connection
+from berth.actors.client.silence import SILENCE_SECONDS
 from berth.actors.client.watch import ObjectChanged, ObjectsListed, Reflector
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.scheduling.kube.core import Pod
@@ -29,7 +30,9 @@ from .program import ChaosProgram
 from .troubles import OF_PROCESSES, troubles
 from .workload import PODS, Workload
 
-CALM_SECONDS = 60.0  # until every pod that fits must be bound
+# Until every pod that fits must be bound: a client knows of a silent watch after SILENCE_SECONDS,
+# which is the longest that a fault goes unnoticed; then it asks again, and the pod has a backoff.
+CALM_SECONDS = SILENCE_SECONDS + 30.0
 LOOK_SECONDS = 1.0
 CPU_OF_NODE = 8000  # milli-CPUs
 ELECTION = (
