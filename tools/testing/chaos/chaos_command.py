@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import anyio
 import click
@@ -21,6 +21,7 @@ from ...answers.terminal.sheet import Sheet
 from ...cluster.faults.fault_files import read_faults
 from ...cluster.faults.vocabulary import FaultError, FaultPlace
 from .chaos import Chaos, ChaosResult
+from .lent_folder import lent_folder
 from .program import ProgramError
 
 BROKEN = 1
@@ -75,10 +76,9 @@ def chaos(
     except (ValueError, FaultError, OSError) as problem:
         raise click.UsageError(str(problem)) from None
     configure_logs(quiet=True)
-    with TemporaryDirectory(prefix="berth-chaos-") as temporary:
-        folder = keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
+    with nullcontext(keep) if keep is not None else lent_folder("berth-chaos-") as folder:
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             run = Chaos(folder, seconds, seed, schedulers, nodes, first)
             with ungrouped():
                 result = anyio.run(run.run)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -27,7 +28,8 @@ def main() -> None:
         child.kill()
 
     threading.Thread(target=wait_for_end, daemon=True).start()
-    print(child.pid, flush=True)
+    with suppress(BrokenPipeError):
+        print(child.pid, flush=True)
     sys.exit(child.wait() and 1)
 
 

@@ -1,6 +1,6 @@
 """A process that plays scenarios for `berth simulate`: it reads a scenario from each line of its
-input, and writes a story to each line of its output. It ends with its input, so that it does not
-outlive whoever started it.
+input, and writes a story to each line of its output. It ends with its input, also in the middle of
+a story, so that it does not outlive whoever started it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import signal
 import subprocess
 import sys
 import traceback
+from collections.abc import Iterator
+from queue import SimpleQueue
+from threading import Thread
 from types import FrameType, TracebackType
 from typing import Self
 
@@ -139,6 +142,22 @@ def _answer(line: bytes) -> Told | Crash:
     return Told(story, after.user + after.system - before.user - before.system)
 
 
+def _lines() -> Iterator[bytes]:
+    """Yields the lines of the input. Once it ends, so does the process: nobody would hear of the
+    story that is played.
+    """
+    lines: SimpleQueue[bytes] = SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            lines.put(line)
+        os._exit(0)
+
+    Thread(target=read, daemon=True).start()
+    while True:
+        yield lines.get()
+
+
 def main() -> None:
     """Answers until the input ends."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
@@ -147,7 +166,7 @@ def main() -> None:
     TurnWatch().begin()
     gc.freeze()  # what is imported is never garbage
     gc.set_threshold(*OBJECTS)
-    for line in sys.stdin.buffer:
+    for line in _lines():
         answers.write(msgspec.json.encode(_answer(line)) + b"\n")
         answers.flush()
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from itertools import islice
 from pathlib import Path
 
@@ -64,6 +65,28 @@ def test_nothing_is_lost(tmp_path: Path) -> None:
     assert told["bound"] > 5
     assert told["met"]["unanswered"]
     assert "nothing is lost" in page.read_text()
+
+
+@pytest.mark.full("processes")
+def test_whoever_is_gone_before_a_leash_has_begun_leaves_no_process(tmp_path: Path) -> None:
+    leash = [sys.executable, "-m", "berth.tools.testing.chaos.leash", str(tmp_path / "log")]
+    says_its_number = [
+        sys.executable,
+        "-c",
+        "import os, time; print(os.getpid(), flush=True); time.sleep(600)",
+    ]
+    started = subprocess.Popen(
+        [*leash, *says_its_number], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert started.stdout is not None
+    assert started.stdin is not None
+    started.stdout.close()
+    while not (said := (tmp_path / "log").read_text() if (tmp_path / "log").exists() else ""):
+        time.sleep(0.01)
+    started.stdin.close()
+    started.wait(30)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(said), 0)
 
 
 @pytest.mark.full("processes")
