@@ -29,6 +29,7 @@ from ..configuration.file import (
     warnings_of,
 )
 from ..telemetry.logs import configure_logs
+from .plugin_options import plugin_option
 
 VERSION = f"{__name__}.version"  # where the context keeps the version that is asked for
 
@@ -72,6 +73,7 @@ def config() -> None:
 @config.command()
 @click.argument("file", type=click.Path())
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@plugin_option
 @feature_gates
 @version
 @click.pass_context

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -49,6 +50,11 @@ spec:
 """
 
 
+OWN = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: own-profile}]
+"""
 LAST = """
 from berth.plugin import CycleState, NodeInfo, NodeScorePlugin, PodInfo
 
@@ -138,11 +144,24 @@ async def test_a_cluster_without_a_scheduler_is_placed_by_one_s_own(tmp_path: Pa
     assert set(chosen) == {"node-3"}
 
 
-async def test_the_options_of_a_scheduler_need_one() -> None:
-    for option in ("--reload", "--secure-port=10259"):
-        result = CliRunner().invoke(demo, ["--scheduler", "none", option])
-        assert result.exit_code == 2
-        assert "--scheduler none has none" in result.stderr
+async def test_the_command_of_one_s_own_scheduler_has_the_demo_s_options(tmp_path: Path) -> None:
+    plugin, config, port = tmp_path / "last.py", tmp_path / "own profile.yaml", free_port()
+    plugin.write_text(LAST)
+    config.write_text(OWN)
+    own = (f"--config={config}", f"--plugin={plugin}:Last", "--emulated-version=1.37")
+    flags = ("--nodes", "1", "--scheduler", "none", "--reload", f"--secure-port={port}")
+    async with berth(tmp_path, "demo", "--keep", *flags, *own) as cluster:
+        hint = await cluster.says("no scheduler; run one: berth run --config ")
+        assert "/metrics" in await cluster.says(f"scheduler at https://127.0.0.1:{port}")
+        told = shlex.split(hint.partition("run one: berth ")[2])
+        assert {"--reload", "--emulated-version=1.37"} <= set(told)
+        async with berth(tmp_path, *told) as scheduler:
+            await scheduler.says("Serving securely on")
+            async with aiohttp.ClientSession(f"https://127.0.0.1:{port}") as session:
+                async with session.get("/debug/plugins", ssl=False) as answer:
+                    assert "Last" in await answer.text()
+                async with session.get("/configz", ssl=False) as answer:
+                    assert "own-profile" in await answer.text()
 
 
 async def test_a_demo_that_still_makes_its_nodes_leaves_no_folder_behind(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ from ..kubernetes.kubelet.usage_models import NO_SCENARIO
 from ..views.page.page_server import serve_page
 from .control_plane import create_control_plane
 from .creation import create, needs_class, standard_class
+from .own_scheduler import OwnScheduler, run_options
 from .page_source import EmbeddedSource
 from .placements import Summary
 from .progress import Watching
@@ -113,6 +114,7 @@ class DemoSettings(msgspec.Struct, frozen=True):
     negotiation: bool
     configuration: KubeSchedulerConfiguration
     schedules: bool
+    own: OwnScheduler
     reloads: bool
     stages: Stages
     kubelets: Setup
@@ -253,10 +255,6 @@ def demo(
     berth demo --keep --stages chaos.yaml
     berth demo --keep --usage usage.yaml --kubelet-config kubelet.yaml
     """
-    if scheduler == "none" and (reloads or secure_port):
-        raise click.UsageError(
-            "--reload and --secure-port are options of the scheduler, and --scheduler none has none"
-        )
     configure_logs(quiet=True)
     tune_collector()
     try:
@@ -278,6 +276,10 @@ def demo(
             negotiation=negotiation,
             configuration=_configuration(file, negotiation=negotiation),
             schedules=scheduler != "none",
+            own=OwnScheduler(
+                NEGOTIATION if negotiation else Path(file) if file else None,
+                run_options(feature_gates, secure_port, reloads=reloads),
+            ),
             reloads=reloads,
             stages=read_stages(stage_paths),
             kubelets=Setup(
@@ -391,8 +393,7 @@ async def _run(settings: DemoSettings) -> Summary:
         )
         click.echo(f"API server at {url}{after}", err=True)
         if not settings.schedules:
-            run = f"berth run --kubeconfig {of_scheduler} --plugin FILE:CLASS"
-            click.echo(f"no scheduler; run one: {run}", err=True)
+            click.echo(f"no scheduler; run one: {settings.own.command(of_scheduler)}", err=True)
         if settings.secure_port:
             pages = f"https://127.0.0.1:{settings.secure_port}"
             click.echo(f"scheduler at {pages}: /metrics, /debug/plugins, /debug/queue", err=True)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from berth.actors.cli.plugin_options import plugin_option
 from berth.actors.client.kubeconfig import load
 from berth.actors.configuration.file import file_or_default
 from berth.actors.messages.queue import QueuedPodDump
@@ -50,6 +51,7 @@ MOST_TOLD = 300  # pods of which an answer for programs says why they do not fit
 @click.option(
     "--config", "file", type=click.Path(), metavar="FILE", help="The scheduler's configuration."
 )
+@plugin_option
 @feature_gates_option
 @click.option(
     "--apart",

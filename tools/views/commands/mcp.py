@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from berth.actors.cli.plugin_options import plugin_option
+
 MISSING = "berth mcp needs the package mcp: pip install 'berth-scheduler[mcp]'"
 _HELP = {
     "filename": "The cluster, or what is added to it: manifests, or folders of them; repeatable.",
@@ -20,6 +22,7 @@ _OPTIONS = (
     click.option("--context", metavar="NAME", help="The context of the kubeconfig."),
     click.option("--master", metavar="URL", help="The cluster, by its API server's URL."),
     click.option("--config", metavar="FILE", help="The scheduler's configuration."),
+    plugin_option,
     click.option("--feature-gates", multiple=True, metavar="NAME=BOOL,...", help="As of run."),
     click.option("--emulated-version", metavar="VERSION", help="As of run."),
     click.option("--server", metavar="URL", help=_HELP["server"]),

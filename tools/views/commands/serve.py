@@ -12,6 +12,7 @@ import anyio
 import click
 import msgspec
 
+from berth.actors.cli.plugin_options import plugin_option
 from berth.actors.client.rest import ApiError, Connection
 from berth.actors.configuration.file import file_or_default
 from berth.actors.runtime.clock import SystemClock
@@ -60,6 +61,7 @@ class Served(msgspec.Struct, frozen=True):
     "The cluster: a live one, which is watched. Without -f, $KUBECONFIG or ~/.kube/config."
 )
 @config_option
+@plugin_option
 @feature_gates_option
 @port_option("--port", "Port to listen on; 0 picks a free one.", default=8085)
 @allowed_hosts_option
@@ -80,6 +82,7 @@ def serve(
 
     \b
     berth whatif serve --kubeconfig ~/.kube/config
+    berth whatif serve -f cluster.yaml --plugin price.py:Price
     curl -s localhost:8085/whatif -d '{"steps": ["add 1 like node-1"]}'
     """
     configure_logs(quiet=True)

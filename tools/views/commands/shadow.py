@@ -10,6 +10,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from berth.actors.cli.plugin_options import plugin_option
 from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load
 from berth.actors.client.read_only import ReadOnlyClient
@@ -41,6 +42,7 @@ PATIENCE_SECONDS = 10.0
     metavar="FILE",
     help="The KubeSchedulerConfiguration of the scheduler in charge.",
 )
+@plugin_option
 @feature_gates_option
 @click.option(
     "--pods",

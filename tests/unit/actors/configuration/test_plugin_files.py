@@ -122,6 +122,23 @@ def test_a_module_of_a_package_imports_what_is_beside_it(first: str, tmp_path: P
         assert plugins_of_files()["Sound"].__module__ == f"{name}.sound"
 
 
+def test_a_configuration_that_names_one_is_checked_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(CONFIGURATION)
+    command = ["config", "check", str(file)]
+    assert "unknown plugin 'Sound'" in CliRunner().invoke(main, command).output
+    result = CliRunner().invoke(main, [*command, "--plugin", written(tmp_path / "sound.py")])
+    assert (result.exit_code, "valid: profiles with, without" in result.output) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "command", ["whatif", "whatif serve", "doctor", "shadow", "mcp", "replay x", "demo", "bench"]
+)
+def test_the_commands_that_decide_with_plugins_offer_it(command: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, [*command.split(), "--plugin", f"{tmp_path}/none.py:None"])
+    assert (result.exit_code, "none.py: cannot be read" in result.output) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("source", "name", "problem"),
     [
