@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from tests.integration.test_page import ZONE, browsing, served
+from tests.integration.test_page import MESSAGE, SENTENCE, ZONE, browsing, filled, served
 from tests.kit.page import FilledSource, node_of, pod_of
 from tests.kit.programs import needs
 
@@ -71,6 +71,14 @@ async def test_the_legend_counts_the_pods_of_the_map(browser: Browser) -> None:
         source.put(pod_of("shop/late", message="no room"))
         await expect(page.locator("#signs")).to_contain_text("pending4")
         await expect(page.locator(".details")).to_contain_text("4 pods pending")
+
+
+async def test_pending_pods_beside_the_map_have_their_story_s_sentence(browser: Browser) -> None:
+    async with served(filled(6, 6)) as url, browsing(browser) as page:
+        await page.goto(url)
+        line = page.locator(".details li", has_text="shop/big")
+        await expect(line).to_contain_text(f"It {SENTENCE}.")
+        await expect(line).not_to_contain_text(MESSAGE)
 
 
 async def test_shares_are_rounded_down_as_those_of_what_ifs(browser: Browser) -> None:

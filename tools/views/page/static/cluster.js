@@ -5,6 +5,7 @@ import { Colours } from "./colours.js";
 import { amount, ago, count, ending, fitted, h, plural, podLink, shortened, variable } from "./dom.js";
 import { arrange, tiles } from "./layout.js";
 import { percent, share } from "./model.js";
+import { PendingPods } from "./pending.js";
 
 const ZONE = "topology.kubernetes.io/zone";
 const NONE = "without this label";
@@ -24,11 +25,16 @@ export class ClusterView {
     this.redraw = redraw;
     this.colours = new Colours(model);
     this.colours.by = settings.colour;
+    this.waiting = new PendingPods(model);
     this.focused = null;
     this.boxOf = new Map();
     this.stamp = 0;
     this.build();
     model.arranged = true;
+  }
+
+  close() {
+    this.waiting.close();
   }
 
   build() {
@@ -363,7 +369,7 @@ export class ClusterView {
     this.node.textContent = node?.name ?? "";
     this.buttons.show(node?.exists ? node : null);
     if (!node?.exists) {
-      this.facts.replaceChildren(h("p", { class: "hint" }, "Point at a node, or walk the map with the arrow keys."), ...this.waiting());
+      this.facts.replaceChildren(h("p", { class: "hint" }, "Point at a node, or walk the map with the arrow keys."), ...this.waiting.show());
       return;
     }
     const bars = Object.keys(node.allocatable).filter((name) => name in { cpu: 1, memory: 1, pods: 1 } || node.used[name]);
@@ -387,13 +393,6 @@ export class ClusterView {
       }), pods.length > MOST_PODS ? h("li", {}, `and ${count(pods.length - MOST_PODS)} more`) : null),
       h("h3", {}, "Labels"),
       h("dl", { class: "labels" }, Object.entries(node.labels).map(([key, value]) => [h("dt", {}, key), h("dd", {}, value)])));
-  }
-
-  waiting() {
-    const pods = [...this.model.pending].slice(0, 8);
-    if (!pods.length) return [];
-    return [h("h3", {}, `${plural(this.model.pending.size, "pod")} pending`),
-      h("ul", { class: "pods" }, pods.map((pod) => h("li", {}, h("a", { href: podLink(pod.key) }, pod.key), h("p", {}, pod.message))))];
   }
 
   rows() {
