@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import gc
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -22,6 +23,8 @@ from tests.kit.whole_run import WholeRun
 
 # The objects of thousands of tests stay; the collector need not look at them again and again.
 COLLECT = (20_000, 20, 50)
+# jsonschema would compile 38 grammars with it for a second, to check formats of no test.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,8 +46,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(WaitsFirst())
 
 
-def pytest_collection_finish() -> None:
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -57,7 +57,7 @@ async def test_address_and_credentials(
     path = tmp_path / "config"
     path.write_bytes(msgspec.json.encode(kubeconfig(cluster, user)))
     theirs = kubernetes.client.Configuration()
-    kubernetes.config.load_kube_config(str(path), context or None, theirs)  # type: ignore[no-untyped-call]
+    kubernetes.config.load_kube_config(str(path), context or None, theirs)
     server, header = await authorization(path, context)
     assert server == theirs.host
     proof = theirs.auth_settings().get("BearerToken")
