@@ -8,6 +8,7 @@ on; telemetry/logs.py says what belongs to which verbosity, and writes the lines
 from __future__ import annotations
 
 import sys
+import traceback
 from typing import Any, Protocol
 
 DEBUG = 4  # the verbosity of `debug`
@@ -28,8 +29,11 @@ class Output(Protocol):
     def tell(self, module: str, level: str, fields: Fields) -> None: ...
 
 
+_UNSHOWN = ("event", "exc_info", "repeats")  # fields that are shown in another way, or not
+
+
 class _Plain:
-    """The output before the logs are configured."""
+    """The output before the logs are configured, as in tests of plugins."""
 
     verbosity = 0
 
@@ -37,8 +41,13 @@ class _Plain:
         return self
 
     def tell(self, _module: str, level: str, fields: Fields) -> None:
-        pairs = (f"{name}={value!r}" for name, value in fields.items() if name != "event")
-        print(level, fields["event"], *pairs, file=sys.stderr)
+        shown = {name: value for name, value in fields.items() if name not in _UNSHOWN}
+        pairs = " ".join(f"{name}={value!r}" for name, value in shown.items())
+        print(level, fields["event"], *([pairs] if pairs else []), sep=": ", file=sys.stderr)
+        exception = fields.get("exc_info")
+        if exception:
+            raised = exception if isinstance(exception, BaseException) else sys.exception()
+            traceback.print_exception(raised, file=sys.stderr)
 
 
 class _Process:
