@@ -86,10 +86,14 @@ class CacheActor(Actor[CacheMessage]):
         return True
 
     async def _update_while_idle(self) -> None:
-        """Updates the snapshot in slices while it is not lent, so that it holds no deleted pods."""
+        """Updates the snapshot in slices while it is not lent, so that it holds no deleted pods.
+        What changes meanwhile waits for the next time.
+        """
         while True:
             await anyio.sleep(SECONDS)
-            while self._state.behind and not self._lent and self._postponed is None:
+            for _ in range(0, self._state.behind, SLICE):
+                if self._lent or self._postponed is not None:
+                    break
                 self._state.catch_up(SLICE)
                 await anyio.lowlevel.checkpoint()
 

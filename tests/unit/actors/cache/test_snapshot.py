@@ -122,3 +122,18 @@ async def test_a_snapshot_that_nobody_takes_lets_go_of_what_changed(
                 await anyio.sleep(0.01)
     state.validate()
     mailboxes.close()
+
+
+async def test_what_changes_during_an_idle_update_waits_for_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("berth.actors.cache.actor.SECONDS", 0)
+    mailboxes, state = Mailboxes(), CacheState()
+    async with started(CacheActor(mailboxes, state).run):
+        for number in range(20):
+            node = msgspec.convert({"metadata": {"name": f"n{number}"}}, Node)
+            mailboxes.cache.tell(NodeAdded(node))
+            await anyio.lowlevel.checkpoint()
+            monkeypatch.setattr("berth.actors.cache.actor.SECONDS", 3600)
+        assert state.behind > 10
+    mailboxes.close()
