@@ -80,13 +80,12 @@ class ActivePods:
         ]
         return min(others, key=_slot)[1] if others else first
 
-    def remove(self, key: str) -> None:
-        if self._pods.remove(key) is not None:
-            return
-        for namespace, heap in self._own.items():
-            if heap.remove(key) is not None:
-                self._drop_empty(namespace)
-                return
+    def remove(self, entry: Entry) -> None:
+        own = self._own.get(entry.namespace)
+        if own is None or own.remove(entry.key) is None:
+            self._pods.remove(entry.key)
+        elif not own:
+            self._drop_empty(entry.namespace)
 
     def pause(self, namespace: str) -> None:
         self._paused.add(namespace)
@@ -97,8 +96,9 @@ class ActivePods:
         self._drop_empty(namespace)
 
     def put_behind(self, namespace: str) -> None:
-        self.behind.add(namespace)
-        self._own.setdefault(namespace, KeyedHeap())
+        if namespace not in self.behind:
+            self.behind.add(namespace)
+            self._own.setdefault(namespace, KeyedHeap())
 
     def put_back(self, namespace: str) -> None:
         """Ends the wait of a namespace behind the others, when its share is no longer used up."""

@@ -85,9 +85,9 @@ class Backoff:
         else:
             self._erred.put(entry.key, (self.until(entry), float(entry.arrival)), entry)
 
-    def remove(self, key: str) -> None:
+    def remove(self, entry: Entry) -> None:
         for heap in (self._rejected, self._erred, self._deferred):
-            if heap.remove(key) is not None:
+            if heap.remove(entry.key) is not None:
                 return
 
     def first(self) -> Entry | None:

@@ -39,7 +39,7 @@ class ParkedPods:
         parked.
         """
         key, scheduler = entry.key, entry.scheduler
-        self.remove(key)
+        self.remove(entry)
         self._oldest.put(key, (since,), entry)
         self._rejectors[key] = tuple((scheduler, plugin) for plugin in sorted(plugins))
         self._index(entry)
@@ -66,8 +66,9 @@ class ParkedPods:
         for place in self._keys[key]:
             self._by_key.setdefault(place, {})[key] = entry
 
-    def remove(self, key: str) -> None:
+    def remove(self, entry: Entry) -> None:
         """Removes a pod if it is here."""
+        key = entry.key
         if self._oldest.remove(key) is None:
             return
         for place in self._keys.pop(key):

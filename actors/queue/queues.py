@@ -153,7 +153,7 @@ class Queues:
         assert (place, trigger, to) in TRANSITIONS, f"{key}: {place} to {to}, {trigger}"
         queue = self._by_place.get(place)
         if queue is not None:
-            queue.remove(key)
+            queue.remove(entry)
             del self.entries[key]
         entry.place = to
         if to is ACTIVE:

@@ -39,7 +39,7 @@ def taken(pods: ActivePods) -> list[str]:
     """Takes all pods that may be taken; returns them in order."""
     order = []
     while (entry := pods.peek()) is not None:
-        pods.remove(entry.key)
+        pods.remove(entry)
         order.append(f"{entry.namespace}{entry.key.rpartition('p')[2]}")
         pods.validate()
     return order
@@ -133,7 +133,7 @@ def test_it_is_as_a_plain_table(steps: list[tuple[str, str, int, int]]) -> None:
                 pods.put(key, slot, entry_of(namespace, number, priority))
             case "remove":
                 table.pop(key, None)
-                pods.remove(key)
+                pods.remove(entry_of(namespace, number))
             case "pause":
                 paused.add(namespace)
                 pods.pause(namespace)

@@ -96,6 +96,6 @@ def test_functions_that_fail_miss_no_pod(wrong: object) -> None:
 
 def test_a_pod_that_left_is_not_found() -> None:
     waiting = parked(Concerns(keys_of, keys_of_node))
-    waiting.remove(next(entry.key for entry in waiting if entry.info.pod.metadata.name == "b"))
+    waiting.remove(next(entry for entry in waiting if entry.info.pod.metadata.name == "b"))
     waiting.validate()
     assert concerned(waiting, "x") == ["c"]
