@@ -93,14 +93,15 @@ class Hook(Generic[A]):
     def ask(self, state: CycleState, info: PodInfo | Pod, about: Any) -> A:
         """Returns the plugin's answer. Raises PluginError."""
         record = state.record
-        started = record.now() if record.detailed else 0.0
+        detailed, call = record.detailed, self.call
+        started = record.now() if detailed else 0.0
         try:
-            answer: A = self.call(state, info, about)
+            answer: A = call(state, info, about)
             if answer is not self.usual and answer is not self.skip:
                 answer = self.check(answer, about, self)
         except CRASHES as exception:
             raise self._failure(exception, record, started, info, about) from exception
-        if record.detailed:
+        if detailed:
             self._record_call(record, code_of(answer), started)
         return answer
 

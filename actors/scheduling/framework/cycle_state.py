@@ -4,7 +4,7 @@ one attempt.
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from .measuring import UNMEASURED, Record
 from .status import UserMessageError
@@ -59,7 +59,7 @@ class CycleState:
 
     def __init__(self) -> None:
         self.record: Record = UNMEASURED
-        self._data: dict[StateKey[object], object] = {}
+        self._data: dict[StateKey[Any], Any] = {}
         self.left_out: set[str] = set()
         self.passes_filter: set[str] = set()
         self.skip_score: set[str] = set()
@@ -81,17 +81,18 @@ class CycleState:
         return self.left_out - self.passes_filter
 
     def write(self, key: StateKey[T], value: T) -> None:
-        self._data[cast("StateKey[object]", key)] = value
+        self._data[key] = value
 
     def __contains__(self, key: StateKey[T]) -> bool:
-        return cast("StateKey[object]", key) in self._data
+        return key in self._data
 
     def read(self, key: StateKey[T]) -> T:
         """Returns the value. Raises StateNotFoundError if none was written in this attempt."""
         try:
-            return cast("T", self._data[cast("StateKey[object]", key)])
+            value: T = self._data[key]
         except KeyError:
             raise StateNotFoundError(key.not_found) from None
+        return value
 
     def take_pods_to_activate(self) -> tuple[str, ...]:
         """Removes the keys under PODS_TO_ACTIVATE and returns them, sorted."""
@@ -103,4 +104,4 @@ class CycleState:
         return names
 
     def get(self, key: StateKey[T]) -> T | None:
-        return cast("T | None", self._data.get(cast("StateKey[object]", key)))
+        return self._data.get(key)

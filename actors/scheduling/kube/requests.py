@@ -283,8 +283,10 @@ def resize_is_infeasible(pod: Pod) -> bool:
 
 
 def _is_infeasible(status: PodStatus) -> bool:
-    pending = next((c for c in status.conditions if c.type == "PodResizePending"), None)
-    return pending is not None and pending.reason == "Infeasible"
+    for condition in status.conditions:
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
 
 
 def nanos(resources: ResourceList) -> Amounts:

@@ -140,7 +140,7 @@ class ClusterObjects:
         return self._changes[kind].version
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None:
-        if self._unlisted:
+        if kind in self._unlisted:
             self._check(kind)
         try:
             item: T | None = self._objects[kind][namespace].get(name)

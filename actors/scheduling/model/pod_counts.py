@@ -19,7 +19,13 @@ import numpy as np
 
 from ..kube.labels import Selector, SelectorError
 from ..kube.selector_index import MAX_SCANNED
-from .affinity_terms import NO_LABELS, AffinityTerm, TermWeights, with_weight_one
+from .affinity_terms import (
+    NO_LABELS,
+    NO_WEIGHTED_TERMS,
+    AffinityTerm,
+    TermWeights,
+    with_weight_one,
+)
 from .counted_index import ANYWHERE, CountedIndex, Place, places_of
 from .derived import derived_once
 from .label_column import LabelColumn
@@ -46,7 +52,7 @@ class CountedPods(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     terms: tuple[AffinityTerm, ...]
     terminating: bool = True
 
-    @property
+    @derived_once
     def topologies(self) -> Set[str]:
         return {term.topology_key: None for term in self.terms}.keys()
 
@@ -449,11 +455,11 @@ class PodCounts:
                 self.claims[name] = volumes
 
     def _count_terms(self, row: int, terms: CarriedTerms, sign: int) -> None:
-        if terms.required:
+        if terms.required is not NO_WEIGHTED_TERMS:
             self.required.add(terms.required, row, sign, self._size)
-        if terms.required_anti:
+        if terms.required_anti is not NO_WEIGHTED_TERMS:
             self.required_anti.add(terms.required_anti, row, sign, self._size)
-        if terms.preferred:
+        if terms.preferred is not NO_WEIGHTED_TERMS:
             self.preferred.add(terms.preferred, row, sign, self._size)
 
     def _group(self, key: GroupKey) -> Group:

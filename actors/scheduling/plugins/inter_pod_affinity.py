@@ -259,7 +259,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         except SelectorError as problem:
             return unresolvable(f"pod affinity: {problem}")
         columns, objects = snapshot.columns, snapshot.objects
-        has_required = own is not NO_CARRIED_TERMS and (own.required or own.required_anti)
+        has_required = own is not NO_CARRIED_TERMS and bool(own.required or own.required_anti)
         if not has_required and not columns.counts.required_anti.columns:
             return SKIP
         existing: MarkedDomains = {}
