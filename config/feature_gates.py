@@ -65,12 +65,14 @@ def _specs(table: str, version: Version) -> Iterator[tuple[str, list[tuple[str, 
     """Yields each gate of a table with the specs up to a version, oldest first, each in words."""
     for line in table.strip().replace("\n    ", " ").splitlines():
         name, specs = line.split(maxsplit=1)
-        known = (spec.split() for spec in specs.split(";"))
-        yield name, [tuple(words) for since, *words in known if _minor(since) <= version.minor]
+        known = (spec.partition(" beside ") for spec in specs.split(";"))
+        holding = (spec.split() for spec, _, oldest in known if _minor(oldest) <= version.oldest)
+        yield name, [tuple(words) for since, *words in holding if _minor(since) <= version.minor]
 
 
 def _minor(version: str) -> int:
-    return int(version.removeprefix("1."))
+    """Returns the minor version; 0 for no version."""
+    return int(version.strip().removeprefix("1.") or 0)
 
 
 @cache

@@ -2,7 +2,8 @@
 
 Each line has a gate and its specs, separated by semicolons: the first version that the spec holds
 for, the gate's stage, its default, and "locked" if no other value is allowed; or "removed". A gate
-that is older than the oldest version begins with that version.
+that is older than the oldest version begins with that version. A spec that ends in "beside" and a
+version holds only if no component of the control plane is older than that.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ DRADeviceCompatibilityGroups 1.37 ALPHA false
 DRADeviceTaintRules 1.35 ALPHA false; 1.36 BETA false; 1.37 GA true; 1.38 GA true locked
 DRADeviceTaints 1.35 ALPHA false; 1.36 BETA true; 1.37 GA true; 1.38 GA true locked
 DRAExtendedResource 1.35 ALPHA false; 1.36 BETA true; 1.37 GA true locked
-DRAFractionalCapacityRange 1.37 BETA false; 1.38 BETA true
+DRAFractionalCapacityRange 1.37 BETA false; 1.37 BETA true beside 1.37
 DRAListTypeAttributes 1.36 ALPHA false
 DRANodeAllocatableResources 1.36 ALPHA false
 DRAOptionalNodeOperations 1.37 ALPHA false

@@ -18,16 +18,23 @@ _TEXT = re.compile(r"v?1\.([0-9]+)(?:\.0)?")
 
 class Version(msgspec.Struct, frozen=True):
     """A minor version of Kubernetes. `release` is the patch release that berth was compared with.
-    Of a preview not all changes are known or made.
+    Of a preview not all changes are known or made. `beside` is the minor version of the oldest
+    component of the control plane, if it is not the one before this.
     """
 
     minor: int
     release: str
     preview: bool = False
+    beside: int | None = None
 
     @property
     def text(self) -> str:
         return f"1.{self.minor}"
+
+    @property
+    def oldest(self) -> int:
+        """The minor version of the oldest component of the control plane."""
+        return self.minor - 1 if self.beside is None else self.beside
 
 
 VERSIONS: Mapping[int, Version] = {

@@ -147,7 +147,9 @@ def _options(kind: type[S], group: str, flags: Flags) -> S:
 def _version(flags: Flags) -> Version:
     """Returns the version to decide as. Raises ValueError."""
     asked: Sequence[str] = flags["emulated-version"]
-    return emulated(asked[0]) if asked else CURRENT
+    oldest: Sequence[str] = flags["min-compatibility-version"]
+    version = emulated(asked[0]) if asked else CURRENT
+    return msgspec.structs.replace(version, beside=minor_of(oldest[0])) if oldest else version
 
 
 def _gates(flags: Flags, version: Version) -> tuple[Mapping[str, bool], list[str]]:

@@ -332,8 +332,8 @@ GROUPS = {
         Flag(
             "min-compatibility-version",
             STRINGS,
-            "The lowest version of the other components of the control plane, such as kube=1.35.",
-            idle="berth has no behavior that depends on it",
+            "The lowest version of the other components of the control plane, such as kube=1.35."
+            " Defaults of feature gates may depend on it.",
         ),
     ),
     "Metrics": (

@@ -62,7 +62,7 @@ def _version(registry: Registry, version: Version) -> None:
         "kube",
         KUBERNETES.removeprefix("v"),
         version.text,
-        f"{KUBERNETES_MAJOR}.{version.minor - 1}",
+        f"{KUBERNETES_MAJOR}.{version.oldest}",
     ).set(1)
 
 

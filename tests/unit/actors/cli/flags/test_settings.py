@@ -70,6 +70,18 @@ def test_flags_fill_the_options() -> None:
     assert options.liveness_stall == 20
 
 
+@pytest.mark.parametrize(
+    ("emulated", "oldest", "on"),
+    [("1.37", "1.36", False), ("1.37", "kube=1.37", True), ("1.38", "1.37", True)],
+)
+def test_defaults_of_gates_depend_on_the_oldest_component(
+    emulated: str, oldest: str, on: bool
+) -> None:
+    options = options_from(flags_of(emulated_version=emulated, min_compatibility_version=oldest))
+    assert options.feature_gates["DRAFractionalCapacityRange"] is on
+    assert options.version.oldest == int(oldest[-2:])
+
+
 def test_metrics_of_the_version_before_the_one_that_it_decides_as_may_be_shown() -> None:
     for emulated, shown in (("1.36", "1.35"), ("1.37", "1.36")):
         options_from(flags_of(emulated_version=emulated, show_hidden_metrics_for_version=shown))
