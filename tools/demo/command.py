@@ -285,7 +285,7 @@ def demo(
             kubelets=Setup(
                 read_configurations(kubelet_config) if kubelet_config else (),
                 read_scenario(usage) if usage else NO_SCENARIO,
-                gates["ResizeFootprint"],
+                version_asked(),
             ),
             version=version_asked(),
             gates=gates,

@@ -20,6 +20,7 @@ from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..cluster.drivers.device_driver import Offer, PoolPublisher
 from ..cluster.faults.faults_in_force import Faults
 from ..cluster.faults.vocabulary import Fault, FaultPlace, Met
+from ..cluster.kubelets.housekeeping import Setup
 from ..cluster.kubelets.kubelets import run_kubelets
 from ..kubernetes.api.requests.field_managers import CONTROLLERS, KUBELET
 from ..kubernetes.api.store import Store
@@ -59,6 +60,7 @@ class Parts:
         self.faults = Faults(place, clock.now, Random(seed))
         self.schedulers: list[KeptScheduler] = []
         self._access = EmbeddedAccess(store)
+        self._kubelets = Setup(version=store.release.version)
         self._clock, self._rng, self._group = clock, Random(seed), group
         self._wrote, self._binds_elsewhere, self._tell = wrote, binds_elsewhere, tell
         self.store_faults = StoreFaults(
@@ -74,7 +76,7 @@ class Parts:
         known time.
         """
         is_due: Callable[[str], bool] = await self._group.start(
-            run_kubelets, self._access_of(KUBELET), self._clock, self._rng
+            run_kubelets, self._access_of(KUBELET), self._clock, self._rng, None, self._kubelets
         )
         return is_due
 

@@ -15,6 +15,8 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from berth.actors.runtime.clock import Clock
+from berth.config.feature_gates import changes_of
+from berth.config.versions import CURRENT, Version
 
 from ...kubernetes.kubelet.kubelet_writes import KubeletWrite, StatusPatch
 from ...kubernetes.kubelet.pressure.kubelet_settings import Configuration, settings_for
@@ -29,12 +31,12 @@ Send = Callable[[str, str, Document, str], Awaitable[Document | None]]
 
 class Setup(msgspec.Struct, frozen=True):
     """The settings of kubelets: the configurations of nodes and the usage of pods, which users
-    give, and whether resizes count at once, which depends on the version of Kubernetes.
+    give, and the version of Kubernetes.
     """
 
     configurations: Sequence[Configuration] = ()
     scenario: Scenario = NO_SCENARIO
-    at_once: bool = False
+    version: Version = CURRENT
 
 
 NO_SETUP = Setup()
@@ -64,7 +66,7 @@ class Housekeeping:
                 settings,
                 self._setup.scenario,
                 restarts=False,
-                at_once=self._setup.at_once,
+                at_once=changes_of(self._setup.version)["ResizeFootprint"],
             )
             self._nodes[name] = kubelet
             for pod in self._pods.get(name, {}).values():

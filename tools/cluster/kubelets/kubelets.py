@@ -130,7 +130,7 @@ class _Kubelets:
             self._note_images,
             began,
         )
-        node_steps = NodeSteps(self._address, began)
+        node_steps = NodeSteps(self._address, began, setup.version.release)
         self._pods = Player(stages.pods, self._pod_steps, self._writer, clock, rng, group)
         self._nodes = Player(stages.nodes, node_steps, self._writer, clock, rng, group)
 

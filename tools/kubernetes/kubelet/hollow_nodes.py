@@ -59,11 +59,14 @@ def hollow_node(number: int) -> Document:
 
 
 class NodeSteps:
-    """The steps `register`, `heartbeat` and `recover`; `address` returns the address of a node."""
+    """The steps `register`, `heartbeat` and `recover`; `address` returns the address of a node.
+    `release` is the kubelets' version.
+    """
 
-    def __init__(self, address: Callable[[str], str], began: str) -> None:
+    def __init__(self, address: Callable[[str], str], began: str, release: str) -> None:
         self._address = address
         self._began = began
+        self._release = release
 
     def due(self, step: str, node: Document, since: float) -> float | None:
         return since
@@ -73,7 +76,7 @@ class NodeSteps:
         match step:
             case "register":
                 name = node["metadata"]["name"]
-                status = missing_status(node, self._address(name), time)
+                status = missing_status(node, self._address(name), time, self._release)
                 yield PatchObject({"status": status})
                 if "nodeInfo" in status:  # the node is new
                     yield RecordEvent("Normal", "Starting", "Starting kubelet.")
@@ -114,7 +117,7 @@ def condition_event(node: str, condition: Document) -> tuple[str, str]:
     return reason, f"Node {node} status is now: {reason}"
 
 
-def missing_status(node: Document, address: str, time: str) -> Document:
+def missing_status(node: Document, address: str, time: str, release: str) -> Document:
     """Returns the fields that a node's status lacks, with the values that a healthy kubelet would
     set.
     """
@@ -149,7 +152,7 @@ def missing_status(node: Document, address: str, time: str) -> Document:
         missing["nodeInfo"] = {
             **system,
             "containerRuntimeVersion": "hollow://1",
-            "kubeletVersion": "v1.36.2",
+            "kubeletVersion": release,
         }
     return missing
 

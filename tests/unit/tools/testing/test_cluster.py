@@ -258,3 +258,14 @@ def test_the_end_of_a_served_cluster_raises_what_failed_in_it(
     with pytest.raises(ExceptionGroup) as raised:
         play()
     assert raised.group_contains(OSError, match="the disk is full")
+
+
+@pytest.mark.parametrize(("version", "release"), [("1.36", "v1.36.2"), ("1.37", "v1.37.0")])
+def test_kubelets_have_the_version_of_the_cluster(version: str, release: str) -> None:
+    async def read() -> str:
+        async with Cluster(nodes=1, scheduler=False, controllers=False, version=version) as cluster:
+            await cluster.settled()
+            shown: str = cluster.get("Node", "node-1")["status"]["nodeInfo"]["kubeletVersion"]
+            return shown
+
+    assert run_virtually(read) == release

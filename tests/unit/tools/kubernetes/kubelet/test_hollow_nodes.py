@@ -15,7 +15,7 @@ def posted(*conditions: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
     node = {**hollow_node(1), "status": {"conditions": list(conditions)}}
     return {
         each["type"]: (each["status"], each["reason"], each["lastTransitionTime"])
-        for each in missing_status(node, "10.0.0.1", TIME).get("conditions", ())
+        for each in missing_status(node, "10.0.0.1", TIME, "v1.37.0").get("conditions", ())
         if each["lastHeartbeatTime"] == TIME
     }
 
@@ -39,7 +39,7 @@ def test_conditions_of_a_file_stay_as_they_are() -> None:
 
 
 def told_by_registration(node: dict[str, Any]) -> list[str]:
-    actions = NodeSteps(lambda _: "10.0.0.1", TIME).run("register", node, 0.0)
+    actions = NodeSteps(lambda _: "10.0.0.1", TIME, "v1.37.0").run("register", node, 0.0)
     return [action.reason for action in actions if isinstance(action, RecordEvent)]
 
 
