@@ -132,8 +132,10 @@ def default(gates: Mapping[str, bool]) -> None:
 
 @config.command()
 @click.argument("file", type=click.Path())
+@feature_gates
+@version
 @click.pass_context
-def convert(ctx: click.Context, file: str) -> None:
+def convert(ctx: click.Context, file: str, gates: Mapping[str, bool]) -> None:
     """Print a configuration FILE of an older version in v1.
 
     It accepts v1alpha1, v1alpha2, v1beta1, v1beta2 and v1beta3. Each change is a line on standard
@@ -144,14 +146,14 @@ def convert(ctx: click.Context, file: str) -> None:
         document = read_document(file)
         converted = in_v1(document)
         if not converted.changes:
-            from_mapping(document)
+            from_mapping(document, gates)
             click.echo(f"{file}: it is in v1 already", err=True)
         click.echo(yaml.safe_dump(converted.document, sort_keys=False), nl=False)
         for change in converted.changes:
             click.echo(f"{file}: {change}", err=True)
         for line in converted.by_hand:
             click.echo(f"{file}: by hand: {line}", err=True)
-        from_mapping(converted.document)
+        from_mapping(converted.document, gates)
     except ConfigError as invalid:
         for problem in invalid.problems:
             click.echo(f"{file}: {problem}", err=True)

@@ -245,6 +245,16 @@ def test_a_file_is_converted_and_the_changes_are_named(tmp_path: Path) -> None:
     assert again.stderr == f"{file}: it is in v1 already\n"
 
 
+def test_a_file_is_converted_for_a_version_that_has_its_fields(tmp_path: Path) -> None:
+    text = "profiles: [{plugins: {podGroupPostFilter: {}}}]\n"
+    file = file_with(tmp_path, text, HEAD.replace("/v1\n", "/v1beta3\n"))
+    older, newer = run("convert", file), run("convert", file, "--for", "1.37")
+    assert (older.exit_code, newer.exit_code) == (1, 0)
+    assert older.stderr.endswith("unknown field, Kubernetes has it since 1.37\n")
+    assert newer.stdout == older.stdout
+    assert "podGroupPostFilter: {}" in newer.stdout
+
+
 @pytest.mark.parametrize(
     ("text", "head", "line"),
     [
