@@ -136,6 +136,10 @@ def _metadata(kind: str, metadata: Document, *, is_label: bool = False) -> list[
         problems += [invalid("metadata.name", name, message) for message in form(name)]
     elif not prefix:
         problems.append(required("metadata.name", "name or generateName is required"))
+    if namespace := metadata.get("namespace"):
+        problems += [
+            invalid("metadata.namespace", namespace, message) for message in dns_label(namespace)
+        ]
     if metadata.get("labels"):
         problems += labels("metadata.labels", metadata["labels"])
     if metadata.get("annotations"):

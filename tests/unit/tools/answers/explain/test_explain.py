@@ -7,9 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from berth.tools.views.commands.explain import explain
+from tests.kit import documents
 from tests.kit.cases import texts
 from tests.kit.messages import no_room
 
@@ -191,6 +193,15 @@ def test_a_hostile_manifest_is_refused_by_the_path_of_its_field(
     assert result.exit_code == 1
     assert problem in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_object_in_an_impossible_namespace_does_not_stop_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "pods.yaml"
+    pods = (documents.pod("a", namespace="my_space"), documents.pod("b"), documents.node("n1"))
+    path.write_text(yaml.safe_dump_all(pods))
+    result = CliRunner().invoke(explain, ["-f", str(path), "--pod", "b"])
+    assert "metadata.namespace: Invalid value" in result.stderr
+    assert "goes to n1" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,7 @@ def test_a_resource_without_a_domain_must_be_a_standard_container_resource() -> 
 {} => metadata.name: Required value: name or generateName is required
 {name: A} => metadata.name: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of
 {generateName: A-} => metadata.generateName: Invalid value: "A-": a lowercase RFC 1123 subdomain
+{name: a, namespace: a_b} => metadata.namespace: Invalid value: "a_b": a lowercase RFC 1123 label
 {name: a, labels: {a b: c}} => metadata.labels: Invalid value: "a b": name part must consist of
 {name: a, labels: {a: '-'}} => metadata.labels: Invalid value: "-": a valid label must be an empty
 {name: a, labels: {a/b/c: ''}} => metadata.labels: Invalid value: "a/b/c": a valid label key must
