@@ -22,6 +22,7 @@ The modules.
     served          a cluster over HTTP on loopback, for other programs
     decisions       one decision, without a cluster
     virtual_time    an event loop in virtual time
+    garbage         the garbage collector while clusters run
     chaos/          `berth chaos`: faults among real processes
     recording/      `berth record` and `berth replay`: a cluster, decided once more
     simulation/     `berth simulate`: scenarios with faults, and what must hold in them

@@ -50,6 +50,7 @@ from .configuration import (
 from .devices.known_devices import Devices, pools
 from .dumps import load_dump
 from .first_writes import first_writes
+from .garbage import SELDOM_COLLECTED
 from .history import EVENT, PodHistory, PodLife
 from .livelock import MANY_TRIES, MOST_TRIES, Tries
 from .parts import Parts
@@ -163,6 +164,7 @@ class Cluster:
         self._fill()
         self.access = EmbeddedAccess(self.store)
         async with AsyncExitStack() as stack:
+            stack.enter_context(SELDOM_COLLECTED)
             for objects in self._first:
                 await self.add(objects)
             group = await stack.enter_async_context(anyio.create_task_group())
