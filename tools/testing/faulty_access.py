@@ -27,8 +27,8 @@ from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.meta import HasMetadata
 
 from ..cluster.apiserver.store_faults import StoreFaults
-from ..cluster.controllers.cluster_access import Renewed
-from ..cluster.controllers.embedded_access import EmbeddedAccess, Subscription
+from ..cluster.controllers.cluster_access import Read, Renewed
+from ..cluster.controllers.embedded_access import EmbeddedAccess, Subscription, in_group
 from ..cluster.faults.vocabulary import Fault
 from .machine import Machine
 
@@ -187,6 +187,10 @@ class FaultyAccess(FaultyCalls):
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> FaultyWatch[Kept]:
         return FaultyWatch(self._inner.follow(path, kind, selector), self._program, path)
 
+    def follow_later(self, group: TaskGroup, path: str, kind: type[Kept], read: Read[Kept]) -> bool:
+        watch = self.follow(path, kind)
+        return watch.begins_later(in_group(group, read, watch))
+
     async def follow_leases(self) -> AsyncGenerator[WatchUpdate[Lease] | Renewed]:
         path = "/apis/coordination.k8s.io/v1/leases"
         through = through_faults(self._inner.follow_leases, self._program, path)
@@ -202,26 +206,36 @@ class FaultyWatch(Generic[Kept]):
         self._inner = inner
         self._program = program
         self._path = path
+        self._is_listed = False
+
+    def begins_later(self, begin: Callable[[], None]) -> bool:
+        """Like that of a Subscription. False if its list may meet a fault."""
+        if not self._program.faults.faults.may_meet_lists():
+            self._is_listed = self._inner.begins_later(begin)
+        return self._is_listed
 
     async def changes(
         self, held: Mapping[str, Kept] | None = None
     ) -> AsyncGenerator[WatchUpdate[Kept]]:
         follow = partial(self._inner.changes, held)
-        async with aclosing(through_faults(follow, self._program, self._path)) as updates:
+        through = through_faults(follow, self._program, self._path, self._is_listed)
+        async with aclosing(through) as updates:
             async for update in updates:
                 yield update
 
 
 async def through_faults(
-    follow: Callable[[int], AsyncGenerator[T]], program: Program, path: str
+    follow: Callable[[int], AsyncGenerator[T]], program: Program, path: str, is_listed: bool = False
 ) -> AsyncGenerator[T]:
     """Yields what `follow` yields, from a list of the revision that it is given, as far as no fault
-    holds it up. After an event that cannot be used, a program lists again.
+    holds it up. After an event that cannot be used, a program lists again. If it `is_listed`, there
+    is no list that could meet a fault before the first event.
     """
     faults, sleep = program.faults, program.machine.sleep
     while True:
         await program.reached()
-        older = faults.faults.of_list(path, program.name)
+        older = None if is_listed else faults.faults.of_list(path, program.name)
+        is_listed = False
         revision = 0 if older is None else faults.revision_of(older.seconds)
         async with aclosing(follow(revision)) as updates:
             async for update in updates:

@@ -4,11 +4,12 @@ process.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 import anyio
 import msgspec
+from anyio.abc import TaskGroup
 
 from berth.actors.client.access import Calls
 from berth.actors.client.rest import ApiError, Client, ConnectionFailedError, IgnoredAnswer
@@ -33,6 +34,9 @@ class Changes(Protocol[Kept]):
     """The objects under a path: first ObjectsListed, then changes, without end."""
 
     def changes(self) -> AsyncGenerator[WatchUpdate[Kept]]: ...
+
+
+Read = Callable[[Changes[Kept]], Coroutine[Any, Any, None]]
 
 
 class Renewed(msgspec.Struct, frozen=True):
@@ -78,6 +82,15 @@ class ClusterAccess(Calls, Protocol):
         ...
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Changes[Kept]: ...
+
+    def follow_later(self, group: TaskGroup, path: str, kind: type[Kept], read: Read[Kept]) -> bool:
+        """If there is no object of a kind, starts `read` in the group with the first one, whose
+        changes then begin without a list, and returns True. False if there is one, or if the access
+        cannot tell.
+
+        Most kinds have none, and a task for each is most of the start of a cluster in memory.
+        """
+        ...
 
     def follow_leases(self) -> AsyncGenerator[WatchUpdate[Lease] | Renewed]:
         """Yields the leases of all namespaces, and changes of them without end."""
@@ -125,6 +138,9 @@ class OverHttp:
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Reflector[Kept]:
         return Reflector(self._client, path, kind, self._clock, self._rng, selector)
+
+    def follow_later(self, group: TaskGroup, path: str, kind: type[Kept], read: Read[Kept]) -> bool:
+        return False
 
     def follow_leases(self) -> AsyncGenerator[WatchUpdate[Lease] | Renewed]:
         return self.follow(LEASES.path(), Lease).changes()

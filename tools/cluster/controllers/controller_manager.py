@@ -103,9 +103,7 @@ async def run_controllers(
         cluster = ObjectIndex()
         running = _Runner(cluster, access, clock, rng, group, some, scenario)
         watches = Watches(cluster, access, running.changed, running.renewed, running.heartbeat_of)
-        async with anyio.create_task_group() as listing:
-            for kind in some.followed:
-                listing.start_soon(group.start, watches.follow, _KINDS[kind], TYPES[kind])
+        await watches.follow_all(((_KINDS[kind], TYPES[kind]) for kind in some.followed), group)
         running.begin()
         if some.controllers is None:
             group.start_soon(CustomKinds(cluster, access, watches, group).follow)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
+from contextvars import copy_context
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import parse_qsl
 
 import anyio
 import msgspec
+from anyio.abc import TaskGroup
 
 from berth.actors.client.access import Calls
 from berth.actors.client.reflector_state import ABSENT_SECONDS
@@ -46,7 +48,7 @@ from ...kubernetes.api.types.conversion import served_form
 from ...kubernetes.api.types.releases import RELEASES
 from ..apiserver.app import Server
 from ..apiserver.next_write import next_write
-from .cluster_access import LEASES, NODES, Heartbeat, Renewed, heartbeat_patch
+from .cluster_access import LEASES, NODES, Changes, Heartbeat, Read, Renewed, heartbeat_patch
 
 T = TypeVar("T")
 Kept = TypeVar("Kept", bound=HasMetadata | dict[str, Any])
@@ -83,6 +85,10 @@ class EmbeddedAccess:
             return Subscription(self._store, path, kind, selector)
         except RefusedError as refused:
             return _Unserved(self._store, path, kind, selector, f"{path}: {refused}")
+
+    def follow_later(self, group: TaskGroup, path: str, kind: type[Kept], read: Read[Kept]) -> bool:
+        watch = self.follow(path, kind)
+        return watch.begins_later(in_group(group, read, watch))
 
     async def call(
         self,
@@ -192,6 +198,18 @@ class Subscription(Generic[Kept]):
         self._kind = kind
         self._reader = Reader(kind)
         self._selects_all = not self._target.namespace and self._matches is None
+        self._empty_at = 0  # the revision at which there was no object yet
+
+    def begins_later(self, begin: Callable[[], None]) -> bool:
+        """If there is no object of the kind, calls `begin` at the first write of one, and returns
+        True: then the next `changes` begin with that write, and not with a list.
+        """
+        kind = self._target.kind
+        if self._store.has(kind.stored_as or kind):
+            return False
+        self._empty_at = self._store.revision
+        self._store.at_next_write(kind, begin)
+        return True
 
     async def changes(
         self, held: Mapping[str, Kept] | None = None, at: int = 0
@@ -214,12 +232,14 @@ class Subscription(Generic[Kept]):
     ) -> AsyncGenerator[ObjectsListed[Kept] | Sequence[StoreEvent]]:
         """Yields the list of objects first, then the new events whenever there are any."""
         store, kind = self._store, self._target.kind
-        revision = at or store.revision
-        try:
-            yield self._listed(at)
-        except RefusedError:  # it is compacted
-            revision = store.revision
-            yield self._listed()
+        revision, self._empty_at = self._empty_at, 0
+        if not revision:
+            revision = at or store.revision
+            try:
+                yield self._listed(at)
+            except RefusedError:  # it is compacted
+                revision = store.revision
+                yield self._listed()
         while True:
             try:
                 events = store.since(kind, revision)
@@ -283,6 +303,18 @@ class Subscription(Generic[Kept]):
             return None if part is None else Unreadable(part, str(problem))
 
 
+def in_group(group: TaskGroup, read: Read[Kept], watch: Changes[Kept]) -> Callable[[], None]:
+    """Returns what starts to read a watch in a group, if that has not ended: in the context of the
+    one who calls this, not of the one whose write is the first.
+    """
+
+    def begin() -> None:
+        if not group.cancel_scope.cancel_called:
+            group.start_soon(read, watch)
+
+    return partial(copy_context().run, begin)
+
+
 def _error(refused: RefusedError) -> ApiError:
     seconds = (refused.details or {}).get("retryAfterSeconds")
     return ApiError(refused.code, refused.reason, str(refused), seconds)
@@ -296,6 +328,9 @@ class _Unserved(Subscription[Kept]):
     ) -> None:
         self._again = partial(Subscription, store, path, kind, selector)
         self._problem = problem
+
+    def begins_later(self, begin: Callable[[], None]) -> bool:
+        return False  # it says that the kind is absent
 
     async def changes(
         self, held: Mapping[str, Kept] | None = None, at: int = 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
 
 import anyio
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from berth.actors.client.watch import (
     KindUnlisted,
@@ -21,8 +23,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata, key
 
 from ...kubernetes.api.types.resources import Kind
 from ...kubernetes.object_index import ObjectChange, ObjectIndex
-from ...kubernetes.objects.structs import T
-from .cluster_access import ClusterAccess, Heartbeat, Renewed
+from .cluster_access import Changes, ClusterAccess, Heartbeat, Renewed
 
 log = get_logger(__name__)
 
@@ -48,22 +49,47 @@ class Watches:
         self._renewed = renewed
         self._heartbeat_of = heartbeat_of
 
+    async def follow_all(
+        self, kinds: Iterable[tuple[Kind, type[HasMetadata]]], group: TaskGroup
+    ) -> None:
+        """Follows kinds in a group, and returns once all are listed."""
+        async with anyio.create_task_group() as listing:
+            for kind, type_ in kinds:
+                read = partial(self._read_watch, type_)
+                if type_ is not Lease and self._access.follow_later(
+                    group, kind.path(), type_, read
+                ):
+                    self._cluster.replace(type_, ())
+                else:
+                    listing.start_soon(group.start, self.follow, kind, type_)
+
     async def follow(
         self,
         kind: Kind,
-        type_: type[T],
+        type_: type[HasMetadata],
         *,
         task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         """Follows one kind until cancelled; started after the first list, or without one if the API
         server does not serve the kind: then there are no objects, until it does.
         """
-        listed = False
-        changes: AsyncGenerator[WatchUpdate[T] | WatchUpdate[Lease] | Renewed]
         if type_ is Lease:
-            changes = self._access.follow_leases()
+            await self._read(type_, self._access.follow_leases(), task_status=task_status)
         else:
             changes = self._access.follow(kind.path(), type_).changes()
+            await self._read(type_, changes, task_status=task_status)
+
+    async def _read_watch(self, type_: type[HasMetadata], watch: Changes[Any]) -> None:
+        await self._read(type_, watch.changes())
+
+    async def _read(
+        self,
+        type_: type[HasMetadata],
+        changes: AsyncGenerator[WatchUpdate[Any] | Renewed],
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        listed = False
         async for event in changes:
             match event:
                 case Renewed(leases):

@@ -105,6 +105,11 @@ class Faults:
         held = self._held[Met.LIST]
         return self._drawn(each for each in held if _concerns(each.fault, path, client))
 
+    def may_meet_lists(self) -> bool:
+        """True if a list may meet a fault now."""
+        now = self._now()
+        return any(held.begin <= now < held.end for held in self._held[Met.LIST])
+
     def of_event(self, path: str, client: str = "") -> Fault | None:
         """Returns the fault that an event of a watch of this path meets."""
         held = self._held[Met.EVENT]

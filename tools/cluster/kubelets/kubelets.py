@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -76,11 +77,13 @@ async def run_kubelets(
         for kind in KINDS:
             if kind.kind in types:
                 type_ = types[kind.kind]
-                stored = access.follow(kind.path(), type_)
-                group.start_soon(kubelets.follow_storage, type_, stored)
+                read = partial(kubelets.follow_storage, type_)
+                if not access.follow_later(group, kind.path(), type_, read):
+                    group.start_soon(read, access.follow(kind.path(), type_))
             elif kind.kind == preparation.FOLLOWED:
-                claims = access.follow(kind.path(), ResourceClaim)
-                group.start_soon(kubelets.follow_claims, kind.version, claims)
+                read_claims = partial(kubelets.follow_claims, kind.version)
+                if not access.follow_later(group, kind.path(), ResourceClaim, read_claims):
+                    group.start_soon(read_claims, access.follow(kind.path(), ResourceClaim))
         group.start_soon(kubelets.follow_pods, bound)
         group.start_soon(kubelets.housekeeping.run)
         group.start_soon(kubelets.static_pods.run)

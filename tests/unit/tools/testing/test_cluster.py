@@ -269,3 +269,17 @@ def test_kubelets_have_the_version_of_the_cluster(version: str, release: str) ->
             return shown
 
     assert run_virtually(read) == release
+
+
+async def test_a_cluster_without_objects_has_few_tasks() -> None:
+    before = len(asyncio.all_tasks())
+    async with Cluster():
+        assert len(asyncio.all_tasks()) - before < 70
+
+
+async def test_what_watches_kinds_without_objects_does_not_outlive_a_cluster() -> None:
+    async with Cluster() as cluster:
+        pass
+    before = len(asyncio.all_tasks())
+    await cluster.add(pod("a"), claim("b"))
+    assert len(asyncio.all_tasks()) == before

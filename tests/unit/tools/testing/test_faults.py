@@ -114,3 +114,8 @@ async def test_somebody_else_binds_first(cluster: Cluster) -> None:
     await cluster.settled()
     assert cluster.pod("a").placed_on("far")
     assert cluster.pod("a").bound_once()
+
+
+async def test_the_list_of_a_kind_without_objects_meets_a_fault() -> None:
+    async with Cluster(faults=[Fault("older", seconds=30, end=60)]) as cluster:
+        assert cluster.faults.met["older"] > 50

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from contextvars import ContextVar
 from typing import Any
 
+import anyio
 import pytest
 
 from berth.actors.client.rest import ApiError, IgnoredAnswer
 from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListed, Unreadable
 from berth.actors.scheduling.kube.core import Pod
-from berth.tools.cluster.controllers.cluster_access import LEASES, Heartbeat, Renewed
+from berth.tools.cluster.controllers.cluster_access import LEASES, Changes, Heartbeat, Renewed
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND
@@ -21,6 +23,7 @@ from tests.kit.stores import fresh_store
 
 PODS = "/api/v1/namespaces/default/pods"
 NODES = BY_KIND["v1", "Node"]
+WRITER: ContextVar[str] = ContextVar("writer", default="")
 
 
 @pytest.fixture
@@ -235,3 +238,38 @@ async def test_the_fields_that_a_program_writes_are_tracked_under_its_name() -> 
     entries = store.stored(BY_KIND["v1", "Pod"], "default", "a").whole["metadata"]["managedFields"]
     managers = [(entry["manager"], entry.get("subresource", "")) for entry in entries]
     assert managers == [("kube-controller-manager", ""), ("kubelet", "status")]
+
+
+async def test_a_watch_of_nothing_begins_with_the_first_object(store: Store) -> None:
+    access, read = EmbeddedAccess(store), list[str]()
+
+    async def tell(watch: Changes[Pod]) -> None:
+        async for change in watch.changes():
+            read.append(f"{_name(change)}{WRITER.get()}")
+
+    async with anyio.create_task_group() as group:
+        assert not access.follow_later(group, "/api/v1/nodes", Pod, tell)
+        assert not access.follow_later(group, "/apis/none/v1/things", Pod, tell)
+        assert access.follow_later(group, "/api/v1/pods", Pod, tell)
+        WRITER.set(" of the writer")
+        for name in ("a", "b"):
+            await access.call("POST", PODS, dict, pod(name))
+        await anyio.wait_all_tasks_blocked()
+        await access.call("DELETE", f"{PODS}/a", IgnoredAnswer, {"gracePeriodSeconds": 0})
+        await anyio.wait_all_tasks_blocked()
+        assert read == ["a", "b", "a"]
+        group.cancel_scope.cancel()
+
+
+async def test_no_watch_begins_in_a_group_that_has_ended(store: Store) -> None:
+    access, begun = EmbeddedAccess(store), list[object]()
+
+    async def begin(watch: Changes[Pod]) -> None:
+        begun.append(watch)
+
+    async with anyio.create_task_group() as group:
+        access.follow_later(group, "/api/v1/pods", Pod, begin)
+        group.cancel_scope.cancel()
+    await access.call("POST", PODS, dict, pod("a"))
+    await anyio.wait_all_tasks_blocked()
+    assert not begun
