@@ -29,7 +29,8 @@ def manifests_of(
         listed = [objects] if isinstance(objects, dict) else list(objects)
         manifests = read_objects(listed, "objects", custom, everything=True)
     if manifests.left_out:
-        raise ManifestError(f"unknown kinds: {', '.join(manifests.left_out)}")
+        kinds = ", ".join(manifests.left_out)
+        raise ManifestError(f"unknown kinds: {kinds}; add their definitions in an earlier call")
     others = (
         Manifest(custom[each["apiVersion"], each["kind"]], each, "objects")
         for each in manifests.others

@@ -41,6 +41,11 @@ class Snapshot:
         """Returns a view of these rows, in this order."""
         return NodeView(self, rows)
 
+    def info(self, name: str) -> NodeInfo | None:
+        """Returns the node of a name; None if there is none."""
+        row = self.columns.row_of.get(name)
+        return None if row is None else self.columns.infos[row]
+
     def pods(
         self, namespace: str = "", labels: Mapping[str, str] = NO_LABELS
     ) -> list[tuple[str, PodInfo]]:

@@ -117,10 +117,9 @@ class NetworkCost(PreScorePlugin, NodeScorePlugin):
         application = metadata.labels.get(LABEL)
         if not application:
             return SKIP
-        columns = snapshot.columns
         at: Counter[Place] = Counter()
         for name, _ in snapshot.pods(metadata.namespace, {LABEL: application}):
-            node = columns.infos[columns.row_of[name]]
+            node = snapshot.info(name)
             if node is not None:
                 at[_place(node)] += 1
         if not at:

@@ -13,10 +13,11 @@ from berth.actors.configuration.plugin_packages import every_plugin
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.telemetry.logs import configure_logs
-from berth.plugin import Plugin
+from berth.plugin import Plugin, WatchedKind
 
+from ...answers.explain.words import listed
 from ...answers.manifests.manifest_files import paths_of
-from ...answers.manifests.manifests import ManifestError, Reading, read
+from ...answers.manifests.manifests import ManifestError, Manifests, Reading, read
 from ..plugins.plugin_check import CONTRACTS, contract_of, problems_of
 from .new_plugin import new
 from .plugin_list import list_plugins
@@ -76,24 +77,33 @@ def check(which: str, files: tuple[str, ...], examples: int, seed: int) -> None:
     kind = _class_of(which)
     try:
         paths = [path for file in files for path in paths_of(file)]
-        read_in = read(paths, reading=Reading()).objects if paths else []
+        declared = [each for each in kind.lookups if isinstance(each, WatchedKind)]
+        kinds = [(each.api_version, each.kind) for each in declared]
+        read_in = read(paths, kinds, Reading()) if paths else Manifests()
     except ManifestError as problem:
         raise click.UsageError(str(problem)) from None
-    objects = [each.document for each in read_in]
+    if read_in.left_out:
+        kinds_left = listed(sorted(read_in.left_out))
+        click.echo(f"left out, as no lookups of the plugin name it: {kinds_left}", err=True)
+    objects = [*(each.document for each in read_in.objects), *read_in.others]
     nodes = [each for each in objects if each.get("kind") == "Node"]
     pods = [each for each in objects if each.get("kind") == "Pod"]
     others = [each for each in objects if each.get("kind") not in ("Node", "Pod")]
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     console = Console(stderr=True)
     broken: dict[str, str] = {}
+    concerned_by: list[bool] = []
     try:
         with Progress(
             *columns, console=console, transient=True, disable=not sys.stderr.isatty()
         ) as bar:
             task = bar.add_task(f"checking {kind.name}", total=examples)
-            found = problems_of(
-                kind, None, nodes, pods, others, examples, seed, lambda: bar.advance(task)
-            )
+
+            def advance(concerned: bool) -> None:
+                concerned_by.append(concerned)
+                bar.advance(task)
+
+            found = problems_of(kind, None, nodes, pods, others, examples, seed, advance)
             for sentence in found:
                 broken.setdefault(contract_of(sentence), sentence)
     except RegistryError as problem:
@@ -105,6 +115,8 @@ def check(which: str, files: tuple[str, ...], examples: int, seed: int) -> None:
         click.echo(f"{kind.name}: {len(broken)} of {len(CONTRACTS)} contracts are broken")
         click.get_current_context().exit(1)
     click.echo(f"{kind.name}: keeps all contracts in {examples} clusters")
+    if not any(concerned_by):
+        click.echo("but its PreFilter skipped each pod: give pods that concern it, with -f")
 
 
 @plugin.command(

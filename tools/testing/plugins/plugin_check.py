@@ -52,6 +52,7 @@ from ..builders import node, pod
 from ..cluster import Cluster, Livelock, NotReachedError
 from ..configuration import NO_ARGS, Args, configuration_of, with_plugins
 from ..virtual_time import run_virtually
+from .definitions import definitions_of
 
 Document = dict[str, Any]
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
@@ -81,14 +82,15 @@ class PluginCheckError(AssertionError):
 
 
 class _Answers(msgspec.Struct):
-    """What a plugin says of a pod: the code of PreFilter with the nodes that it leaves, and by node
-    the codes of Filter and the raw scores.
+    """What a plugin says of a pod: the code of PreFilter with the nodes that it leaves, by node the
+    codes of Filter and the raw scores, and whether it skips the pod.
     """
 
     pre_filter: int
     names: tuple[str, ...] | None
     codes: dict[str, int]
     scores: dict[str, int]
+    skips: bool = False
 
 
 class _Example(msgspec.Struct):
@@ -128,9 +130,11 @@ def problems_of(
     others: Sequence[Document] = (),
     examples: int = 20,
     seed: int = 1,
-    advance: Callable[[], object] = lambda: None,
+    advance: Callable[[bool], object] = lambda _: None,
 ) -> Iterator[str]:
-    """Yields the contracts that a plugin breaks, each once. Calls `advance` after each example."""
+    """Yields the contracts that a plugin breaks, each once. Calls `advance` after each example;
+    with False if its pod did not concern the plugin, as PreFilter skipped it.
+    """
     check = _Check(kind, {} if args is None else args, nodes, others)
     told: set[str] = set()
     for number in range(examples):
@@ -142,7 +146,7 @@ def problems_of(
                 yield problem
             if len(told) >= MOST_TOLD:
                 return
-        advance()
+        advance(check.was_concerned)
     if not told:  # Attempts that fail are repeated anyway.
         yield from check.livelocks(nodes, pods, seed)
 
@@ -192,6 +196,7 @@ class _Check:
         self._given = list(nodes)
         self._args: Args = {kind.name: args} if args else NO_ARGS
         self._others = list(others)
+        self.was_concerned = True  # by the last example
         configuration = with_plugins(configuration_of(None, DEFAULTS), [kind], self._args)
         self._explainer = Explainer(configuration, others=[kind])
 
@@ -217,6 +222,7 @@ class _Check:
             return
         try:
             answers = _asked(plugin, info, snapshot)
+            self.was_concerned = not answers.skips
             yield from self._same(plugin, info, snapshot, answers)
             yield from _forms(plugin, info, snapshot, answers)
             yield from self._depends(plugin, example, answers, rng)
@@ -339,9 +345,11 @@ class _Check:
 
         async def story() -> None:
             made = [{**each, "metadata": _without_uid(each)} for each in example.nodes]
+            defined = definitions_of(self._explainer.kinds, self._others)
             async with Cluster(
-                made, self._others, pending, plugins=[self._kind], args=self._args, kubelets=False
+                defined, plugins=[self._kind], args=self._args, kubelets=False
             ) as cluster:
+                await cluster.add(made, self._others, pending)
                 try:
                     await cluster.settled(SETTLES_WITHIN)
                 except Livelock as livelock:
@@ -393,7 +401,8 @@ def _asked(plugin: Plugin, info: PodInfo, snapshot: Snapshot) -> _Answers:
         rules.score(state, info, feasible)
         for raw in rules.raw_scores(state, info, feasible):
             scores = {columns.names[row]: int(raw.scores[i]) for i, row in enumerate(rows)}
-    return _Answers(code, names, by_name, scores)
+    skips = plugin.name in state.skip_filter and not scores
+    return _Answers(code, names, by_name, scores, skips)
 
 
 def _forms(plugin: Plugin, info: PodInfo, snapshot: Snapshot, answers: _Answers) -> Iterator[str]:

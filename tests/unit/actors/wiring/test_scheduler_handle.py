@@ -224,10 +224,12 @@ class Reading(PreFilterPlugin):
         for namespace, labels in (("", {}), ("default", {"app": "web"}), ("x", {})):
             pods = snapshot.pods(namespace, labels)
             self.seen.append(sorted((at, each.pod.metadata.name) for at, each in pods))
+        known = snapshot.info("m")
+        self.seen.append((known and known.name, snapshot.info("gone")))
         return SUCCESS
 
 
-def test_the_pods_of_the_snapshot_by_namespace_and_label() -> None:
+def test_the_pods_of_the_snapshot_by_namespace_and_label_and_a_node_by_name() -> None:
     Reading.seen.clear()
     others = [
         pod("b", node="m", labels={"app": "web", "v": "1"}),
@@ -236,6 +238,7 @@ def test_the_pods_of_the_snapshot_by_namespace_and_label() -> None:
     ]
     decide(pod("a"), [node("n"), node("m")], *others, plugins=[Reading])
     assert Reading.seen[:3] == [[("m", "b"), ("n", "c"), ("n", "d")], [("m", "b")], [("n", "d")]]
+    assert Reading.seen[3] == ("m", None)
 
 
 def test_quantities() -> None:

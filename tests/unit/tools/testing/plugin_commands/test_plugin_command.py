@@ -111,6 +111,50 @@ def test_a_broken_contract_has_its_line_and_the_exit_code_1() -> None:
     assert "ok      answers are valid" in lines
 
 
+LICENSED = """
+import msgspec
+
+from berth.plugin import SKIP, SUCCESS, NodeFilterPlugin, ObjectMeta, PreFilterPlugin, WatchedKind
+
+
+class Licence(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+
+
+LICENCES = WatchedKind("example.com/v1", "Licence", "/apis/example.com/v1/licences", Licence)
+
+
+class Licensed(PreFilterPlugin, NodeFilterPlugin):
+    name = "Licensed"
+    lookups = (LICENCES,)
+
+    def pre_filter(self, state, info, snapshot):
+        found = snapshot.objects.within(Licence, info.pod.metadata.namespace)
+        return SUCCESS if found else SKIP
+
+    def filter_node(self, state, info, node):
+        return SUCCESS if node.name else unknown
+"""
+OBJECTS = """
+{apiVersion: example.com/v1, kind: Licence, metadata: {name: a, namespace: default}}
+---
+{apiVersion: example.com/v1, kind: Tenant, metadata: {name: a}}
+"""
+
+
+@pytest.mark.full
+def test_objects_of_the_kinds_that_a_plugin_looks_up_are_in_the_clusters() -> None:
+    Path("licensed.py").write_text(LICENSED)
+    Path("objects.yaml").write_text(OBJECTS)
+    command = "check", "licensed.py:Licensed", "--examples", "1"
+    assert "its PreFilter skipped each pod" in said(*command).output
+    result = said(*command, "-f", "objects.yaml")
+    assert (result.exit_code, "skipped" in result.stdout) == (0, False)
+    assert "left out, as no lookups of the plugin name it: Tenant" in result.stderr
+    Path("licensed.py").write_text(LICENSED.replace("node.name", "not node.name"))
+    assert "NameError" in said(*command, "-f", "objects.yaml").output
+
+
 @pytest.mark.parametrize("which", ["changing.py:Changing", "Nobody", "x.py"])
 def test_a_plugin_that_is_not_there(which: str) -> None:
     assert said("check", which).exit_code == 2
