@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from glob import glob
@@ -173,9 +174,12 @@ def _content(path: Path) -> bytes:
 
 def _text_of(file: BinaryIO) -> bytes:
     """Returns the content of a file, but only the beginning of one with a null byte, which no
-    manifest has: a disk image has gigabytes, and a device may have no end.
+    manifest has: a disk image has gigabytes, and a device may have no end. UTF-16 with a byte order
+    mark, which PowerShell writes, is read as kubectl's FileVisitor reads it.
     """
     beginning = file.read(_BEGINNING)
+    if beginning.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return (beginning + file.read()).decode("utf-16", "replace").encode()
     return beginning if b"\0" in beginning else beginning + file.read()
 
 

@@ -314,6 +314,14 @@ def test_a_file_of_a_folder_may_hold_nothing(tmp_path: Path, text: str) -> None:
         read([tmp_path, tmp_path / "a.yaml"])
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-be"])
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path, encoding: str) -> None:
+    mark = "\ufeff" if encoding.endswith("-be") else ""
+    (tmp_path / "a.yaml").write_bytes(f"{mark}{pod('')}\n---\n{pod('')}".encode(encoding))
+    objects = read([tmp_path], reading=Reading()).objects
+    assert [of.kind.kind for of in objects] == ["Pod"], "the second is the same"
+
+
 @pytest.mark.parametrize("text", ["# nothing\n", "{apiVersion: v1, kind: List, items: []}"])
 def test_a_file_without_objects_does_not_stop_the_others(tmp_path: Path, text: str) -> None:
     """kubectl writes an empty List of objects that do not exist, and applies it beside others."""
