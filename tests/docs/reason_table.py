@@ -28,12 +28,12 @@ def table() -> str:
 
 
 def _line(row: ReasonRow) -> str:
-    fields = ", ".join(f"`{_camel(field)}`" for field in row.fields)
+    fields = ", ".join(f"`{camel(field)}`" for field in row.fields)
     texts = "; ".join(f"`{text}`" for text in row.texts).replace("|", "\\|")
     return f"| `{row.code}` | {', '.join(row.plugins)} | {fields} | {row.meaning} | {texts} |\n"
 
 
-def _camel(field: str) -> str:
+def camel(field: str) -> str:
     first, *others = field.split("_")
     return first + "".join(map(str.capitalize, others))
 
