@@ -21,8 +21,9 @@ import pytest
 MARK = "cluster"
 SCOPE = "berth_scope"
 RUNNING = "_running_cluster"
-# Modules of clients that keep what $KUBECONFIG was when they were imported.
-READ_AT_IMPORT = {"kubernetes.config.kube_config", "kubernetes_asyncio.config.kube_config"}
+# What kubernetes and kubernetes-asyncio keep of $KUBECONFIG when they are imported, in two modules
+# each, and programs that import it from them in theirs.
+READ_AT_IMPORT = "KUBE_CONFIG_DEFAULT_LOCATION"
 _SCOPES = ("function", "class", "module", "package", "session")
 
 
@@ -80,8 +81,9 @@ def kubeconfig(apiserver: Any) -> Generator[Path, None, None]:
     file = str(apiserver.kubeconfig)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KUBECONFIG", file)
-        for name in READ_AT_IMPORT & sys.modules.keys():
-            patch.setattr(sys.modules[name], "KUBE_CONFIG_DEFAULT_LOCATION", file)
+        for module in list(sys.modules.values()):
+            if READ_AT_IMPORT in getattr(module, "__dict__", ()):
+                patch.setattr(module, READ_AT_IMPORT, file)
         yield apiserver.kubeconfig
 
 

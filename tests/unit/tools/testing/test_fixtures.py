@@ -132,17 +132,21 @@ def test_a_program_reaches_the_cluster_by_its_kubeconfig(pytester: pytest.Pytest
 def test_a_client_that_was_imported_before_reaches_the_cluster(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
-        from kubernetes.config import kube_config
-        from kubernetes_asyncio.config import kube_config as of_asyncio
+        import sys
+        from kubernetes import config
+        from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
+        from kubernetes_asyncio import config as of_asyncio
 
-        before = kube_config.KUBE_CONFIG_DEFAULT_LOCATION
+        here = sys.modules[__name__]
+        before = KUBE_CONFIG_DEFAULT_LOCATION
 
         def test_one(kubeconfig):
-            for each in (kube_config, of_asyncio):
+            for each in (config, config.kube_config, of_asyncio, of_asyncio.kube_config, here):
                 assert each.KUBE_CONFIG_DEFAULT_LOCATION == str(kubeconfig)
 
         def test_two():
-            assert kube_config.KUBE_CONFIG_DEFAULT_LOCATION == before
+            for each in (config, config.kube_config, here):
+                assert each.KUBE_CONFIG_DEFAULT_LOCATION == before
         """
     )
     pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
