@@ -23,6 +23,7 @@ The modules.
     decisions       one decision, without a cluster
     virtual_time    an event loop in virtual time
     garbage         the garbage collector while clusters run
+    own_loop        who may await a cluster, and how another thread asks it
     chaos/          `berth chaos`: faults among real processes
     recording/      `berth record` and `berth replay`: a cluster, decided once more
     simulation/     `berth simulate`: scenarios with faults, and what must hold in them

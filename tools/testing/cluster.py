@@ -53,6 +53,7 @@ from .first_writes import first_writes
 from .garbage import SELDOM_COLLECTED
 from .history import EVENT, PodHistory, PodLife
 from .livelock import MANY_TRIES, MOST_TRIES, Tries
+from .own_loop import OwnLoop, asked_anywhere
 from .parts import Parts
 from .pods import Pods, condition, why_pending
 from .recorded_calls import PluginCall, RecordedCalls
@@ -153,6 +154,7 @@ class Cluster:
         if self._has_begun:
             raise RuntimeError("a cluster begins once: make another one")
         self._has_begun = True
+        self.own_loop = OwnLoop(loop)
         self._is_virtual = isinstance(loop, VirtualLoop)
         if self._is_virtual:
             self._clock = LoopClock(loop)
@@ -274,6 +276,7 @@ class Cluster:
         """Applies a strategic merge patch, or to a custom kind a JSON merge patch, to an object or
         a subresource of it, such as status. Returns the object. Raises ApiError.
         """
+        self.own_loop.check()
         patched = self._kind(kind)
         path = f"{patched.path(namespace, name)}{'/' * bool(subresource)}{subresource}"
         way = "strategic" if patched.custom is None else "merge"
@@ -308,8 +311,10 @@ class Cluster:
         raise LookupError(f"expected the name of a kind, such as Pod, got {name!r}")
 
     async def _send(self, method: str, path: str, body: Document) -> None:
+        self.own_loop.check()
         await self.access.call(method, path, dict, body)
 
+    @asked_anywhere
     def get(self, kind: str, name: str, namespace: str = "default") -> Document:
         """Returns an object, which must not be changed. Raises LookupError without it."""
         served = self._kind(kind)
@@ -318,6 +323,7 @@ class Cluster:
             raise LookupError(f"expected {kind} {name}, got none")
         return found
 
+    @asked_anywhere
     def all(self, kind: str, namespace: str = "") -> list[Document]:
         """Returns the objects of a kind, by default of all namespaces; not to be changed."""
         return [stored.document for stored in self.store.list(self._kind(kind), namespace)]
@@ -333,6 +339,7 @@ class Cluster:
         """Lets this time pass, in seconds or as "10m" or "1h30m". Raises ValueError for less than
         none, and for one without an end.
         """
+        self.own_loop.check()
         seconds = _seconds(time)
         if not 0 <= seconds < inf:
             raise ValueError(f"expected 0 seconds or more, got {time!r}")
@@ -340,6 +347,7 @@ class Cluster:
 
     async def until(self, condition: Callable[[], object], limit: Seconds = "10m") -> None:
         """Runs until a condition holds. Raises NotReachedError after the limit."""
+        self.own_loop.check()
         ends = self.now + _seconds(limit)
         while not (found := condition()):
             if self.now >= ends:
@@ -356,6 +364,7 @@ class Cluster:
         Raises NotReachedError if the cluster has not settled within the limit, and Livelock if a
         pod was tried a thousand times meanwhile, or a hundred times in the end.
         """
+        self.own_loop.check()
         self._tries.begin()
         usual = STILL_SECONDS if self._is_virtual else STILL_REAL_SECONDS
         quiet, began = usual if still is None else _seconds(still), self.now
@@ -387,6 +396,7 @@ class Cluster:
         """
         return Pods(partial(self._named, name, namespace), self._events_about)
 
+    @asked_anywhere
     def _named(self, name: str, namespace: str) -> tuple[str, list[PodLife]]:
         lives = self.history.in_namespace(namespace)
         if named := [life for life in lives if life.name == name]:
@@ -398,6 +408,7 @@ class Cluster:
         """Returns the pods of a namespace with these labels."""
         return Pods(partial(self._labelled, namespace, labels), self._events_about)
 
+    @asked_anywhere
     def _labelled(self, namespace: str, labels: Document) -> tuple[str, list[PodLife]]:
         told = ", ".join(f"{key}={value}" for key, value in labels.items())
         return f"pods with {told}" if told else f"pods in {namespace}", [
@@ -406,6 +417,7 @@ class Cluster:
             if labels.items() <= (life.document["metadata"].get("labels") or {}).items()
         ]
 
+    @asked_anywhere
     def devices_of(self, name: str, namespace: str = "default") -> list[str]:
         """Returns the devices that the claims of a pod were given, as pool/device. Raises
         LookupError without the pod.
@@ -429,6 +441,7 @@ class Cluster:
         """Returns the calls of a method of a plugin that this cluster was given, oldest first."""
         return self._calls.of(plugin, method)
 
+    @asked_anywhere
     def events(self, reason: str = "") -> list[str]:
         """Returns the events, oldest first, as "Kind/name Reason: message"; those of one reason
         if it is given.
@@ -439,6 +452,7 @@ class Cluster:
             if reason in ("", event.get("reason"))
         ]
 
+    @asked_anywhere
     def report(self) -> str:
         """Returns the cluster in a few lines: nodes, pods that do not run, what controllers work
         on, the last writes, and the last events.
@@ -495,6 +509,7 @@ class Cluster:
         tainted = f", tainted {', '.join(taints)}" if taints else ""
         return f"  node {name}: {held} pods{ready}{tainted}"
 
+    @asked_anywhere
     def _events_about(self, life: PodLife) -> list[str]:
         uid = life.document["metadata"]["uid"]
         return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,6 +43,29 @@ async def test_two_waits_at_once(cluster: Cluster) -> None:
     await cluster.add(nodes(1), pod("a"))
     await asyncio.gather(cluster.settled(), cluster.settled())
     assert cluster.pod("a").running()
+
+
+def test_another_thread_asks_the_loop_of_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def wait(cluster: Cluster) -> None:
+        await cluster.settled()
+
+    with ServedCluster(nodes=1, scheduler=False) as served:
+        cluster, looked = served.cluster, list[str]()
+
+        def look(*_: object) -> list[Any]:
+            looked.append(threading.current_thread().name)
+            return []
+
+        monkeypatch.setattr(cluster.history, "in_namespace", look)
+        monkeypatch.setattr(cluster.store, "list", look)
+        assert not cluster.pod("a")
+        assert not cluster.pods(app="b").events
+        assert not cluster.all("Node")
+        assert not cluster.events()
+        assert set(looked) == {"berth cluster"}
+        with pytest.raises(RuntimeError, match=r"lives in another event loop.*apiserver\.call"):
+            asyncio.run(wait(cluster))
+    assert not cluster.all("Node")
 
 
 def test_a_loop_in_a_loop_is_refused_before_anything_begins() -> None:
