@@ -58,7 +58,7 @@ class Findings(msgspec.Struct):
 
     def problem(self, text: str) -> None:
         if self.strict:
-            raise ManifestError(text)
+            raise ManifestError(text) from None
         self.problems.append(text)
         self._untold.append(text)
 
