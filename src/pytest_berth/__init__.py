@@ -5,14 +5,15 @@ This is a package of its own, because pytest rewrites the assert statements of t
 that a plugin is in, which slows an editable installation of berth down by a quarter.
 
 `@pytest.mark.cluster(nodes=3, ...)` gives the cluster of a test the arguments of Cluster. A
-coroutine with the fixture `cluster` runs in virtual time.
+coroutine with the fixture `cluster` runs in virtual time, and so do the fixtures of its own that
+are coroutines.
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,53 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
         return (yield)
     finally:
         pyfuncitem.obj = seen
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, Any, Any]:
+    """Runs a coroutine, or an asynchronous generator, that is a fixture of such a test together
+    with its cluster.
+    """
+    seen: Any = fixturedef.func
+    is_generator = inspect.isasyncgenfunction(seen)
+    is_ours = (
+        (is_generator or inspect.iscoroutinefunction(seen))
+        and fixturedef.scope == "function"
+        and RUNNING in request.fixturenames
+        and _is_coroutine(request.function)
+    )
+    if not is_ours:
+        return (yield)
+    running = request.getfixturevalue(RUNNING)
+    fixture = seen
+    if inspect.ismethod(seen) and type(seen.__self__) is type(request.instance):
+        fixture = seen.__func__.__get__(request.instance)
+
+    def run(**arguments: Any) -> Any:
+        return running.run(fixture(**arguments))
+
+    def run_in_steps(**arguments: Any) -> Generator[Any, None, None]:
+        steps = fixture(**arguments)
+        yield running.run(_first(steps))
+        running.run(_end(steps))
+
+    patched: Any = fixturedef
+    patched.func = run_in_steps if is_generator else run
+    try:
+        return (yield)
+    finally:
+        patched.func = seen
+
+
+async def _first(steps: AsyncGenerator[Any, None]) -> Any:
+    return await anext(steps)
+
+
+async def _end(steps: AsyncGenerator[Any, None]) -> None:
+    async for _ in steps:
+        raise RuntimeError("a fixture yields once")
 
 
 def _is_coroutine(test: Any) -> bool:

@@ -15,7 +15,7 @@ pytest_plugins = ["pytester"]
 TESTING = ROOT / "docs/testing.md"
 
 
-@pytest.mark.parametrize("name", ["rollout", "marked", "story", "devices", "decision"])
+@pytest.mark.parametrize("name", ["rollout", "filled", "marked", "story", "devices", "decision"])
 def test_an_example_passes(name: str, pytester: pytest.Pytester) -> None:
     write_files(TESTING, pytester.path)
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")

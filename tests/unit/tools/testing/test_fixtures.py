@@ -46,6 +46,48 @@ async def test_that_fails(cluster):
     assert cluster.pod("big").placed_on("node-1")
 """
 
+FIXTURES = """
+import asyncio, pytest, unittest
+from berth.testing import nodes, pod
+
+@pytest.fixture
+async def loop():
+    return asyncio.get_running_loop()
+
+@pytest.fixture
+async def filled(cluster, loop):
+    assert loop is asyncio.get_running_loop()
+    await cluster.add(nodes(1), pod("a"))
+    await cluster.settled()
+    yield cluster
+    await cluster.run_for("1m")
+    assert cluster.pod("a").running()
+
+async def test_filled(filled, loop):
+    assert loop is asyncio.get_running_loop()
+    assert filled.pod("a").running()
+
+class TestOfAClass:
+    name = "b"
+
+    @pytest.fixture
+    async def more(self, filled):
+        self.name = "c"
+        await filled.add(pod(self.name))
+
+    async def test_more(self, filled, more):
+        assert self.name == "c" and len(filled.pods()) == 2
+
+class TestOfAnotherLoop(unittest.IsolatedAsyncioTestCase):
+    @pytest.fixture(autouse=True)
+    def kept(self, cluster):
+        self.cluster = cluster
+
+    async def test_waits(self):
+        with pytest.raises(RuntimeError, match="lives in another event loop"):
+            await self.cluster.settled()
+"""
+
 
 @pytest.fixture(autouse=True)
 def settings(pytester: pytest.Pytester) -> None:
@@ -57,6 +99,12 @@ def test_coroutines_run_in_virtual_time_and_functions_need_no_asyncio(
 ) -> None:
     pytester.makepyfile(TESTS)
     pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)
+
+
+def test_fixtures_that_are_coroutines_fill_the_cluster(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(FIXTURES)
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--asyncio-mode=auto")
+    result.assert_outcomes(passed=3)
 
 
 def test_no_other_plugin_takes_a_test_with_a_cluster_into_its_loop(
