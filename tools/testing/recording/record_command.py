@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import BinaryIO
 
 import anyio
 import click
@@ -44,8 +45,9 @@ MOST_MIB = 256
     type=click.IntRange(1),
     help="MiB after which it ends.",
 )
+@click.option("--force", is_flag=True, help="Overwrite the file.")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-def record(kubeconfig: str, context: str, length: str, most: int, file: Path) -> None:
+def record(kubeconfig: str, context: str, length: str, most: int, force: bool, file: Path) -> None:
     """Write down what happens in a cluster, for `berth replay`.
 
     It follows what a scheduler follows, and only reads. Secrets, and what containers are told, are
@@ -62,16 +64,18 @@ def record(kubeconfig: str, context: str, length: str, most: int, file: Path) ->
         raise click.UsageError(str(problem)) from None
     try:
         with ungrouped():
-            changes = anyio.run(_record, connection, file, seconds, most << 20)
+            changes = anyio.run(_record, connection, file, force, seconds, most << 20)
     except (ConnectionFailedError, ApiError, OSError) as problem:
         raise click.ClickException(str(problem)) from None
     click.echo(f"{changes} changes in {file}")
 
 
-async def _record(connection: Connection, file: Path, seconds: float, most: int) -> int:
+async def _record(
+    connection: Connection, file: Path, force: bool, seconds: float, most: int
+) -> int:
     async with ReadOnlyClient(connection) as client:
         await client.call("GET", "/version", dict)
-        with file.open("wb") as out:
+        with _opened(file, force) as out:
 
             def write(line: bytes) -> None:
                 out.write(line)
@@ -84,6 +88,15 @@ async def _record(connection: Connection, file: Path, seconds: float, most: int)
                     await recorder.is_full.wait()
                 group.cancel_scope.cancel()
     return recorder.changes
+
+
+def _opened(file: Path, force: bool) -> BinaryIO:
+    try:
+        return file.open("wb" if force else "xb")
+    except FileExistsError:
+        raise click.UsageError(f"{file}: it exists; --force overwrites it") from None
+    except OSError as problem:
+        raise click.UsageError(f"{file}: {problem.strerror}") from None
 
 
 @click.command()
@@ -110,9 +123,13 @@ def replay(file: Path, config: Path | None, feature_gates: tuple[str, ...], outp
     try:
         gates_from(feature_gates)  # which warns
         gates = parse_gates(",".join(feature_gates))
-        found = replayed(read_recording(file), config, version_asked().text, gates)
+        recording = read_recording(file)
+        found = replayed(recording.changes, config, version_asked().text, gates)
     except (RecordingError, ValueError, OSError) as problem:
         raise click.UsageError(str(problem)) from None
+    if recording.cut_line:
+        text = f"{file}: line {recording.cut_line} is cut off; replayed what comes before it"
+        click.echo(text, err=True)
     others = [each for each in found if not each.is_same]
     if output == "json":
         click.echo(msgspec.json.encode({"pods": found}).decode())

@@ -6,7 +6,7 @@ fields and the annotation of kubectl's last apply are left out of objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -72,17 +72,33 @@ def _untold(spec: Document) -> Document:
     return {**spec, **told}
 
 
-def read_recording(file: Path) -> Iterator[RecordedChange]:
-    """Yields the changes in their order. Raises RecordingError and OSError."""
+class Recording(msgspec.Struct, frozen=True):
+    """The changes of a file in their order; `cut_line` is the number of a last line that was not
+    written to its end and is left out, or 0.
+    """
+
+    changes: tuple[RecordedChange, ...]
+    cut_line: int = 0
+
+
+def read_recording(file: Path) -> Recording:
+    """Reads a file, up to a last line that was cut off. Raises RecordingError and OSError."""
+    changes: list[RecordedChange] = []
     with file.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 change = msgspec.json.decode(line, type=RecordedChange)
             except msgspec.DecodeError as problem:
+                is_wrong = isinstance(problem, msgspec.ValidationError)
+                if changes and not (is_wrong or line.endswith(b"\n")):
+                    return Recording(tuple(changes), number)
                 raise RecordingError(f"{file}: line {number}: {problem}") from None
             if change.kind not in BY_NAME:
                 raise RecordingError(f"{file}: line {number}: unknown kind {change.kind!r}")
-            yield change
+            changes.append(change)
+    if not changes:
+        raise RecordingError(f"{file}: expected a change in JSON on each line, got an empty file")
+    return Recording(tuple(changes))
 
 
 def lines_of(changes: Iterable[RecordedChange]) -> bytes:

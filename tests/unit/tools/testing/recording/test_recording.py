@@ -106,13 +106,44 @@ def test_what_containers_are_told_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("text", "problem"),
-    [("x", "line 1"), ('{"at": 0, "kind": "Secret", "object": {}}', "unknown kind 'Secret'")],
+    [
+        ("x", "line 1"),
+        ('{"at": 0, "kind": "Secret", "object": {}}', "unknown kind 'Secret'"),
+        (lines_of(story()).decode() + '{"at": "soon"}', "line 10"),
+        (lines_of(story()).decode() + '{"at": 1\n', "line 10"),
+        ("", "expected a change in JSON on each line, got an empty file"),
+    ],
 )
 def test_a_file_that_is_no_recording_is_refused(text: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "r").write_text(text)
     with pytest.raises(RecordingError, match=problem):
-        list(read_recording(tmp_path / "r"))
+        read_recording(tmp_path / "r")
     assert CliRunner().invoke(replay, [str(tmp_path / "r")]).exit_code == 2
+
+
+def test_a_recording_whose_last_line_is_cut_is_read_up_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.rec"
+    file.write_bytes(lines_of(story())[:-20])
+    assert read_recording(file).changes == tuple(story()[:-1])
+    result = CliRunner().invoke(replay, [str(file), "-o", "json"])
+    assert result.stderr == f"{file}: line 9 is cut off; replayed what comes before it\n"
+    assert len(json.loads(result.stdout)["pods"]) == 2
+
+
+def test_a_recording_overwrites_nothing_unasked(tmp_path: Path) -> None:
+    there, nowhere = tmp_path / "there", tmp_path / "no" / "folder"
+    there.write_text("of another day")
+    with ServedCluster() as served:
+        asked = ["--kubeconfig", str(served.kubeconfig), "--time", "0s"]
+        for file, problem in (
+            (there, "it exists; --force overwrites it"),
+            (nowhere, "No such file or directory"),
+        ):
+            refused = CliRunner().invoke(record, [*asked, str(file)])
+            assert (refused.exit_code, f"{file}: {problem}" in refused.output) == (2, True)
+        assert there.read_text() == "of another day"
+        assert CliRunner().invoke(record, [*asked, "--force", str(there)]).exit_code == 0
+    assert there.read_text() == ""
 
 
 def test_the_command_compares(tmp_path: Path) -> None:
@@ -187,7 +218,7 @@ def test_a_cluster_is_recorded_and_decided_alike(tmp_path: Path) -> None:
         result = CliRunner().invoke(record, asked)
         late.join()
     assert result.exit_code == 0, result.output
-    compared = replayed(read_recording(file))
+    compared = replayed(read_recording(file).changes)
     assert [each.name for each in compared] == ["default/late"]
     assert compared[0].recorded
 
