@@ -13,7 +13,8 @@ brings no object and no end for five seconds, the objects are listed page by pag
 cannot stream lists is not asked for it again, for any kind. client-go waits for the end of such a
 stream. All kinds are listed side by side. A watch that a busy server closes after it brought
 changes is opened again at once, four times a second at most; one that brought nothing new, after a
-delay that doubles. A line of a watch may have 16 MiB, another answer 256 MiB.
+delay that doubles. A list that is older than what was seen is taken only at the fourth time. A line
+of a watch may have 16 MiB, another answer 256 MiB.
 
 Writes wait for one of 100 connections in the order in which they came. Plugins' requests, events
 and the lease have connections of their own, so that a slow admission webhook for claims holds up no

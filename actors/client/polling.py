@@ -18,8 +18,9 @@ from ..scheduling.kube.kinds import WatchedKind
 from ..scheduling.kube.meta import HasMetadata
 from ..scheduling.kube.reading import Reader
 from .access import Calls
+from .interruption import KindUnlisted
 from .rest import ApiError, ConnectionFailedError
-from .watch import KindUnlisted, ObjectsListed, WatchUpdate
+from .watch import ObjectsListed, WatchUpdate
 
 T = TypeVar("T", bound=HasMetadata)
 log = get_logger(__name__)

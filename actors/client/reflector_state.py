@@ -22,6 +22,7 @@ import enum
 import msgspec
 
 from ..runtime.backoff import Backoff, Rng
+from .seen_version import SeenVersion
 
 RESET_AFTER_SECONDS = 120.0
 ABSENT_SECONDS = 60.0
@@ -35,6 +36,7 @@ class RequestEnd(enum.Enum):
     QUIETLY = "quietly"  # the server closed the watch at its time-out
     NEWS = "news"  # the watch ended at once, but brought changes
     SHORT = "short"  # the watch ended at once, and its lines brought no change
+    OLDER = "older"  # the list is older than what was seen
     GONE = "gone"  # 410: the resourceVersion is too old
     BUSY = "busy"  # 429, or the connection was refused
     BROKEN = "broken"  # 5xx, or the connection was lost
@@ -44,9 +46,9 @@ class RequestEnd(enum.Enum):
     REFUSED = "refused"  # any other failure
 
 
-STREAMED_AGAIN = (RequestEnd.BUSY, RequestEnd.GONE)
+STREAMED_AGAIN = (RequestEnd.BUSY, RequestEnd.GONE, RequestEnd.OLDER)
 CANNOT_STREAM = (RequestEnd.STALLED, RequestEnd.UNSUPPORTED)
-LISTED_AGAIN = (RequestEnd.GONE, RequestEnd.UNSUPPORTED, RequestEnd.REFUSED)
+LISTED_AGAIN = (RequestEnd.GONE, RequestEnd.UNSUPPORTED, RequestEnd.REFUSED, RequestEnd.OLDER)
 
 
 class Next(msgspec.Struct, frozen=True):
@@ -74,7 +76,15 @@ class ReflectorState:
         self._last = self._last_news = float("-inf")
         self._streaming = streaming
         self._lists_plainly = False
+        self._seen = SeenVersion()
         self.resource_version = ""
+
+    def takes(self, version: str) -> bool:
+        """True if a list is not too old; the next watch then begins at its version."""
+        if not self._seen.takes(version):
+            return False
+        self.resource_version = version
+        return True
 
     @property
     def streams(self) -> bool:
@@ -92,6 +102,7 @@ class ReflectorState:
         """Returns the next request. `retry_after` is the least delay that the server asks for, in
         seconds. `while_streaming` tells that the request ended before the end of a streamed list.
         """
+        self._seen.see(self.resource_version)
         self._lists_plainly = while_streaming and how not in STREAMED_AGAIN
         if self._lists_plainly:
             if how in CANNOT_STREAM:

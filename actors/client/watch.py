@@ -36,6 +36,15 @@ from ..scheduling.kube.reading import UNREADABLE, Reader, UnreadableError
 from ..scheduling.kube.whole import with_json
 from .answers import Bookmark, Envelope, Event, Page, Version, VersionedObject, is_end_of_list
 from .bodies import TooLongError, read_lines
+from .interruption import (
+    ERRORS,
+    STALLED_SECONDS,
+    InterruptedWatchError,
+    KindUnlisted,
+    interruption,
+    stalled_error,
+    unlisted,
+)
 from .reflector_state import STREAMED_AGAIN, Next, ReflectorState, RequestEnd, Streaming
 from .rest import (
     ApiError,
@@ -56,20 +65,10 @@ log = get_logger(__name__)
 T = TypeVar("T", bound=HasMetadata | dict[str, Any])
 PAGE = 5000  # objects; fewer once they have been too long
 MAX_LINE = 16 << 20  # bytes of a line; an API server takes objects of up to 3 MiB
-ERRORS = {
-    400: RequestEnd.UNSUPPORTED,
-    410: RequestEnd.GONE,
-    422: RequestEnd.UNSUPPORTED,
-    429: RequestEnd.BUSY,
-}
-NOT_LISTED = (RequestEnd.UNSUPPORTED, RequestEnd.REFUSED)
 SLICE = 250  # the number of objects that are decoded before other tasks may run
 SLICE_SECONDS = 0.02  # or fewer objects, if they took this long
 SHORT_SECONDS = 1.0
 HEAD_SECONDS = 30.0  # an API server sends the head of a watch at once
-# A server sends the objects of a streamed list one after another. kube-apiserver waits 3 s at most
-# until its cache is fresh, and sends the bookmark that ends the list within 1.25 s.
-STALLED_SECONDS = 5.0
 STREAMED_LIST = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 
 
@@ -102,32 +101,7 @@ class ObjectDeleted(msgspec.Struct, Generic[T], frozen=True):
     object: T
 
 
-class KindUnlisted(msgspec.Struct, frozen=True):
-    """The server does not list the kind. It does not have the kind (`absent`), or it refuses to
-    list it.
-    """
-
-    problem: str
-    absent: bool = False
-
-
 WatchUpdate = ObjectsListed[T] | ObjectChanged[T] | ObjectDeleted[T] | Unreadable[T] | KindUnlisted
-
-
-class _InterruptedError(Exception):
-    """The list or watch ended; `unlisted` is set if the server does not list the kind."""
-
-    def __init__(
-        self,
-        how: RequestEnd,
-        why: str,
-        retry_after: float | None = None,
-        unlisted: KindUnlisted | None = None,
-    ) -> None:
-        super().__init__(why)
-        self.how = how
-        self.retry_after = retry_after
-        self.unlisted = unlisted
 
 
 class Reflector(Generic[T]):
@@ -201,10 +175,10 @@ class Reflector(Generic[T]):
                         line = b""
                         lines.clear()
                 step = self._note_end(RequestEnd.QUIETLY)
-            except _InterruptedError as interruption:
-                step = self._next_request_after(interruption)
-                if interruption.unlisted is not None:
-                    yield interruption.unlisted
+            except InterruptedWatchError as ended:
+                step = self._next_request_after(ended)
+                if ended.unlisted is not None:
+                    yield ended.unlisted
             relist = step.relist
             await self._clock.sleep(step.delay)
 
@@ -212,30 +186,30 @@ class Reflector(Generic[T]):
         streams = self._streamed is not None
         return self._state.ended(how, self._clock.now(), retry_after, while_streaming=streams)
 
-    def _next_request_after(self, interruption: _InterruptedError) -> Next:
+    def _next_request_after(self, ended: InterruptedWatchError) -> Next:
         worked = self._streaming.works
-        step = self._note_end(interruption.how, interruption.retry_after)
-        if self._streamed is not None and interruption.how not in STREAMED_AGAIN:
+        step = self._note_end(ended.how, ended.retry_after)
+        if self._streamed is not None and ended.how not in STREAMED_AGAIN:
             # One warning, although all kinds are listed at the same time.
-            stalled = interruption.how is RequestEnd.STALLED and worked
+            stalled = ended.how is RequestEnd.STALLED and worked
             (log.warning if stalled else log.debug)(
-                "list not streamed", path=self._path, error=str(interruption)
+                "list not streamed", path=self._path, error=str(ended)
             )
             return step
-        before, self._unlisted = self._unlisted, interruption.unlisted
+        before, self._unlisted = self._unlisted, ended.unlisted
         if self._unlisted is not None:
             if before is None or before.problem != self._unlisted.problem:
                 log.warning(self._unlisted.problem)
             self._interrupted = True
             return step
-        if interruption.how is RequestEnd.NEWS:
+        if ended.how is RequestEnd.NEWS:
             log.debug("watch closed soon", path=self._path, again_in_seconds=round(step.delay, 2))
             return step
         # One warning for each outage and kind, however often it is tried again.
         (log.debug if self._interrupted else log.warning)(
             "watch interrupted",
             path=self._path,
-            error=str(interruption),
+            error=str(ended),
             again_in_seconds=round(step.delay, 1),
         )
         self._interrupted = True
@@ -247,6 +221,15 @@ class Reflector(Generic[T]):
             self._interrupted = False
             log.info("watch resumed", path=self._path)
 
+    def _begin_at(self, version: str) -> None:
+        """Notes a list that has come to its end. Raises InterruptedWatchError if it is too old."""
+        if not self._state.takes(version):
+            raise InterruptedWatchError(
+                RequestEnd.OLDER, f"a list of version {version}, which is older than what was seen"
+            )
+        self._note_success()
+        self._version = version
+
     async def _list(self, held: Mapping[str, T]) -> ObjectsListed[T]:
         """Lists page by page. While one page is decoded, the next is fetched."""
         items: list[T] = []
@@ -256,7 +239,7 @@ class Reflector(Generic[T]):
         while True:
             page = pages.pop()
             if not isinstance(page, Page):
-                raise self._not_listed(page)
+                raise unlisted(self._path, page)
             async with anyio.create_task_group() as group:
                 if page.metadata.continue_:
                     group.start_soon(self._fetch, page.metadata.continue_, pages)
@@ -275,23 +258,8 @@ class Reflector(Generic[T]):
                         case None:
                             pass
             if not page.metadata.continue_:
-                self._note_success()
-                self._state.resource_version = self._version = page.metadata.resource_version
+                self._begin_at(page.metadata.resource_version)
                 return ObjectsListed(items, unreadable)
-
-    def _not_listed(self, failure: ApiError | ConnectionFailedError) -> _InterruptedError:
-        interruption = _interruption(failure)
-        if isinstance(failure, ConnectionFailedError) or interruption.how not in NOT_LISTED:
-            return interruption
-        *before, resource = self._path.strip("/").split("/")
-        group = f" in {before[1]}" if before[0] == "apis" else ""
-        absent = failure.code == 404
-        unlisted = KindUnlisted(
-            f"cannot list {resource}{group} at the cluster scope: {failure}", absent
-        )
-        return _InterruptedError(
-            RequestEnd.ABSENT if absent else RequestEnd.REFUSED, str(failure), None, unlisted
-        )
 
     async def _fetch(
         self, token: str, pages: list[Page | ApiError | ConnectionFailedError]
@@ -312,7 +280,7 @@ class Reflector(Generic[T]):
         self, line: bytes, streamed: StreamedList[T], held: Mapping[str, T]
     ) -> bool:
         """Adds a line to a streamed list. True if the line ends the list. Raises
-        _InterruptedError.
+        InterruptedWatchError.
         """
         if streamed.lines % SLICE == 0:
             await anyio.lowlevel.checkpoint()
@@ -323,10 +291,9 @@ class Reflector(Generic[T]):
             streamed.take(change, self._clock.now())
             return False
         if change.ends_list:
-            self._note_success()
-            self._state.resource_version = self._version
+            self._begin_at(self._version)
         elif self._clock.now() - streamed.active_at > STALLED_SECONDS:
-            raise _stalled_error()
+            raise stalled_error()
         return change.ends_list
 
     async def _watch(self) -> AsyncGenerator[list[bytes]]:
@@ -347,7 +314,7 @@ class Reflector(Generic[T]):
                 if response.status >= 400:
                     body = await refusal_body(response)
                     failure = refusal(response.status, body, response.headers.get("Retry-After"))
-                    raise _interruption(failure)
+                    raise interruption(failure)
                 if not lists:
                     self._note_success()
                 with SilenceGuard(self._clock, self._longest_silence, response.close) as guard:
@@ -357,21 +324,21 @@ class Reflector(Generic[T]):
                         has_lines = has_lines or bool(lines)
                         yield lines
         except TooLongError as endless:
-            raise _InterruptedError(RequestEnd.REFUSED, str(endless)) from None
+            raise InterruptedWatchError(RequestEnd.REFUSED, str(endless)) from None
         except ConnectionFailedError as failure:
-            raise _InterruptedError(RequestEnd.BROKEN, str(failure)) from None
+            raise InterruptedWatchError(RequestEnd.BROKEN, str(failure)) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as failure:
             if guard is not None and guard.closed:
                 raise self._silence_error() from None
             how = RequestEnd.BUSY if is_refused(failure) else RequestEnd.BROKEN
             why = f"{self._client.server}: {in_words(failure)}"
-            raise _InterruptedError(how, why) from None
+            raise InterruptedWatchError(how, why) from None
         if self._clock.now() - opened < SHORT_SECONDS:
             # Without a delay, a server or proxy that cannot watch would be asked again and again.
             how = RequestEnd.SHORT if has_lines else RequestEnd.BROKEN
             if self._has_changes and self._state.resource_version != begins_at:
                 how = RequestEnd.NEWS
-            raise _InterruptedError(how, "the watch was closed at once")
+            raise InterruptedWatchError(how, "the watch was closed at once")
 
     def _longest_silence(self) -> float | None:
         """Returns the seconds without a byte after which the watch is given up; None for never."""
@@ -379,11 +346,11 @@ class Reflector(Generic[T]):
             return STALLED_SECONDS
         return SILENCE_SECONDS if self._has_bookmarks else None
 
-    def _silence_error(self) -> _InterruptedError:
+    def _silence_error(self) -> InterruptedWatchError:
         if self._streamed is not None:
-            return _stalled_error()
+            return stalled_error()
         why = f"nothing arrived for {SILENCE_SECONDS:g} s, not even a bookmark"
-        return _InterruptedError(RequestEnd.BROKEN, why)
+        return InterruptedWatchError(RequestEnd.BROKEN, why)
 
     def _change(
         self, line: bytes
@@ -391,7 +358,7 @@ class Reflector(Generic[T]):
         """Returns the change in a line, and notes its version.
 
         Returns None for an empty line, and an object without a readable part. Raises
-        _InterruptedError.
+        InterruptedWatchError.
         """
         if not line:
             return None
@@ -419,18 +386,18 @@ class Reflector(Generic[T]):
         """Reads a line with a bookmark, an object with nulls or without a version, an object that
         is readable only in part, or one whose JSON may be kept.
 
-        Any other line ends the watch. Raises _InterruptedError.
+        Any other line ends the watch. Raises InterruptedWatchError.
         """
         try:
             event = msgspec.json.decode(line, type=Envelope)
             if event.type == "ERROR":
                 status = Reader(ApiStatus).read(event.object)
                 how = ERRORS.get(status.code, RequestEnd.REFUSED)
-                raise _InterruptedError(how, status.message)
+                raise InterruptedWatchError(how, status.message)
             version = msgspec.json.decode(event.object, type=Version).metadata.resource_version
             ends_list = event.type == "BOOKMARK" and is_end_of_list(event.object)
         except UNREADABLE as problem:
-            raise _InterruptedError(
+            raise InterruptedWatchError(
                 RequestEnd.REFUSED, f"expected a watch event, got {line[:80]!r}: {problem}"
             ) from None
         match event.type:
@@ -446,7 +413,9 @@ class Reflector(Generic[T]):
                     return change
             case _:
                 pass
-        raise _InterruptedError(RequestEnd.REFUSED, f"expected a watch event, got {line[:80]!r}")
+        raise InterruptedWatchError(
+            RequestEnd.REFUSED, f"expected a watch event, got {line[:80]!r}"
+        )
 
     def _unchanged_line(self, line: bytes, held: Mapping[str, T]) -> T | None:
         """Returns the held object if the line adds an equal one, else None."""
@@ -530,11 +499,6 @@ class StreamedList(Generic[T]):
         return ObjectsListed(items, unreadable)
 
 
-def _stalled_error() -> _InterruptedError:
-    why = f"no object came for {STALLED_SECONDS:g} s, and no end of the list"
-    return _InterruptedError(RequestEnd.STALLED, why)
-
-
 def _place(item: HasMetadata | dict[str, Any]) -> str:
     if isinstance(item, dict):
         metadata = item["metadata"]
@@ -543,14 +507,16 @@ def _place(item: HasMetadata | dict[str, Any]) -> str:
 
 
 def _end(change: ObjectChanged[T] | Unreadable[T] | None, line: bytes) -> ObjectDeleted[T]:
-    """Returns the deletion of an object, which needs a name or a uid. Raises _InterruptedError."""
+    """Returns the deletion of an object, which needs a name or a uid. Raises
+    InterruptedWatchError.
+    """
     match change:
         case ObjectChanged(last):
             return ObjectDeleted(last)
         case Unreadable(part) if isinstance(part, dict) or part.metadata.name or part.metadata.uid:
             return ObjectDeleted(part)
         case _:
-            raise _InterruptedError(
+            raise InterruptedWatchError(
                 RequestEnd.REFUSED, f"expected the name of the deleted object, got {line[:80]!r}"
             )
 
@@ -565,10 +531,3 @@ def _identity(item: HasMetadata | dict[str, Any]) -> tuple[str, str]:
         metadata = item["metadata"]
         return str(metadata.get("uid", "")), str(metadata.get("resourceVersion", ""))
     return item.metadata.uid, item.metadata.resource_version
-
-
-def _interruption(failure: ApiError | ConnectionFailedError) -> _InterruptedError:
-    if isinstance(failure, ConnectionFailedError):
-        return _InterruptedError(RequestEnd.BROKEN, str(failure))
-    other = RequestEnd.BROKEN if failure.code >= 500 else RequestEnd.REFUSED
-    return _InterruptedError(ERRORS.get(failure.code, other), str(failure), failure.retry_after)

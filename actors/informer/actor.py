@@ -11,7 +11,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from ..client.access import Source
-from ..client.watch import KindUnlisted, ObjectChanged, ObjectDeleted, ObjectsListed, Unreadable
+from ..client.interruption import KindUnlisted
+from ..client.watch import ObjectChanged, ObjectDeleted, ObjectsListed, Unreadable
 from ..mailboxes import Mailboxes
 from ..messages.cache import KindListed
 from ..messages.queue import KindKnown

@@ -10,7 +10,7 @@ import re
 import ssl
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -543,12 +543,13 @@ def pod_line(kind: str, name: str, version: int, **spec: Any) -> bytes:
 
 
 class WatchServer:
-    """Lists no pods at version 1. Each watch gets the lines of the next of `watches`; the last
-    watch stays open.
+    """Lists no pods, at the next of the versions `lists` or the last one. Each watch gets the lines
+    of the next of `watches`; the last watch stays open.
     """
 
-    def __init__(self, *watches: list[bytes], token: str = "") -> None:
+    def __init__(self, *watches: list[bytes], token: str = "", lists: Sequence[int] = (1,)) -> None:
         self._watches = list(watches)
+        self._lists = list(lists)
         self._token = token
         self.requests: list[str] = []
 
@@ -557,7 +558,8 @@ class WatchServer:
             return web.Response(status=401)
         if "watch" not in request.query:
             self.requests.append("list")
-            return web.json_response({"metadata": {"resourceVersion": "1"}, "items": []})
+            version = self._lists.pop(0) if len(self._lists) > 1 else self._lists[0]
+            return web.json_response({"metadata": {"resourceVersion": str(version)}, "items": []})
         self.requests.append(request.query["resourceVersion"])
         response = web.StreamResponse()
         await response.prepare(request)
@@ -604,12 +606,26 @@ async def told_of(
     ],
 )
 async def test_after_garbage_in_a_watch_the_client_lists_again(garbage: bytes) -> None:
-    server = WatchServer([pod_line("ADDED", "a", 2), garbage], [pod_line("ADDED", "b", 3)])
+    watches = [pod_line("ADDED", "a", 2), garbage], [pod_line("ADDED", "b", 3)]
+    server = WatchServer(*watches, lists=(1, 2))
     async with served(server.handle) as url, Client(Connection(url)) as client:
         told = await told_of(client, 4)
     expected = [ObjectsListed, ObjectChanged, ObjectsListed, ObjectChanged]
     assert [type(change) for change in told] == expected
-    assert server.requests == ["list", "1", "list", "1"]
+    assert server.requests == ["list", "1", "list", "2"]
+
+
+async def test_a_list_from_before_the_last_change_is_asked_for_again() -> None:
+    """One of several servers may be behind; what it does not know is not forgotten."""
+    expired = b'{"type": "ERROR", "object": {"code": 410, "message": "too old"}}'
+    watches = [pod_line("ADDED", "a", 5), expired], [pod_line("ADDED", "b", 7)]
+    server, clock = WatchServer(*watches, lists=(1, 3, 4, 6)), HastyClock()
+    async with served(server.handle) as url, Client(Connection(url)) as client:
+        told = await told_of(client, 4, clock)
+    expected = [ObjectsListed, ObjectChanged, ObjectsListed, ObjectChanged]
+    assert [type(change) for change in told] == expected
+    assert server.requests == ["list", "1", "list", "list", "list", "6"]
+    assert all(0.8 <= slept <= 6.4 for slept in clock.slept[1:])
 
 
 async def test_an_open_watch_keeps_no_object() -> None:

@@ -62,3 +62,27 @@ def test_a_plugin_fails_in_a_dry_run_of_preemption() -> None:
     for seed in range(8, 12):  # it fails in the dry run of 10
         story = play(Scenario(seed=seed, seconds=12, faults=(fault,), steps=steps))
         assert (story.violations, story.bound) == ((), 2)
+
+
+def test_an_old_list_does_not_hide_who_has_the_room() -> None:
+    """A watch of pods ends, and the list that follows is from before the pod that has the room, as
+    one of several servers is behind; the next list is not. The events in between are held up.
+    """
+    about: dict[str, Any] = {"paths": ("/pods",), "clients": ("kube-scheduler",)}
+    faults = (
+        Fault("watch-expired", begin=14, end=14.5, **about),
+        Fault("older", begin=14, end=15.5, seconds=8, **about),
+        Fault("watch-silent", begin=14.5, end=15.5, **about),
+    )
+    patient = priority_class("patient", 10, preemptionPolicy="Never")
+    waits = pod("waits", cpu=1, priorityClassName="patient", nodeSelector={"disk": "ssd"})
+    label = {"metadata": {"labels": {"disk": "ssd"}}}
+    steps = (
+        *created(0, patient, *nodes(1, cpu=1)),
+        *created(5, waits),
+        *created(8, pod("first", cpu=1)),
+        ScenarioStep(10, "patch", kind="Node", name="node-1", body=label),
+        *created(14.2, pod("late", cpu=1)),
+    )
+    story = play(Scenario(seconds=20, faults=faults, steps=steps))
+    assert (story.violations, story.bound) == ((), 1)

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from berth.actors.client.interruption import STALLED_SECONDS
 from berth.actors.client.reflector_state import Streaming
 from berth.actors.client.rest import Client, Connection
 from berth.actors.client.watch import (
-    STALLED_SECONDS,
     ObjectChanged,
     ObjectsListed,
     Reflector,

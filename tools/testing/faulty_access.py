@@ -20,6 +20,7 @@ from berth.actors.client.rest import (
     ConnectionFailedError,
     DeposedError,
 )
+from berth.actors.client.seen_version import SeenVersion
 from berth.actors.client.silence import SILENCE_SECONDS
 from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import ObjectsListed, WatchUpdate
@@ -228,19 +229,24 @@ async def through_faults(
     follow: Callable[[int], AsyncGenerator[T]], program: Program, path: str, is_listed: bool = False
 ) -> AsyncGenerator[T]:
     """Yields what `follow` yields, from a list of the revision that it is given, as far as no fault
-    holds it up. After an event that cannot be used, a program lists again. If it `is_listed`, there
-    is no list that could meet a fault before the first event.
+    holds it up. After an event that cannot be used, a program lists again, and after a list that is
+    older than what it has seen. If it `is_listed`, there is no list that could meet a fault before
+    the first event.
     """
-    faults, sleep = program.faults, program.machine.sleep
+    faults, sleep, seen = program.faults, program.machine.sleep, SeenVersion()
     while True:
         await program.reached()
         older = None if is_listed else faults.faults.of_list(path, program.name)
         is_listed = False
         revision = 0 if older is None else faults.revision_of(older.seconds)
+        if not seen.takes(str(revision or faults.revision)):
+            await sleep(LOST_SECONDS * 2**seen.refused)
+            continue
         async with aclosing(follow(revision)) as updates:
             async for update in updates:
                 await program.reached()
                 fault = None
+                seen.see(_version(update))
                 if not isinstance(update, ObjectsListed):
                     fault = faults.faults.of_event(path, program.name)
                 if program.tell is not None:
@@ -257,6 +263,14 @@ async def through_faults(
                 if fault.does == "watch-repeat":
                     yield update
         await sleep(LOST_SECONDS)
+
+
+def _version(update: object) -> str:
+    """Returns the version of a change, or "" for a list."""
+    item = getattr(update, "object", None)
+    if isinstance(item, dict):
+        return str(item["metadata"]["resourceVersion"])
+    return "" if item is None else str(item.metadata.resource_version)
 
 
 def _event(update: object, does: str) -> str:

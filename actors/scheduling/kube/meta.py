@@ -126,7 +126,11 @@ class HasMetadata(Protocol):
 
 def version_of(obj: HasMetadata) -> int:
     """Returns the resource version, an increasing number in Kubernetes; 0 for anything else."""
-    text = obj.metadata.resource_version
+    return version_number(obj.metadata.resource_version)
+
+
+def version_number(text: str) -> int:
+    """Returns a resource version as a number; 0 for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 else 0
 
 

@@ -16,10 +16,10 @@ import click
 import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
+from berth.actors.client.interruption import KindUnlisted
 from berth.actors.client.read_only import ReadOnlyClient
 from berth.actors.client.rest import Connection
 from berth.actors.client.watch import (
-    KindUnlisted,
     ObjectChanged,
     ObjectDeleted,
     ObjectsListed,

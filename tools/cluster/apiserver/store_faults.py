@@ -72,6 +72,11 @@ class StoreFaults:
         at = bisect_right(self._samples, (self._now() - seconds, 1 << 63))
         return self._samples[max(at - 1, 0)][1] if self._samples else 0
 
+    @property
+    def revision(self) -> int:
+        """The revision of now."""
+        return self._store.revision
+
     async def _carry_out(self, fault: Fault) -> None:
         if fault.does in self._more:
             await self._more[fault.does](fault)

@@ -18,11 +18,11 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from berth.actors.client.access import Calls
+from berth.actors.client.interruption import KindUnlisted
 from berth.actors.client.reflector_state import ABSENT_SECONDS
 from berth.actors.client.rest import CONTENT_TYPES, ApiError
 from berth.actors.client.tenure import Tenure
 from berth.actors.client.watch import (
-    KindUnlisted,
     ObjectChanged,
     ObjectDeleted,
     ObjectsListed,

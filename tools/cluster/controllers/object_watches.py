@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
+from berth.actors.client.interruption import KindUnlisted
 from berth.actors.client.watch import (
-    KindUnlisted,
     ObjectChanged,
     ObjectDeleted,
     ObjectsListed,

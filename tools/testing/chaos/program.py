@@ -12,7 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-START_SECONDS = 60.0
+START_SECONDS = 180.0  # on a machine that is busy
 LOOK_SECONDS = 0.05
 BERTH = (sys.executable, "-m", "berth.actors")
 

@@ -18,12 +18,14 @@ FINISHED = ("Succeeded", "Failed")
 class HeldOnce:
     """Watches the writes of claims and pods: who holds which device and which volume."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, vouches: Callable[[str], bool] = lambda _: True) -> None:
+        """`vouches` tells whether a scheduler can know which pods are on a node."""
         self._report = report
+        self._vouches = vouches
         self._devices: dict[tuple[str, str, str], str] = {}
         self._volumes: dict[str, str] = {}
         self._single: set[str] = set()  # claims that one pod at a time may use
-        self._users: dict[str, str] = {}  # of these claims: the bound pod
+        self._users: dict[str, dict[str, str]] = {}  # of these claims: bound pods, with their nodes
 
     def note(self, kind: Kind, event: StoreEvent) -> None:
         """Takes a write into account."""
@@ -67,14 +69,22 @@ class HeldOnce:
     def _note_pod(self, name: str, event: StoreEvent) -> None:
         pod = event.after.document
         phase = (pod.get("status") or {}).get("phase")
-        uses = self._single & set(_claims(pod)) if self._single else ()
+        node = pod["spec"].get("nodeName")
         if event.type == "DELETED" or phase in FINISHED:
-            _drop(self._users, name)
-        elif pod["spec"].get("nodeName"):
-            for claim in sorted(uses):
-                other = self._users.setdefault(claim, name)
-                if other != name:
-                    self._report("volume twice", f"{claim} is used by {other} and by {name}")
+            for users in self._users.values():
+                users.pop(name, None)
+        elif node and self._single:
+            for claim in sorted(self._single & set(_claims(pod))):
+                self._note_user(claim, name, node)
+
+    def _note_user(self, claim: str, pod: str, node: str) -> None:
+        users = self._users.setdefault(claim, {})
+        if pod in users:
+            return
+        others = [other for other, place in users.items() if self._vouches(place)]
+        users[pod] = node
+        if others and self._vouches(node):
+            self._report("volume twice", f"{claim} is used by {others[0]} and by {pod}")
 
 
 def _drop(held: dict[Any, str], holder: str) -> None:

@@ -45,6 +45,8 @@ LOCKS = {
 # For so long a scheduler may not have seen what the one before it bound: its watch may be late.
 TAKEOVER_SECONDS = 60.0
 FINISHED = ("Succeeded", "Failed")
+# Whoever may not preempt keeps its nomination; what ends that reason wakes no pod.
+NOT_ELIGIBLE = "preemption: not eligible"
 # Kinds that a decision depends on, beside the pod.
 AROUND = tuple(
     kind
@@ -83,7 +85,7 @@ class Properties:
         self._bound_by: dict[str, tuple[str, float]] = {}  # by node: who bound to it last, and when
         self._holders = dict.fromkeys(LOCKS.values(), "")
         self.found: list[Violation] = []
-        self._more = HeldOnce(self._report), BudgetsKept(self._report)
+        self._more = HeldOnce(self._report, self._vouches), BudgetsKept(self._report)
 
     def note(self, kind: Kind, event: StoreEvent) -> None:
         """Takes a write into account, as an observer of a Cluster."""
@@ -103,9 +105,12 @@ class Properties:
 
     def binds_elsewhere(self, node: str) -> None:
         """A binding to this node is not the scheduler's: another one makes it, or it arrives after
-        the scheduler has given it up. Nobody can vouch for the node's room any more.
+        the scheduler has given it up. Nobody can vouch for the node any more.
         """
         self._foreign.add(node)
+
+    def _vouches(self, node: str) -> bool:
+        return node in self._nodes and node not in self._foreign
 
     def writes(self, host: str, lock: str) -> None:
         """A scheduler on a host writes, which must hold all that its kind of lock names."""
@@ -152,10 +157,10 @@ class Properties:
             self._used[held[0]].subtract(held[1])
 
     def _check_room(self, name: str, node: str) -> None:
-        document = self._nodes.get(node)
+        document = self._nodes.get(node, {})
         other, at = self._bound_by.get(node, (self._writer, 0.0))
         was_taken_over = other != self._writer and self._now() - at < TAKEOVER_SECONDS
-        if document is None or node in self._foreign or was_taken_over:
+        if was_taken_over or not self._vouches(node):
             return
         room = (document.get("status") or {}).get("allocatable") or {}
         for resource, used in self._used[node].items():
@@ -186,7 +191,12 @@ class Properties:
             elif decision.nominated and not nominated:
                 text = f"{place} fits on {decision.nominated} without {', '.join(decision.victims)}"
                 self._report("forgotten", text)
-            elif nominated and not decision.nominated and not self._is_emptying(store, nominated):
+            elif (
+                nominated
+                and not decision.nominated
+                and NOT_ELIGIBLE not in _last_message(pod)
+                and not self._is_emptying(store, nominated)
+            ):
                 self._report("nomination kept", f"{place} to {nominated}, where it does not fit")
 
     def _is_emptying(self, store: Store, node: str) -> bool:
@@ -205,6 +215,13 @@ class Properties:
 
     def _report(self, name: str, text: str) -> None:
         self.found.append(Violation(round(self._now(), 3), name, text))
+
+
+def _last_message(pod: Document) -> str:
+    """Returns why the last attempt did not place the pod."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    messages = (each.get("message") for each in conditions if each["type"] == "PodScheduled")
+    return next(messages, None) or ""
 
 
 def _holder(document: Document) -> str:

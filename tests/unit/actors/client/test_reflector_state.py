@@ -67,6 +67,7 @@ def test_a_lost_resource_version_means_a_new_list(how: RequestEnd) -> None:
         RequestEnd.UNSUPPORTED,
         RequestEnd.REFUSED,
         RequestEnd.ABSENT,
+        RequestEnd.OLDER,
     )
     assert next(steps(how)).relist is lost
     assert next(steps(how, version="")).relist
@@ -85,7 +86,7 @@ def test_what_a_server_cannot_do_is_known_for_all_kinds(how: RequestEnd) -> None
     streaming = Streaming(works=True)
     state, other = ReflectorState(Random(1), streaming), ReflectorState(Random(1), streaming)
     step = state.ended(how, 0.0, while_streaming=True)
-    if how in (RequestEnd.BUSY, RequestEnd.GONE):
+    if how in (RequestEnd.BUSY, RequestEnd.GONE, RequestEnd.OLDER):
         assert step.relist
         assert state.streams
     else:
@@ -95,3 +96,21 @@ def test_what_a_server_cannot_do_is_known_for_all_kinds(how: RequestEnd) -> None
     state.resource_version = "8"
     state.ended(RequestEnd.GONE, 300.0)
     assert state.streams is other.streams
+
+
+def test_a_list_that_is_older_than_what_was_seen_is_taken_at_the_fourth_time() -> None:
+    state = ReflectorState(Random(1), Streaming(works=False))
+    assert state.takes("10")
+    state.resource_version = "12"  # of an event
+    state.ended(RequestEnd.GONE, 0.0)
+    assert [state.takes("11") for _ in range(4)] == [False, False, False, True]
+    assert state.resource_version == "11"
+    assert state.takes("11")
+
+
+@pytest.mark.parametrize("version", ["12", "13", "", "0", "of-another-server", "\u0665"])
+def test_a_list_is_taken_unless_it_is_older(version: str) -> None:
+    state = ReflectorState(Random(1), Streaming(works=False))
+    assert state.takes("12")
+    state.ended(RequestEnd.GONE, 0.0)
+    assert state.takes(version)

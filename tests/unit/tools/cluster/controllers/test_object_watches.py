@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from berth.actors.client.watch import KindUnlisted, ObjectsListed
+from berth.actors.client.interruption import KindUnlisted
+from berth.actors.client.watch import ObjectsListed
 from berth.tools.cluster.controllers.object_watches import Watches
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.object_index import ObjectIndex

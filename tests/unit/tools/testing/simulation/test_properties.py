@@ -27,6 +27,7 @@ from tests.kit import documents
 from tests.kit.stores import fresh_store
 
 Document = dict[str, Any]
+NODES = BY_KIND["v1", "Node"]
 PODS, CLAIMS = BY_KIND["v1", "Pod"], BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 VOLUME_CLAIMS = BY_KIND["v1", "PersistentVolumeClaim"]
 WITHOUT_FIT = {
@@ -173,13 +174,24 @@ def test_two_pods_that_use_what_only_one_may_are_found() -> None:
     spec = {"accessModes": ["ReadWriteOncePod"]}
     watched = Watched()
     watched.put(VOLUME_CLAIMS, documents.thing("PersistentVolumeClaim", "c", spec=spec))
-    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-    for name, node_name in (("a", ""), ("a", "n"), ("b", ""), ("b", "n")):
-        pod_of_claim = documents.pod(name, node=node_name)
-        pod_of_claim["spec"]["volumes"] = volumes
-        watched.put(PODS, pod_of_claim)
-    text = "default/c is used by default/a and by default/b"
-    assert [each[1:] for each in watched.properties.found] == [("volume twice", text)]
+    for name in ("gone", "late", "n"):
+        watched.put(NODES, documents.node(name, 1))
+    watched.properties.binds_elsewhere("late")
+
+    def bind(name: str, node_name: str) -> list[str]:
+        for place in ("", node_name):
+            pod_of_claim = documents.pod(name, node=place)
+            pod_of_claim["spec"]["volumes"] = [
+                {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+            ]
+            watched.put(PODS, pod_of_claim)
+        return [each.text for each in watched.properties.found if each.property == "volume twice"]
+
+    assert not bind("of-a-deleted-node", "gone")
+    watched.store.delete(NODES, "", "gone")
+    assert not bind("bound-late", "late")
+    assert not bind("a", "n")
+    assert bind("b", "n") == ["default/c is used by default/a and by default/b"]
 
 
 def test_a_server_that_asks_no_budget_breaks_it(monkeypatch: pytest.MonkeyPatch) -> None:
