@@ -36,7 +36,14 @@ from berth.config.types import KubeSchedulerConfiguration
 from berth.config.versions import Version
 
 from ..answers.explain.cluster_source import print_lines
-from ..answers.manifests.manifests import Findings, Manifest, ManifestError, Reading, kind_of
+from ..answers.manifests.manifests import (
+    Findings,
+    Manifest,
+    ManifestError,
+    Manifests,
+    Reading,
+    kind_of,
+)
 from ..answers.manifests.manifests import read as read_manifests
 from ..answers.terminal.feature_gates import feature_gates_option, gates_from, version_asked
 from ..answers.terminal.options import (
@@ -108,6 +115,7 @@ class DemoSettings(msgspec.Struct, frozen=True):
     """The options of the command."""
 
     manifests: list[Manifest]
+    others: list[Document]
     findings: Findings
     nodes: int
     devices: Path | None
@@ -262,7 +270,7 @@ def demo(
         look = live and keep and sys.stdin.isatty() and not Console().is_dumb_terminal
         reading = msgspec.structs.replace(reading, everything=True)
         manifests = read_manifests(paths or (SAMPLE,), reading=reading)
-        print_lines(*reading.findings.untold(), manifests.left_out_line)
+        print_lines(*reading.findings.untold(), _undefined(manifests))
         written = [*manifests.objects, *_device_manifests(devices)]
         standard = standard_class(written)
         if standard and any(needs_class(of.document) for of in written):
@@ -270,6 +278,7 @@ def demo(
         gates = gates_from(feature_gates)
         settings = DemoSettings(
             manifests=[*standard, *written],
+            others=manifests.others,
             findings=reading.findings,
             nodes=nodes,
             devices=devices,
@@ -314,6 +323,12 @@ def demo(
         table = pods_table(summary.pods, len(summary.pods))
         Console().print(table, *closing_lines(summary), sep="\n", highlight=False)
     exit_with(reading)
+
+
+def _undefined(manifests: Manifests) -> str:
+    """Returns a line about the objects of unknown kinds; "" if there are none."""
+    kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(manifests.left_out.items()))
+    return f"left out: {kinds}: no CustomResourceDefinition is given" if kinds else ""
 
 
 def _configuration(file: str | None, *, negotiation: bool) -> KubeSchedulerConfiguration:
@@ -403,7 +418,8 @@ async def _run(settings: DemoSettings) -> Summary:
         ):
             if names:
                 click.echo(f"stages {what}: {', '.join(names)}", err=True)
-        await create(access, settings.nodes, settings.manifests, settings.findings)
+        written = settings.manifests, settings.findings, settings.others
+        await create(access, settings.nodes, *written)
         print_lines(*settings.findings.untold())
         if settings.keep:
             began = rfc3339(clock.wall())

@@ -24,6 +24,7 @@ STORAGE_CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
 # Other objects refer to these, so they are created first.
 FIRST = (
     "Namespace",
+    "CustomResourceDefinition",
     "PriorityClass",
     "RuntimeClass",
     "StorageClass",
@@ -46,10 +47,14 @@ CONFLICT = 409
 
 
 async def create(
-    access: EmbeddedAccess, nodes: int, manifests: Iterable[Manifest], findings: Findings
+    access: EmbeddedAccess,
+    nodes: int,
+    manifests: Iterable[Manifest],
+    findings: Findings,
+    others: Iterable[Document] = (),
 ) -> None:
-    """Creates this number of hollow nodes and the objects. What the API server refuses goes to the
-    findings. Raises ManifestError if they are strict.
+    """Creates this number of hollow nodes and the objects; `others` are of kinds that these define.
+    What the API server refuses goes to the findings. Raises ManifestError if they are strict.
     """
     ordered = sorted(manifests, key=lambda of: (of.kind.kind not in FIRST, of.kind == PODS))
     named = {of.document["metadata"].get("name") for of in ordered if of.kind == NODES}
@@ -57,11 +62,18 @@ async def create(
         node = hollow_node(number)
         if node["metadata"]["name"] not in named:
             await _apply(access, NODES, node)
-    for kind, document, where in ordered:
-        try:
-            await _apply(access, kind, document)
-        except ApiError as refused:
-            findings.problem(f"{where}, {shown_name(document)}: {refused}")
+
+    async def apply(manifests: Iterable[Manifest]) -> None:
+        for kind, document, where in manifests:
+            try:
+                await _apply(access, kind, document)
+            except ApiError as refused:
+                findings.problem(f"{where}, {shown_name(document)}: {refused}")
+
+    await apply(of for of in ordered if of.kind.kind in FIRST)
+    of_kinds = ((access.kind_of(each["apiVersion"], each["kind"]), each) for each in others)
+    await apply(Manifest(kind, each, "custom resources") for kind, each in of_kinds if kind)
+    await apply(of for of in ordered if of.kind.kind not in FIRST)
 
 
 def standard_class(manifests: Iterable[Manifest]) -> list[Manifest]:

@@ -62,6 +62,7 @@ _UNREAD_KINDS = frozenset(
         "VolumeAttributesClass",
     )
 )
+DEFINITIONS = BY_KIND["apiextensions.k8s.io/v1", "CustomResourceDefinition"]
 Place = tuple[str, str, str, str]
 
 
@@ -74,8 +75,9 @@ class Manifest(NamedTuple):
 
 
 class Manifests(msgspec.Struct):
-    """The objects in files: objects of berth's kinds, objects of `declared` kinds, the number of
-    objects of each kind that is left out, and what is wrong with them.
+    """The objects in files: objects of berth's kinds, objects of `declared` kinds and, where
+    everything is read, of those that the files define, the number of objects of each kind that is
+    left out, and what is wrong with them.
     """
 
     objects: list[Manifest] = []
@@ -175,10 +177,14 @@ class _Sorting:
         self._everything = everything
         self._findings = findings
         self._objects: dict[Place | int, Manifest] = {}
+        self._unknown: list[tuple[Document, str]] = []  # until all definitions are read
         self._manifests = Manifests(findings=findings)
 
     def is_read(self, version: str, name: str) -> bool:
         """False if objects of this kind are only counted."""
+        return self._everything or self._is_known(version, name)
+
+    def _is_known(self, version: str, name: str) -> bool:
         of = version, name
         return (
             name.endswith("List")
@@ -189,21 +195,44 @@ class _Sorting:
 
     def take(self, document: Document, where: str) -> None:
         version, name = document["apiVersion"], document["kind"]
-        if not self.is_read(version, name):
-            known = (version, name) in BY_KIND
-            of = f"{version} {name}" if name in _VERSIONS_OF and not known else name
-            shown = of if known else f"{of}{_near_kind(version, name)}"
-            left_out = self._manifests.left_out
-            left_out[shown] = left_out.get(shown, 0) + 1
+        if not self._is_known(version, name):
+            if self._everything:
+                self._unknown.append((document, where))
+            else:
+                self._leave_out(version, name)
             return
         try:
             if (version, name) in self._declared and (version, name) not in BY_KIND:
-                _named_object(document, where)
-                self._manifests.others.append(document)
+                self._add_other(document, where)
             else:
                 self._keep(kind_of(document, where), document, where)
         except ManifestError as problem:
             self._findings.problem(str(problem))
+
+    def _add_other(self, document: Document, where: str) -> None:
+        _named_object(document, where)
+        self._manifests.others.append(document)
+
+    def _leave_out(self, version: str, name: str) -> None:
+        known = (version, name) in BY_KIND
+        of = f"{version} {name}" if name in _VERSIONS_OF and not known else name
+        shown = of if known else f"{of}{_near_kind(version, name)}"
+        left_out = self._manifests.left_out
+        left_out[shown] = left_out.get(shown, 0) + 1
+
+    def _take_defined(self) -> None:
+        """Takes the objects of kinds that are defined in the same files, wherever."""
+        definitions = [of.document for of in self._objects.values() if of.kind is DEFINITIONS]
+        defined = {kind for document in definitions for kind in _kinds_of(document)}
+        for document, where in self._unknown:
+            version, name = document["apiVersion"], document["kind"]
+            try:
+                if (version, name) in defined:
+                    self._add_other(document, where)
+                else:
+                    self._leave_out(version, name)
+            except ManifestError as problem:
+                self._findings.problem(str(problem))
 
     def _keep(self, kind: Kind, document: Document, where: str) -> None:
         name = document["metadata"].get("name")
@@ -222,6 +251,7 @@ class _Sorting:
         self._objects[place] = Manifest(kind, document, where)
 
     def manifests(self) -> Manifests:
+        self._take_defined()
         manifests = self._manifests
         manifests.objects = list(self._objects.values())
         if not (manifests.objects or manifests.others or manifests.left_out):
@@ -254,6 +284,18 @@ def _near_kind(version: str, name: str) -> str:
 def _named_object(document: Document, where: str) -> None:
     if not isinstance(document.get("metadata"), dict):
         raise ManifestError(f"{where}: metadata: expected an object with a name")
+
+
+def _kinds_of(definition: Document) -> set[tuple[str, str]]:
+    """Returns the apiVersions and names that a definition defines."""
+    spec = definition.get("spec")
+    if not isinstance(spec, dict):
+        return set()
+    names, versions = spec.get("names"), spec.get("versions")
+    if not isinstance(names, dict) or not isinstance(versions, list):
+        return set()
+    served = (each.get("name") for each in versions if isinstance(each, dict))
+    return {(f"{spec.get('group')}/{version}", str(names.get("kind"))) for version in served}
 
 
 def kind_of(document: Document, where: str) -> Kind:

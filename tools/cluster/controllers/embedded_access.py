@@ -46,6 +46,7 @@ from ...kubernetes.api.types.api_documents import RefusedError, StoredObject
 from ...kubernetes.api.types.catalog import Catalog
 from ...kubernetes.api.types.conversion import served_form
 from ...kubernetes.api.types.releases import RELEASES
+from ...kubernetes.api.types.resources import Kind
 from ..apiserver.app import Server
 from ..apiserver.next_write import next_write
 from .cluster_access import LEASES, NODES, Changes, Heartbeat, Read, Renewed, heartbeat_patch
@@ -76,6 +77,10 @@ class EmbeddedAccess:
     def named(self, agent: str) -> EmbeddedAccess:
         """Returns the access of another program."""
         return EmbeddedAccess(self._store, agent)
+
+    def kind_of(self, api_version: str, name: str) -> Kind | None:
+        """Returns a kind that is served, such as ("apps/v1", "Deployment")."""
+        return self._store.catalog.named(api_version, name)
 
     async def run_apart(self, work: Callable[[Calls], Awaitable[None]]) -> None:
         await work(self)

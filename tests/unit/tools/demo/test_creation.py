@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from berth.tools.answers.manifests.manifests import Findings, Manifest, ManifestError
+from berth.testing import pod
+from berth.tools.answers.manifests.manifests import Findings, Manifest, ManifestError, read_objects
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
 from berth.tools.demo.creation import create, needs_class, standard_class
+from berth.tools.kubernetes.api.store import DEFINITIONS
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
+from tests.kit.custom_kinds import definition, kind_of, shirt
 from tests.kit.documents import Document
 from tests.kit.stores import fresh_store
 
@@ -66,3 +69,22 @@ async def test_what_every_cluster_has_is_changed_and_what_is_refused_is_told() -
     assert problem.startswith('pod.yaml:1, Pod new/p: Pod "p" is invalid: spec.containers')
     with pytest.raises(ManifestError, match=r"pod\.yaml:1, Pod new/p: "):
         await create(EmbeddedAccess(fresh_store()), 0, manifests[:1], Findings(strict=True))
+
+
+@pytest.mark.anyio
+async def test_custom_resources_are_there_before_what_is_scheduled() -> None:
+    """Also those that are written before their definition."""
+    store = fresh_store()
+    Api(store).seed()
+    written = [shirt("a"), pod("p"), {**shirt("b"), "kind": "Trousers"}, definition()]
+    read = read_objects(written, "test", everything=True)
+    assert ([each["metadata"]["name"] for each in read.others], read.left_out) == (
+        ["a"],
+        {"Trousers": 1},
+    )
+    findings = Findings()
+    await create(EmbeddedAccess(store), 0, read.objects, findings, read.others)
+    assert findings.problems == []
+    shirts = kind_of(store).stored_as
+    assert shirts is not None
+    assert store.latest(DEFINITIONS) < store.latest(shirts) < store.latest(PODS)
