@@ -254,11 +254,12 @@ def test_without_a_file_small_workloads_are_measured() -> None:
     assert (figures["pods"], figures["checked"]["agree"]) == (1000, 20)
 
 
-@pytest.mark.parametrize("api", ["inproc", "embedded"])
+@pytest.mark.parametrize(("api", "version"), [("inproc", "1.36"), ("embedded", "1.37")])
 def test_a_workload_is_measured_and_its_decisions_are_those_of_explain(
-    file: Path, api: str
+    file: Path, api: str, version: str
 ) -> None:
-    figures = measured(run(file, "Plain/few", "--api", api, "--check", "4", "-o", "json"), 6)
+    options = ("--api", api, "--check", "4", "--emulated-version", version, "-o", "json")
+    figures = measured(run(file, "Plain/few", *options), 6)
     assert (
         0
         < figures["decision_ms"]["p50"]

@@ -13,7 +13,7 @@ message, the plugins that rejected it, the nomination and the victims must be th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from random import Random
 from typing import Generic, TypeVar, assert_never
@@ -44,6 +44,7 @@ from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.actors.scheduling.model.pod_info import PodInfo
 from berth.actors.scheduling.model.snapshot import Snapshot
 from berth.actors.wiring.profiles import plugins_of, profiles_of
+from berth.config.feature_gates import DEFAULTS
 from berth.config.types import KubeSchedulerConfiguration
 
 from ..answers.explain.decision import Decision, steps
@@ -171,13 +172,14 @@ def check(
     windows: Sequence[Sample[KeptDecision]],
     configuration: KubeSchedulerConfiguration,
     report: Report,
+    gates: Mapping[str, bool] = DEFAULTS,
 ) -> Iterator[CheckResult]:
     """Repeats the sampled decisions; yields the result of each window."""
     done, every = 0, sum(len(window.kept) for window in windows)
     for window in windows:
         differ = []
         for kept in window.kept:
-            problem = difference(kept, configuration)
+            problem = difference(kept, configuration, gates)
             if problem:
                 differ.append(
                     Difference(f"{kept.pod.metadata.namespace}/{kept.pod.metadata.name}", problem)
@@ -187,10 +189,12 @@ def check(
         yield CheckResult(len(window.kept), len(window.kept) - len(differ), tuple(differ))
 
 
-def difference(kept: KeptDecision, configuration: KubeSchedulerConfiguration) -> str:
+def difference(
+    kept: KeptDecision, configuration: KubeSchedulerConfiguration, gates: Mapping[str, bool]
+) -> str:
     """Returns how the decision differs from explain's; "" if it does not."""
     snapshot, info = rebuild_cluster(kept.cluster), PodInfo(kept.pod)
-    profiles = profiles_of(configuration, ReadOnlyHandle())
+    profiles = profiles_of(configuration, ReadOnlyHandle(gates))
     profile, lives = profiles[kept.profile], TriedLives(plugins_of(profiles))
     lives.refresh()
     search = Sampling(configuration.percentage_of_nodes_to_score, configuration.extenders)

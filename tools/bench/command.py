@@ -18,6 +18,7 @@ from berth.actors.client.credentials import KubeconfigError
 from berth.actors.client.kubeconfig import load as load_connection
 from berth.actors.telemetry.logs import configure_logs
 
+from ..answers.terminal.feature_gates import version_asked, version_option
 from ..answers.terminal.options import output_option
 from ..answers.terminal.sheet import Sheet
 from .compare import CompareError, compare, read
@@ -78,6 +79,7 @@ SAMPLE = Path(__file__).parent / "sample/workloads.yaml"
     help="Measure with this KubeSchedulerConfiguration, in place of the workload's own.",
 )
 @plugin_option
+@version_option
 @click.option(
     "--runs",
     type=click.IntRange(1),
@@ -191,6 +193,7 @@ def bench(
         kubeconfig,
         connection,
         config or "",
+        version_asked().text,
     )
     configure_logs(quiet=True)
     results, failed = _run_all(file, chosen, settings, runs)

@@ -13,6 +13,8 @@ import msgspec
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from berth.config.versions import CURRENT
+
 from .measure import CheckResult, Effort
 from .worker import (
     Answer,
@@ -137,12 +139,13 @@ async def worker(order: Order) -> AsyncIterator[Worker]:
 
 
 @asynccontextmanager
-async def api_server() -> AsyncIterator[str]:
-    """Starts an API server as `berth apiserver` does; yields its URL.
+async def api_server(version: str = CURRENT.text) -> AsyncIterator[str]:
+    """Starts an API server as `berth apiserver --version` does; yields its URL.
 
     Raises ProcessEndedError if it does not start.
     """
-    async with _process("-m", "berth.actors", "apiserver", "--port", "0") as (process, log):
+    command = ("-m", "berth.actors", "apiserver", "--port", "0", "--version", version)
+    async with _process(*command) as (process, log):
         assert process.stdout is not None
         try:
             line = await BufferedByteReceiveStream(process.stdout).receive_until(

@@ -17,9 +17,11 @@ from berth.actors.client.rest import (
 )
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.exceptions import first_of
+from berth.config.versions import CURRENT, emulated
 
 from ..cluster.controllers.cluster_access import OverHttp
 from ..cluster.controllers.controller_manager import OF_CLAIMS, run_controllers
+from ..kubernetes.api.types.releases import release_of
 from .measure import NoMeter, Result
 from .opcodes import WorkloadError
 from .operations import Executor, Report
@@ -48,7 +50,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     If `scheduler` is False, the run only measures; `connection` is the connection of the
     kubeconfig. `check` is the number of decisions to repeat for each window. `config` is the file
-    of a configuration to use in place of the workload's own.
+    of a configuration to use in place of the workload's own. berth decides as this `version` of
+    Kubernetes, and the API server that is started is of it.
     """
 
     where: Where
@@ -59,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True):
     kubeconfig: str = ""
     connection: Connection | None = None
     config: str = ""
+    version: str = CURRENT.text
 
 
 class NotRunError(Exception):
@@ -92,7 +96,14 @@ async def _in_process(
     case, _, workload = run.name.partition("/")
     config = settings.config or scheduler_config_of(run)
     order = RunWorkload(
-        str(file), case, workload, settings.stall, settings.profile, config, settings.check
+        str(file),
+        case,
+        workload,
+        settings.stall,
+        settings.profile,
+        config,
+        settings.check,
+        settings.version,
     )
     async with worker(order) as running:
         while True:
@@ -138,7 +149,7 @@ async def _connection(settings: Settings) -> AsyncIterator[Connection]:
     if settings.connection is not None:
         yield settings.connection
     else:
-        async with api_server() as url:
+        async with api_server(release_of(emulated(settings.version)).version.text) as url:
             yield Connection(url)
 
 
@@ -154,7 +165,14 @@ async def _meter(
         return
     master = "" if settings.connection is not None else connection.server
     config = settings.config or scheduler_config_of(run)
-    order = RunScheduler(config, settings.kubeconfig, master, settings.profile, settings.check)
+    order = RunScheduler(
+        config,
+        settings.kubeconfig,
+        master,
+        settings.profile,
+        settings.check,
+        version=settings.version,
+    )
     async with worker(order) as scheduler, anyio.create_task_group() as group:
         await scheduler.ready()
         group.start_soon(scheduler.wait)

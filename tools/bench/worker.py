@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -35,10 +36,13 @@ from berth.actors.runtime.race import race
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.system import Daemon
 from berth.actors.telemetry.logs import configure_logs
+from berth.config.feature_gates import DEFAULTS, defaults_of
 from berth.config.load import (
     ConfigError,
 )
+from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration
+from berth.config.versions import CURRENT, emulated
 
 from .check import SampledDecisions, SamplingMeter, check
 from .inproc import InProcess
@@ -64,7 +68,7 @@ class RunWorkload(msgspec.Struct, frozen=True, tag=True):
     """The order to run a workload of a file, by case and name, with the scheduler in process.
 
     `config` is the file of the scheduler's configuration, "" for the default one. `check` is the
-    number of decisions to repeat for each window.
+    number of decisions to repeat for each window, `version` that of Kubernetes to decide as.
     """
 
     file: str
@@ -74,12 +78,13 @@ class RunWorkload(msgspec.Struct, frozen=True, tag=True):
     profile: bool
     config: str = ""
     check: int = 0
+    version: str = CURRENT.text
 
 
 class RunScheduler(msgspec.Struct, frozen=True, tag=True):
     """The order to run the scheduler against the API server of a kubeconfig or at the URL `master`.
 
-    `pauses` says whether to measure pauses.
+    `pauses` says whether to measure pauses, `version` which Kubernetes to decide as.
     """
 
     config: str
@@ -88,6 +93,7 @@ class RunScheduler(msgspec.Struct, frozen=True, tag=True):
     profile: bool
     check: int = 0
     pauses: bool = False
+    version: str = CURRENT.text
 
 
 class StartMeasuring(msgspec.Struct, frozen=True, tag=True):
@@ -146,13 +152,19 @@ def find(file: str, case: str, workload: str) -> WorkloadRun:
     raise WorkloadError(f"{file}: no workload {case}/{workload}")
 
 
-def configuration_of(path: str) -> KubeSchedulerConfiguration:
+def options_of(version: str) -> Options:
+    """Returns the options of a scheduler that decides as a version of Kubernetes."""
+    release = emulated(version)
+    return Options(version=release, feature_gates=defaults_of(release))
+
+
+def configuration_of(path: str, gates: Mapping[str, bool] = DEFAULTS) -> KubeSchedulerConfiguration:
     """Returns the configuration in the file, or the default one.
 
     It has no leader election, which workloads do not measure, and scheduler_perf's limit on
     requests. Raises ConfigError.
     """
-    configuration = file_or_default(path)
+    configuration = file_or_default(path, gates)
     election = msgspec.structs.replace(configuration.leader_election, leader_elect=False)
     connection = msgspec.structs.replace(configuration.client_connection, qps=QPS, burst=BURST)
     return msgspec.structs.replace(
@@ -169,7 +181,9 @@ async def run_in_process(order: RunWorkload) -> Answer:
     ended: Answer
     try:
         run = find(order.file, order.case, order.workload)
-        configuration = configuration_of(order.config)
+        options = options_of(order.version)
+        gates = options.feature_gates
+        configuration = configuration_of(order.config, gates)
         pods, watch, report = PodTracker(), Stopwatch(profile=order.profile), _Reporter().report
         cluster, clock, rng = InProcess(pods), SystemClock(), Random(0)
         decisions, meter = _decision_sample(rng, watch, order.check)
@@ -183,6 +197,7 @@ async def run_in_process(order: RunWorkload) -> Answer:
                 extenders,
                 clock,
                 rng,
+                options,
                 instruments=TimedInstruments(watch, clock.now),
                 observer=decisions,
             )
@@ -190,7 +205,7 @@ async def run_in_process(order: RunWorkload) -> Answer:
             results = await Executor(run, cluster, pods, meter, order.stall, report).run()
             group.cancel_scope.cancel()
         if decisions is not None:
-            checks = check(decisions.windows, configuration, partial(report, CHECKING))
+            checks = check(decisions.windows, configuration, partial(report, CHECKING), gates)
             pairs = zip(results, checks, strict=True)
             results = [
                 msgspec.structs.replace(result, checked=checked) for result, checked in pairs
@@ -205,7 +220,9 @@ async def run_in_process(order: RunWorkload) -> Answer:
 
 async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
     try:
-        configuration = configuration_of(order.config)
+        options = options_of(order.version)
+        gates = options.feature_gates
+        configuration = configuration_of(order.config, gates)
         connection = Connection(order.master) if order.master else load_connection(order.kubeconfig)
     except BAD_CONFIGURATION as problem:
         _write_answer(NotRun(str(problem), False))
@@ -230,6 +247,7 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
             extenders,
             clock,
             rng,
+            options,
             instruments=TimedInstruments(watch, clock.now),
             observer=decisions,
         )
@@ -247,7 +265,9 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
         group.cancel_scope.cancel()
     if isinstance(last, CheckDecisions) and decisions is not None:
         report = partial(_Reporter().report, CHECKING)
-        _write_answer(DecisionsChecked(list(check(decisions.windows, configuration, report))))
+        _write_answer(
+            DecisionsChecked(list(check(decisions.windows, configuration, report, gates)))
+        )
         while await orders.next() is not None:
             pass
 

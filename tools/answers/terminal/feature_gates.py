@@ -15,7 +15,7 @@ VERSION = f"{__name__}.version"  # where the context keeps the version that was 
 
 def feature_gates_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a command both options. `gates_from` reads what they say."""
-    return _version_option(_gates_option(command))
+    return version_option(_gates_option(command))
 
 
 def _keep_version(ctx: click.Context, _parameter: click.Parameter, text: str | None) -> None:
@@ -36,7 +36,7 @@ _gates_option = click.option(
     metavar="NAME=BOOL,...",
     help="Feature gates, as for berth run; repeatable.",
 )
-_version_option = click.option(
+version_option = click.option(
     "--emulated-version",
     callback=_keep_version,
     expose_value=False,
