@@ -28,11 +28,10 @@ def manifests_of(
     else:
         listed = [objects] if isinstance(objects, dict) else list(objects)
         manifests = read_objects(listed, "objects", custom, everything=True)
-    if manifests.left_out:
-        kinds = ", ".join(manifests.left_out)
+    others = [(custom.get((each["apiVersion"], each["kind"])), each) for each in manifests.others]
+    unknown = {*manifests.left_out, *(each["kind"] for kind, each in others if kind is None)}
+    if unknown:
+        kinds = ", ".join(sorted(unknown))
         raise ManifestError(f"unknown kinds: {kinds}; add their definitions in an earlier call")
-    others = (
-        Manifest(custom[each["apiVersion"], each["kind"]], each, "objects")
-        for each in manifests.others
-    )
-    return [*manifests.objects, *others]
+    known = [Manifest(kind, each, "objects") for kind, each in others if kind is not None]
+    return [*manifests.objects, *known]

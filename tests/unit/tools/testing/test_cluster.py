@@ -32,6 +32,7 @@ from berth.testing import (
     stateful_set,
 )
 from berth.tools.answers.manifests.manifests import ManifestError
+from tests.kit.custom_kinds import definition, shirt
 
 
 async def test_a_pod_of_higher_priority_takes_the_place_of_another(cluster: Cluster) -> None:
@@ -162,6 +163,8 @@ async def test_what_cannot_be_used_is_refused_with_its_name(cluster: Cluster) ->
         cluster.get("Pod", "x")
     with pytest.raises(ManifestError, match="unknown kinds: Wheel"):
         await cluster.add({"apiVersion": "cars/v1", "kind": "Wheel", "metadata": {"name": "w"}})
+    with pytest.raises(ManifestError, match="unknown kinds: Shirt; add their definitions in an "):
+        await cluster.add([definition(), shirt()])
     with pytest.raises(ManifestError, match="unknown field"):
         await cluster.add(pod("x", colour="red"))
     with pytest.raises(ApiError, match="already exists"):
