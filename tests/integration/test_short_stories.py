@@ -1,6 +1,6 @@
 """Short stories of seeds: the properties are exercised, as a scheduler or a server that breaks one
-is found among a few hundred of them. That the API server binds a pod once is hardly ever needed:
-no scheduler asks for it twice.
+is found among a few hundred of them. That the API server binds a pod once is hardly ever needed, as
+no scheduler asks for it twice: a server that binds again is found by schedulers that need no lease.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from berth.actors.recorder.state import RecorderState
 from berth.actors.scheduling.framework.events import Action, Resource
 from berth.actors.scheduling.plugins.dynamic_resources.held_devices import HeldDevices
 from berth.tools.kubernetes.api.writes import registry
+from berth.tools.kubernetes.api.writes.pod_binding import bound_pod
 from berth.tools.testing.simulation.short_stories import drawn_short
 from berth.tools.testing.simulation.simulation import play
 
@@ -57,6 +58,16 @@ def writes_without_the_lease(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Tenure, "permits", lambda _tenure: True)
 
 
+def binds_again_without_the_lease(patch: pytest.MonkeyPatch) -> None:
+
+    def bound_again(bound: dict[str, Any], *more: Any) -> dict[str, Any]:
+        spec = {field: value for field, value in bound["spec"].items() if field != "nodeName"}
+        return bound_pod({**bound, "spec": spec}, *more)
+
+    patch.setattr(registry, "bound_pod", bound_again)
+    writes_without_the_lease(patch)
+
+
 def takes_devices_of_others(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(HeldDevices, "_hold", lambda *_: None)
 
@@ -68,6 +79,7 @@ def without(plugin: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("broken", "first", "mutate", "config"),
     [
+        ("bound twice", 118, binds_again_without_the_lease, {}),
         ("overcommitted", 1, deaf(CacheState, Assume), {}),
         ("device twice", 56, takes_devices_of_others, {}),
         ("volume twice", 33, None, without("VolumeRestrictions")),
