@@ -5,6 +5,8 @@ The names in `__all__` are stable: names stay, and keep their parameters, within
 
 from __future__ import annotations
 
+from berth.actors.client.rest import ApiError
+from berth.tools.answers.manifests.manifest_files import ManifestError
 from berth.tools.cluster.faults.vocabulary import Fault, FaultError
 from berth.tools.testing.blocking import BlockingCluster
 from berth.tools.testing.builders import (
@@ -37,6 +39,7 @@ from berth.tools.testing.simulation.simulation import Story
 from berth.tools.testing.virtual_time import VirtualLoop, run_virtually
 
 __all__ = [
+    "ApiError",
     "BlockingCluster",
     "Cluster",
     "Devices",
@@ -45,6 +48,7 @@ __all__ = [
     "FaultError",
     "Finding",
     "Livelock",
+    "ManifestError",
     "NotReachedError",
     "PluginCall",
     "PluginCheckError",

@@ -19,6 +19,7 @@ from ..answers.explain import decision as explained
 from ..answers.explain.cluster_source import ClusterQuestion
 from ..answers.explain.decider import Attempt, Explainer, decided
 from ..answers.explain.pod_claims import with_claims
+from ..answers.manifests.manifests import kind_of, shown_name
 from ..kubernetes.api.types.defaults import defaulted
 from ..kubernetes.api.types.resources import BY_KIND
 from .configuration import NO_ARGS, Args, Configuration, Plugins, configuration_of, with_plugins
@@ -34,7 +35,8 @@ _explainers: dict[tuple[bytes, Plugins], Explainer] = {}
 class PodDecision:
     """What the scheduler decides about a pod.
 
-    `node` is where it goes, "" if it fits nowhere; `message` says why then. `nominated` is the node
+    `node` is where it goes, "" if it fits nowhere, or if PreEnqueue keeps it out of the queue, as
+    for a scheduling gate; `message` says why then. `nominated` is the node
     on which preemption would make room, and `victims` the pods that would have to go, as
     namespace/name.
     """
@@ -43,6 +45,10 @@ class PodDecision:
         self._attempt = attempt
         self.node, self.message, self.nominated = "", "", ""
         self.victims: list[str] = []
+        held = attempt.profile.pre_enqueue(attempt.info.pod)
+        if not held.ok:
+            self.message = held.message
+            return
         outcome = Scheduler(rng).schedule(attempt.profile, attempt.info, attempt.snapshot)
         match outcome:
             case Choice(node):
@@ -97,8 +103,9 @@ def decide(
     on nodes, and devices of the nodes. `seed` breaks ties. `plugins` are classes, which are enabled
     in every profile that does not name them, and `args` their arguments by name.
 
-    The plugins of a configuration are made once. Raises ConfigError, RegistryError,
-    FeatureGateError, ValueError or SourceError for what cannot be used.
+    The plugins of a configuration are made once. Raises ManifestError for fields that a kind does
+    not have, TypeError for a pod that is none, and ConfigError, RegistryError, FeatureGateError,
+    ValueError or SourceError for what cannot be used.
     """
     release = emulated(version)
     encoded = msgspec.json.encode((config, feature_gates, version, args), enc_hook=str)
@@ -112,9 +119,10 @@ def decide(
             _explainers.clear()
         _explainers[key] = explainer
     there = [nodes] if isinstance(nodes, dict) else list(nodes)
-    complete = [_with_defaults(each) for other in others for each in _documents(other, there)]
-    subject, created = with_claims(defaulted(PODS, pod), partial(_found, complete), defaulted)
-    objects = [*there, *complete, *created]
+    given = _checked_pod(pod)
+    complete = [_checked(each) for other in others for each in _documents(other, there)]
+    subject, created = with_claims(given, partial(_found, complete), defaulted)
+    objects = [*map(_checked, there), *complete, *created]
     question = ClusterQuestion(subject, objects, explainer.configuration)
     return PodDecision(explainer.attempt(question), Random(seed))
 
@@ -123,10 +131,27 @@ def _documents(other: Document | Devices, nodes: list[Document]) -> list[Documen
     return other.on(nodes) if isinstance(other, Devices) else [other]
 
 
-def _with_defaults(document: Document) -> Document:
-    """Returns an object of dynamic resource allocation with its defaults, another as it is."""
+def _checked_pod(pod: Document) -> Document:
+    """Returns the pod with its defaults. Raises TypeError if it is none, and ManifestError for
+    fields that pods do not have.
+    """
+    if not isinstance(pod, dict):
+        raise TypeError(f"expected a Pod as a mapping, got {pod!r:.80}")
+    named = {"apiVersion": "v1", "kind": "Pod", **pod}
+    if kind_of(named, "decide") is not PODS:
+        raise TypeError(f"expected a Pod, got {shown_name(named)}")
+    return defaulted(PODS, pod)
+
+
+def _checked(document: Document) -> Document:
+    """Returns an object, one of dynamic resource allocation with its defaults. Raises ManifestError
+    for fields that its kind does not have; those of custom kinds are not known.
+    """
     kind = BY_KIND.get((document.get("apiVersion", ""), document.get("kind", "")))
-    return document if kind is None or kind.group != DEVICES else defaulted(kind, document)
+    if kind is None:
+        return document
+    kind_of(document, "decide")
+    return defaulted(kind, document) if kind.group == DEVICES else document
 
 
 def _found(objects: list[Document], kind: str, name: str, namespace: str) -> Document | None:

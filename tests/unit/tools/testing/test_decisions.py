@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from berth.config.load import ConfigError
-from berth.testing import decide, node, nodes, pod
+from berth.testing import ManifestError, decide, deployment, node, nodes, pod
 
 
 def test_a_pod_goes_where_the_scores_are_highest() -> None:
@@ -56,3 +58,24 @@ def test_the_version_counts() -> None:
     assert decide(empty, nodes(1), version="1.37").node == "node-1"
     with pytest.raises(ValueError, match=r"2\.0"):
         decide(empty, nodes(1), version="2.0")
+
+
+def test_what_no_api_server_would_take_is_refused() -> None:
+    rooms: Any = nodes(1)
+    with pytest.raises(
+        ManifestError, match=r'decide, Pod default/a: unknown field "spec.node_selec'
+    ):
+        decide(pod("a", node_selector={"a": "b"}), rooms)
+    with pytest.raises(ManifestError, match="Node n: unknown field"):
+        decide(pod("a"), node("n", unscheduleable=True))
+    with pytest.raises(ManifestError, match="Pod default/b: unknown field"):
+        decide(pod("a"), rooms, pod("b", nodename="node-1"))
+    with pytest.raises(TypeError, match="expected a Pod, got Deployment default/web"):
+        decide(deployment("web"), rooms)
+    with pytest.raises(TypeError, match="expected a Pod as a mapping, got \\["):
+        decide(rooms, pod("a"))
+
+
+def test_a_gated_pod_is_not_decided_about() -> None:
+    decision = decide(pod("a", schedulingGates=[{"name": "quota"}]), nodes(1))
+    assert (decision.node, decision.message) == ("", "waiting for scheduling gates: [quota]")
