@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from ..cluster.faults.faults_in_force import Faults
 from .cluster import Cluster, Objects, Seconds
 from .pods import Pods
 from .recorded_calls import PluginCall
@@ -129,6 +130,20 @@ class BlockingCluster:
     def get(self, kind: str, name: str, namespace: str = "default") -> Document:
         """Returns an object, which must not be changed. Raises LookupError without it."""
         return self.cluster.get(kind, name, namespace)
+
+    def all(self, kind: str, namespace: str = "") -> list[Document]:
+        """Returns the objects of a kind, by default of all namespaces; not to be changed."""
+        return self.cluster.all(kind, namespace)
+
+    @property
+    def now(self) -> float:
+        """The seconds since the cluster began."""
+        return self.cluster.now
+
+    @property
+    def faults(self) -> Faults:
+        """The faults in force between the cluster's parts and its API server."""
+        return self.cluster.faults
 
     def pod(self, name: str, namespace: str = "default") -> Pods:
         """Returns the pod of this name, or else the pods of the workload of this name."""

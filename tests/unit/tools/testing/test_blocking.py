@@ -68,6 +68,17 @@ def test_another_thread_asks_the_loop_of_the_cluster(monkeypatch: pytest.MonkeyP
     assert not cluster.all("Node")
 
 
+def test_a_function_asks_what_a_coroutine_asks(cluster: BlockingCluster) -> None:
+    of_loop = {"access", "history", "own_loop", "parts", "store"}
+    public = {name for name in {*vars(Cluster), *vars(cluster.cluster)} if name[0] != "_"}
+    assert not public - of_loop - {*dir(cluster)}
+    cluster.add(nodes(2))
+    cluster.run_for(10)
+    assert [each["metadata"]["name"] for each in cluster.all("Node")] == ["node-1", "node-2"]
+    assert cluster.now == 10
+    assert not cluster.faults.met
+
+
 def test_a_loop_in_a_loop_is_refused_before_anything_begins() -> None:
     async def story() -> None:
         blocking = BlockingCluster(nodes=1)
