@@ -2,10 +2,10 @@
 from a crash.
 
 The next child begins only when the one before it reports that it has started; children of one stage
-start side by side. A FATAL child that crashes or returns ends the process; a RETRY child is run
-again after a backoff. Stopping goes in reverse, with a deadline for each child, so that a child can
-rely on those before it until it has ended. The exception that ended the process is raised once, and
-not in a group.
+start and end side by side. A FATAL child that crashes or returns ends the process; a RETRY child is
+run again after a backoff. Stopping goes in reverse, with a deadline for each child, so that a child
+can rely on those before it until it has ended. The exception that ended the process is raised once,
+and not in a group.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import enum
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 import anyio
@@ -22,7 +23,6 @@ from anyio.abc import TaskGroup, TaskStatus
 from ..scheduling.framework.logger import get_logger
 from .backoff import Backoff, Rng
 from .clock import Clock
-from .race import race
 
 log = get_logger(__name__)
 
@@ -48,7 +48,8 @@ class Child(msgspec.Struct, frozen=True):
     stop_deadline: float = 5.0
 
 
-Stage = Child | tuple[Child, ...]  # the children of a tuple start side by side
+Stage = Child | tuple[Child, ...]  # the children of a tuple start, and end, side by side
+_Running = tuple[Child, anyio.CancelScope, anyio.Event]  # the event of its end
 
 
 class ChildEndedError(Exception):
@@ -61,13 +62,14 @@ class Supervisor:
         self._clock = clock
         self._rng = rng
         self._failure: Exception | None = None
-        self._ended = anyio.Event()
+        self._has_ended = False
+        self._awaited = anyio.Event()  # the start of the next children, or the end
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Starts every child, then runs until cancelled or until a FATAL child ends. Raises the
         exception that ended that child.
         """
-        running: list[tuple[Child, anyio.CancelScope, anyio.Event]] = []
+        running: list[list[_Running]] = []
         async with anyio.create_task_group() as group:
             try:
                 for stage in self._stages:
@@ -76,20 +78,13 @@ class Supervisor:
                         break
                 else:
                     task_status.started()
-                await self._ended.wait()
+                if not self._has_ended:
+                    self._awaited = anyio.Event()
+                    await self._awaited.wait()
             finally:
                 with anyio.CancelScope(shield=True):
-                    for child, scope, gone in reversed(running):
-                        scope.cancel()
-                        with anyio.move_on_after(child.stop_deadline) as deadline:
-                            await gone.wait()
-                        if deadline.cancelled_caught:
-                            scope.shield = False
-                            log.warning(
-                                "abandoned", child=child.name, after_seconds=child.stop_deadline
-                            )
-                        else:
-                            log.debug("stopped", child=child.name)
+                    for side_by_side in reversed(running):
+                        await self._stop(side_by_side)
                 group.cancel_scope.cancel()
         if self._failure is not None:
             raise self._failure
@@ -98,36 +93,51 @@ class Supervisor:
         self,
         group: TaskGroup,
         children: Sequence[Child],
-        running: list[tuple[Child, anyio.CancelScope, anyio.Event]],
+        running: list[list[_Running]],
     ) -> bool:
         """Runs the children of a stage and waits until they have started; False if a FATAL child
         ended meanwhile.
         """
-        ready = {child.name: self._launch(group, child, running) for child in children}
+        running.append([])
+        starting = {child.name for child in children}
+        self._awaited = anyio.Event()
 
-        async def all_started() -> None:
-            for name, event in ready.items():
-                await event.wait()
+        def note_start(name: str) -> None:
+            if name in starting:
+                starting.discard(name)
                 log.debug("started", child=name)
+                if not starting:
+                    self._awaited.set()
 
-        await race(all_started, self._ended.wait)
-        return not self._ended.is_set()
+        for child in children:
+            # Shielded, so that a cancellation from outside reaches them through us, in order.
+            scope, gone = anyio.CancelScope(shield=True), anyio.Event()
+            running[-1].append((child, scope, gone))
+            started = partial(note_start, child.name)
+            group.start_soon(self._run_and_retry, child, scope, gone, started)
+        if starting:
+            await self._awaited.wait()
+        return not self._has_ended
 
-    def _launch(
-        self,
-        group: TaskGroup,
-        child: Child,
-        running: list[tuple[Child, anyio.CancelScope, anyio.Event]],
-    ) -> anyio.Event:
-        """Runs a child, and returns the event of its start."""
-        # Shielded, so that a cancellation from outside reaches the children through us, in order.
-        scope, gone, ready = anyio.CancelScope(shield=True), anyio.Event(), anyio.Event()
-        running.append((child, scope, gone))
-        group.start_soon(self._run_and_retry, child, scope, gone, ready)
-        return ready
+    async def _stop(self, side_by_side: Sequence[_Running]) -> None:
+        """Ends the children of a stage, or abandons those that take too long."""
+        for _, scope, _ in reversed(side_by_side):
+            scope.cancel()
+        for child, scope, gone in reversed(side_by_side):
+            with anyio.move_on_after(child.stop_deadline) as deadline:
+                await gone.wait()
+            if deadline.cancelled_caught:
+                scope.shield = False
+                log.warning("abandoned", child=child.name, after_seconds=child.stop_deadline)
+            else:
+                log.debug("stopped", child=child.name)
 
     async def _run_and_retry(
-        self, child: Child, scope: anyio.CancelScope, gone: anyio.Event, ready: anyio.Event
+        self,
+        child: Child,
+        scope: anyio.CancelScope,
+        gone: anyio.Event,
+        started: Callable[[], None],
     ) -> None:
         """Runs a child until its scope is cancelled. After a crash, runs it again if it may be
         retried.
@@ -136,10 +146,11 @@ class Supervisor:
             with scope:
                 failures = 0
                 while True:
-                    failure = await self._run_once(child, ready)
+                    failure = await self._run_once(child, started)
                     if child.on_crash is OnCrash.FATAL:
                         self._failure = self._failure or failure
-                        self._ended.set()
+                        self._has_ended = True
+                        self._awaited.set()
                         return
                     failures += 1
                     delay = BACKOFF.delay(failures, self._rng)
@@ -154,10 +165,10 @@ class Supervisor:
             gone.set()
 
     @staticmethod
-    async def _run_once(child: Child, ready: anyio.Event) -> Exception:
+    async def _run_once(child: Child, started: Callable[[], None]) -> Exception:
         """Runs a child to its end, and returns the exception that ended it."""
         try:
-            await child.run(task_status=_StartStatus(ready.set))
+            await child.run(task_status=_StartStatus(started))
         except Exception as failure:
             return failure
         except asyncio.CancelledError:

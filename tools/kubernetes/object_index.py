@@ -248,6 +248,10 @@ class ObjectIndex:
         self._forget(stored, replaced=False)
         return ObjectChange(stored, None)
 
+    def note_none(self, kind: type[HasMetadata]) -> None:
+        """Notes that there is no object of a kind yet."""
+        self._listed.add(kind)
+
     def replace(
         self, kind: type[T], objects: Iterable[T], parts: Iterable[T] = ()
     ) -> list[ObjectChange]:

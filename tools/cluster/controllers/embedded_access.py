@@ -40,7 +40,7 @@ from ...kubernetes.api.requests.request_targets import (
     target_of,
     unconverted_target_of,
 )
-from ...kubernetes.api.requests.selectors import matches_of
+from ...kubernetes.api.requests.selectors import Matches, matches_of
 from ...kubernetes.api.store import Store, StoreEvent
 from ...kubernetes.api.types.api_documents import RefusedError, StoredObject
 from ...kubernetes.api.types.catalog import Catalog
@@ -190,16 +190,18 @@ def _target(path: str, store: Store) -> RequestTarget:
         return target_of(path, _EVERY_KIND)
 
 
+def _matches(kind: Kind, selector: str) -> Matches | None:
+    query = dict(parse_qsl(selector))
+    return matches_of(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+
+
 class Subscription(Generic[Kept]):
     """The objects under a path for one reader."""
 
     def __init__(self, store: Store, path: str, kind: type[Kept], selector: str) -> None:
         self._store = store
         self._target = _target(path, store)
-        query = dict(parse_qsl(selector))
-        self._matches = matches_of(
-            self._target.kind, query.get("labelSelector", ""), query.get("fieldSelector", "")
-        )
+        self._matches = _matches(self._target.kind, selector) if selector else None
         self._kind = kind
         self._reader = Reader(kind)
         self._selects_all = not self._target.namespace and self._matches is None

@@ -59,7 +59,7 @@ class Watches:
                 if type_ is not Lease and self._access.follow_later(
                     group, kind.path(), type_, read
                 ):
-                    self._cluster.replace(type_, ())
+                    self._cluster.note_none(type_)
                 else:
                     listing.start_soon(group.start, self.follow, kind, type_)
 
