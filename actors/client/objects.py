@@ -68,10 +68,10 @@ class ApiObjects:
         return self._kinds.get(kind)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> Status:
+        if not self._retries_binding:
+            return await _answer(self._client.bind(namespace, name, uid, node)) or SUCCESS
         send = partial(self._client.bind, namespace, name, uid, node)
-        if self._retries_binding:
-            return await _answer(with_retries(send, self._clock, self._rng)) or SUCCESS
-        return await _answer(send()) or SUCCESS
+        return await _answer(with_retries(send, self._clock, self._rng)) or SUCCESS
 
     async def get(self, kind: type[T] | WatchedKind, name: str, namespace: str = "") -> T | Status:
         return await _answer(self._call("GET", self._path(kind, namespace, name), type_of(kind)))
