@@ -142,7 +142,11 @@ def test_a_cluster_of_somebody_else_is_left_alone(pytester: pytest.Pytester) -> 
     pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
-def test_nothing_is_imported_until_a_fixture_is_used(pytester: pytest.Pytester) -> None:
+def test_nothing_is_imported_until_a_fixture_is_used(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others' take a second
+    pytester.makeini("[pytest]")
     pytester.makepyfile(
         """
         import sys
@@ -150,7 +154,7 @@ def test_nothing_is_imported_until_a_fixture_is_used(pytester: pytest.Pytester) 
             assert not [name for name in sys.modules if name.startswith("berth.tools.cluster")]
         """
     )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "pytest_berth")
     result.assert_outcomes(passed=1)
 
 
