@@ -336,6 +336,10 @@ class KindKnown(msgspec.Struct, frozen=True):
     """The objects of one more kind are known: looking them up does not fail any more."""
 
 
+class PluginWorks(msgspec.Struct, frozen=True):
+    """A plugin that was switched off is asked again: PreEnqueue does not fail for that any more."""
+
+
 class FlushBackoff(msgspec.Struct, frozen=True):
     """A second has passed: move the pods whose backoff is over to the active queue."""
 
@@ -368,6 +372,7 @@ QueueMessage = (
     | ComparePending
     | UseProfiles
     | KindKnown
+    | PluginWorks
     | FlushBackoff
     | FlushUnschedulable
 )

@@ -38,6 +38,7 @@ from ..messages.queue import (
     PauseNamespace,
     PendingPodAdded,
     PendingPodUpdated,
+    PluginWorks,
     PodNoLongerPending,
     PreemptionEnded,
     QueuedPod,
@@ -72,7 +73,7 @@ from .places import (
     UNSCHEDULABLE,
 )
 from .queues import ATTEMPT_FAILED, QueueRules, Queues
-from .waking import Waking
+from .waking import KIND_KNOWN, PLUGIN_WORKS, Waking
 
 # Moves that no cluster event causes, as the metric queue_incoming_pods_total names them.
 POP_FROM_BACKOFF = "PopFromBackoffQ"
@@ -127,7 +128,9 @@ class QueueState:
             case ResumeNamespace(namespace):
                 self._queues.active.resume(namespace)
             case KindKnown():
-                effects = self._waking.ask_failed_gates(now)
+                effects = self._waking.ask_failed_gates(KIND_KNOWN, now)
+            case PluginWorks():
+                effects = self._waking.ask_failed_gates(PLUGIN_WORKS, now)
             case FlushBackoff():
                 effects = self._waking.flush_backoff(now)
             case FlushUnschedulable():

@@ -34,6 +34,7 @@ AFTER_PREEMPTION = Worth("PreemptionEnded")
 NEW_PROFILES = Worth("ProfilesChanged")
 PARKED_TOO_LONG = Worth(str(UNSCHEDULABLE_TIMEOUT))
 KIND_KNOWN = Worth("KindKnown")
+PLUGIN_WORKS = Worth("PluginWorks")
 BACKOFF_OVER = Worth("BackoffComplete", immediately=True)
 FORCED = Worth(str(FORCE_ACTIVATE), immediately=True)
 ACTIVATED_IN_VAIN = Worth(str(FORCE_ACTIVATE))
@@ -118,14 +119,14 @@ class Waking:
             effects += queues.requeue(entry, TIMEOUT, PARKED_TOO_LONG, now)
         return effects
 
-    def ask_failed_gates(self, now: float) -> Sequence[Effect]:
-        """Asks PreEnqueue again about the pods that it gated because it failed. What it looked up
-        may be known by now, and the events that told of it came while it was not.
+    def ask_failed_gates(self, worth: Worth, now: float) -> Sequence[Effect]:
+        """Asks PreEnqueue again about the pods that it gated because it failed. It may have an
+        answer by now, and the events that told of it came while it had none.
         """
         effects: list[Effect] = []
         for entry in list(self._queues.gated):
             if entry.gate.code is _ERROR:
-                effects += self._queues.requeue(entry, EVENT, KIND_KNOWN, now)
+                effects += self._queues.requeue(entry, EVENT, worth, now)
         return effects
 
     # ------------------------------------------------------------------------------------- orders

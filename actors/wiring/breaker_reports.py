@@ -14,6 +14,7 @@ from berth.config.options import Options
 from ..client.tenure import Tenure
 from ..configuration.plugin_packages import origin_of
 from ..mailboxes import Mailboxes
+from ..messages.queue import PluginWorks
 from ..messages.recorder import EventType, RecordEvent
 from ..scheduling.framework.breaker import BreakerDump, BreakerLimits, BreakerStep, Circuit
 from ..scheduling.framework.interface import Plugin
@@ -37,6 +38,7 @@ class BreakerReports:
         tenure: Tenure,
         plugins: Callable[[], Iterable[Plugin]],
     ) -> None:
+        self._queue = mailboxes.queue
         self._recorder = mailboxes.recorder
         self._tenure = tenure
         self._plugins = plugins
@@ -76,6 +78,7 @@ class BreakerReports:
                 log.warning("plugin is tried again", **fields)
             case Circuit.CLOSED:
                 log.warning("plugin works again", **fields)
+                self._queue.tell(PluginWorks())
 
     def _write_event(self, step: BreakerStep, effect: str) -> None:
         if step.pod is None or not self._tenure.permits():

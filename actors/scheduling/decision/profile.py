@@ -13,8 +13,9 @@ from functools import partial
 import msgspec
 
 from ..framework import measuring as at
+from ..framework.breaker import Breaker, Circuit
 from ..framework.cycle_state import CycleState
-from ..framework.events import ALWAYS, Concerns, Hint, Registration
+from ..framework.events import ALWAYS, WILDCARD, Concerns, Hint, HintFunction, Registration
 from ..framework.interface import (
     DependsOn,
     Plugin,
@@ -69,8 +70,8 @@ PreBindStep = Callable[[], Awaitable[Status]]
 
 def hinting(plugin: Plugin, registration: Registration) -> Registration:
     """Returns the registration with a guarded hint function: if it fails, the pod is tried again,
-    as in kube-scheduler. If a function of `concerns` fails, the change or the pod counts as
-    concerned.
+    as in kube-scheduler; but not while the plugin is switched off and would only gate the pod. If a
+    function of `concerns` fails, the change or the pod counts as concerned.
     """
     hint, concerns = registration.hint, registration.concerns
     guarded = partial(guarded_call, plugin, QUEUEING_HINT)
@@ -85,7 +86,27 @@ def hinting(plugin: Plugin, registration: Registration) -> Registration:
         )
     if hint is not None:
         hint = guarded(hint, as_hint, lambda *_: Hint.QUEUE, lambda pod, *_: pod)
+    if plugin.breaker is not None and _may_be_off(plugin):
+        hint = _unless_off(hint, plugin.breaker)
     return Registration(registration.event, hint, concerns)
+
+
+def _may_be_off(plugin: Plugin) -> bool:
+    """True for a plugin that gates its pods while it is switched off."""
+    return plugin.breaker is not None and isinstance(plugin, PreEnqueuePlugin)
+
+
+def _unless_off(hint: HintFunction | None, breaker: Breaker) -> HintFunction:
+    """Returns a hint function that skips events while a plugin that gates pods is switched off.
+    Once its rest is over, any event has the pod tried.
+    """
+
+    def asked(pod: Pod, old: object | None, new: object | None) -> Hint:
+        if breaker.circuit is Circuit.OPEN:
+            return Hint.SKIP if breaker.rest(breaker.now()) else Hint.QUEUE
+        return Hint.QUEUE if hint is None else hint(pod, old, new)
+
+    return asked
 
 
 class Profile(Rules):
@@ -201,6 +222,8 @@ class Profile(Rules):
         registered: dict[str, Sequence[Registration]] = {}
         for plugin in self.plugins:
             if type(plugin).events_to_register is Plugin.events_to_register:
+                if _may_be_off(plugin):
+                    registered[plugin.name] = (hinting(plugin, Registration(WILDCARD)),)
                 continue
             register = guarded_call(
                 plugin,

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from berth.actors.scheduling.decision.overruns import PluginOverrunError, interrupt
+from berth.actors.scheduling.framework.breaker import Breaker
 from berth.plugin import (
     PAUSE,
     SKIP,
@@ -30,6 +31,7 @@ from berth.plugin import (
     PostFiltered,
     PostFilterPlugin,
     PreBindPlugin,
+    PreEnqueuePlugin,
     Registration,
     ReservePlugin,
     Resource,
@@ -111,6 +113,58 @@ def test_a_plugin_that_may_be_left_out_holds_nobody_up() -> None:
         assert "it is left out" in cluster.events("PluginSwitchedOff")[0]
 
     play(Optional, check)
+
+
+class Gating(PreEnqueuePlugin):
+    """A plugin whose PreEnqueue fails for pods of a profile until a test mends it. Any event may
+    help these pods, but those of bystanders.
+    """
+
+    name = "Gating"
+    broken: ClassVar[bool] = True
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        if Gating.broken and pod.spec.scheduler_name == "gated":
+            raise OSError("no answer")
+        return SUCCESS
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def hint(pod: Pod, old: object | None, new: object | None) -> Hint:
+            return Hint.SKIP if "bystander" in str(new) else Hint.QUEUE
+
+        return (Registration(ClusterEvent(Resource.ASSIGNED_POD, Action.ALL), hint),)
+
+
+def test_pods_that_it_gates_wait_for_it_and_not_for_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = []
+    words = Breaker.in_words
+
+    def in_words(breaker: Breaker, now: float) -> str:
+        refused.append(now)
+        return words(breaker, now)
+
+    monkeypatch.setattr(Breaker, "in_words", in_words)
+    gated = {"schedulerName": "gated", "plugins": {"multiPoint": {"enabled": [{"name": "Gating"}]}}}
+    config = {"profiles": [{"schedulerName": "default-scheduler"}, gated]}
+
+    async def story() -> None:
+        async with Cluster(nodes=2, plugins=[Gating], config=config) as cluster:
+            await cluster.add([pod(f"g{number}", schedulerName="gated") for number in range(6)])
+            await cluster.run_for(1)
+            assert cluster.pod("g5").pending_because("switched off")
+            refused.clear()
+            await cluster.add([pod(f"bystander-{number}") for number in range(50)])
+            await cluster.run_for(8)
+            assert len(refused) < 10
+            Gating.broken = False
+            await cluster.run_for(5)
+            await cluster.add(pod("bystander-late"))
+            await cluster.run_for(5)
+            for number in range(6):
+                assert cluster.pod(f"g{number}").placed_on()
+
+    with capture_logs():
+        run_virtually(story)
 
 
 class Rejecting(ReservePlugin, NodeScorePlugin):
