@@ -5,6 +5,7 @@ schedulers in the tests.
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
@@ -25,6 +26,9 @@ from tests.kit.whole_run import WholeRun
 COLLECT = (20_000, 20, 50)
 # jsonschema would compile 38 grammars with it for a second, to check formats of no test.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+# Each start of a process and most clients would read the machine's authorities, for 40 ms; those
+# that a test needs it names.
+os.environ["SSL_CERT_FILE"] = os.devnull
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
