@@ -8,8 +8,8 @@ import signal
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from itertools import count
+from contextlib import asynccontextmanager, suppress
+from itertools import count, cycle
 from pathlib import Path
 
 import anyio
@@ -19,6 +19,8 @@ from tests.kit.forks import Fork, fork
 ROOT = Path(__file__).resolve().parents[2]
 POLL_SECONDS = 0.01
 _SERIAL = count()
+# The system gives clients ports from 32,768 on. Each process of tests begins somewhere else.
+_PORTS = cycle(range(20_000 + os.getpid() * 101 % 10_000, 32_000))
 
 
 class Berth:
@@ -141,8 +143,11 @@ def install(
 
 
 def free_port() -> int:
-    """Returns a port of 127.0.0.1 that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Returns a port of 127.0.0.1 that is free, and is given to nobody else before it is used: not
+    to a client by the system, nor to another process of the tests.
+    """
+    while True:
+        port = next(_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
