@@ -26,6 +26,7 @@ from berth.actors.runtime.backoff import (
     Rng,
 )
 from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.workers import Line, Workers
 from berth.actors.scheduling.framework.logger import get_logger
 
 from ...kubernetes.api.types.resources import KINDS
@@ -352,18 +353,11 @@ class _Runner:
         do: Callable[[Write], Awaitable[None]], writes: Sequence[Write]
     ) -> None:
         """Sends writes, as many at a time as the limit allows."""
-        waiting = iter(writes)
-
-        async def do_next() -> None:
-            for write in waiting:
-                await do(write)
-
         if len(writes) == 1:
-            await do_next()
+            await do(writes[0])
             return
         async with anyio.create_task_group() as group:
-            for _ in writes[:WRITES_AT_ONCE]:
-                group.start_soon(do_next)
+            Workers[Write](group, Line(writes), do, WRITES_AT_ONCE, most_idle=0).wake()
 
     def _record_refusal(self, item: Item, refused: Create | Delete | None, why: str) -> None:
         """Records why the server refused to create something for an owner, or to delete one of its

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 
 from berth.actors.runtime.backoff import Rng
 from berth.actors.runtime.clock import Clock
+from berth.actors.runtime.workers import Line, Workers
 from berth.actors.scheduling.framework.logger import get_logger
 from berth.actors.scheduling.kube.times import rfc3339
 
@@ -70,7 +71,8 @@ class Player:
         self._lives = Lives(stages, rng, steps.due)
         self._writer = writer
         self._clock = clock
-        self._group = group
+        self._due = Line[Due]()
+        self._workers = Workers(group, self._due, self._carry_out, inf, most_idle=0)
         self._events = Allowance()
         self._alarm = Alarm(
             group, clock.sleep, self._now, self._next_due, self._start_due, LEAST_SECONDS
@@ -115,7 +117,8 @@ class Player:
 
     def _start_due(self, _: float = 0.0) -> None:
         for due in self._lives.take_due(self._now()):
-            self._group.start_soon(self._carry_out, due)
+            self._due.append(due)
+            self._workers.wake()
 
     async def _carry_out(self, due: Due) -> None:
         document = due.document
