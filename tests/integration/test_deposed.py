@@ -132,7 +132,7 @@ async def test_a_leader_that_is_asked_to_stop_writes_its_events_before_it_releas
         async with running.candidate(*limits, *LONG) as (leader, between):
             await leader.says(LEADS)
             async with anyio.create_task_group() as group:
-                group.start_soon(running.burst, "p", 300)
+                group.start_soon(running.burst, "p", 150)
                 await running.wait(lambda: len(between.writes) >= 100)
                 leader.send(signal.SIGTERM)
             assert await leader.end() == 0
