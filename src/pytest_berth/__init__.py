@@ -116,7 +116,8 @@ def pytest_fixture_setup(
     """Runs a coroutine, or an asynchronous generator, that is a fixture of such a test together
     with its cluster.
     """
-    seen: Any = fixturedef.func
+    held: Any = fixturedef.func
+    seen: Any = inspect.unwrap(held)  # before 1.0, pytest-asyncio wraps fixtures when it finds them
     is_generator = inspect.isasyncgenfunction(seen)
     is_ours = (
         (is_generator or inspect.iscoroutinefunction(seen))
@@ -130,12 +131,16 @@ def pytest_fixture_setup(
     fixture = seen
     if inspect.ismethod(seen) and type(seen.__self__) is type(request.instance):
         fixture = seen.__func__.__get__(request.instance)
+    names = inspect.signature(fixture).parameters
+
+    def begin(arguments: dict[str, Any]) -> Any:
+        return fixture(**{name: arguments[name] for name in names})
 
     def run(**arguments: Any) -> Any:
-        return running.run(fixture(**arguments))
+        return running.run(begin(arguments))
 
     def run_in_steps(**arguments: Any) -> Generator[Any, None, None]:
-        steps = fixture(**arguments)
+        steps = begin(arguments)
         yield running.run(_first(steps))
         running.run(_end(steps))
 
@@ -144,7 +149,7 @@ def pytest_fixture_setup(
     try:
         return (yield)
     finally:
-        patched.func = seen
+        patched.func = held
 
 
 async def _first(steps: AsyncGenerator[Any, None]) -> Any:

@@ -47,14 +47,21 @@ async def test_that_fails(cluster):
 """
 
 FIXTURES = """
-import asyncio, pytest, unittest
+import asyncio, functools, pytest, unittest
 from berth.testing import nodes, pod
+
+def wrapped_by_a_plugin(fixture):
+    @functools.wraps(fixture)
+    def run(request, **arguments):
+        raise AssertionError("it runs in the plugin's loop")
+    return run
 
 @pytest.fixture
 async def loop():
     return asyncio.get_running_loop()
 
 @pytest.fixture
+@wrapped_by_a_plugin
 async def filled(cluster, loop):
     assert loop is asyncio.get_running_loop()
     await cluster.add(nodes(1), pod("a"))
