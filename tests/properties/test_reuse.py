@@ -239,7 +239,7 @@ class PlainScheduler:
 
 
 def totals(candidates: Candidates, positions: Rows) -> Ints:
-    nodes = candidates.view(positions)
+    nodes = candidates.snapshot.rows(candidates.order[positions])
     candidates.pre_score(nodes)
     return candidates.totals(nodes, positions)
 

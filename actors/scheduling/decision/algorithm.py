@@ -56,7 +56,7 @@ def schedule_pod(
     if extended or len(rows) == 1:
         record.leave()  # Next comes PreScore, or an extender.
     if extended and len(rows):
-        answer = yield FilterNodes(candidates.view(positions))
+        answer = yield FilterNodes(candidates.snapshot.rows(rows))
         if isinstance(answer, Status):
             return DecisionFailure(answer)
         assert isinstance(answer, FilteredNodes)
@@ -69,7 +69,7 @@ def schedule_pod(
         return (yield from _no_node(candidates, filtered, rng, observer, extended))
     best = 0
     if len(rows) > 1:
-        nodes = candidates.view(positions)
+        nodes = candidates.snapshot.rows(rows)
         record.enter(PRE_SCORE)
         candidates.pre_score(nodes)
         record.enter(SCORE)

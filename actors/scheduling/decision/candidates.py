@@ -56,9 +56,6 @@ class Candidates(ABC):
         self.rejected = rejected
         self.scores_by_plugin: Sequence[PluginScores] = ()
 
-    def view(self, positions: Rows) -> NodeView:
-        return self.snapshot.rows(self.order[positions])
-
     def fits_on(self, row: int) -> bool:
         """True if the pod fits on the node, even one that PreFilter does not leave."""
         view = self.snapshot.rows(np.array([row]))

@@ -146,6 +146,7 @@ class RuleHooks(NamedTuple):
 class Rules:
     def __init__(self, by_point: RuleHooks) -> None:
         self._pre_filter, self._filter, self._pre_score, self._score = by_point
+        self.scores_nothing = not self._score
         filters = [hooks.verdicts for hooks in self._filter]
         self._filter_names = [hook.name for hook in filters]
         self._filter_beyond_rows = [
@@ -368,10 +369,6 @@ class Rules:
         return rejected
 
     # -------------------------------------------------------------------------------------- scoring
-
-    @property
-    def scores_nothing(self) -> bool:
-        return not self._score
 
     def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> None:
         """Runs PreScore on the feasible nodes."""

@@ -32,6 +32,7 @@ class Recall:
 
     def __init__(self) -> None:
         self._memories: Latest[PodTemplate, Memory] = Latest(MOST_MEMORIES)
+        self._newest: Memory | None = None  # of these; pods come in batches of one template
         self._met: Latest[int, None] = Latest(MOST_MET)
 
     def candidates_for(
@@ -78,7 +79,9 @@ class Recall:
         else:
             self._met.put(hash(template), None)
             return None
-        self._memories.put(memory.template, memory)
+        if memory is not self._newest:
+            self._memories.put(memory.template, memory)
+            self._newest = memory
         return memory
 
     def _make_room(self, size: int) -> None:
@@ -96,3 +99,4 @@ class Recall:
     def drop(self, template: PodTemplate) -> None:
         """Drops the memory of a template."""
         self._memories.pop(template, None)
+        self._newest = None
