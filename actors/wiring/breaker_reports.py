@@ -76,6 +76,7 @@ class BreakerReports:
                 self._write_event(step, effect)
             case Circuit.PROBING:
                 log.warning("plugin is tried again", **fields)
+                self._queue.tell(PluginWorks())
             case Circuit.CLOSED:
                 log.warning("plugin works again", **fields)
                 self._queue.tell(PluginWorks())

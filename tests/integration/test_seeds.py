@@ -86,3 +86,14 @@ def test_an_old_list_does_not_hide_who_has_the_room() -> None:
     )
     story = play(Scenario(seconds=20, faults=faults, steps=steps))
     assert (story.violations, story.bound) == ((), 1)
+
+
+def test_pods_wait_for_a_plugin_that_is_tried_again_and_not_asked() -> None:
+    """A plugin is switched off as it was slow in PostFilter, which gates other pods that need no
+    PostFilter: it is enough for them that it is tried again, as nobody has it called there.
+    """
+    slow = Fault("plugin-sleep", end=12, points=("PostFilter",), chance=1.0, seconds=3.0)
+    nowhere = [pod(f"nowhere-{number}", cpu=1, nodeSelector={"a": "b"}) for number in range(4)]
+    steps = (*created(0, *nodes(1)), *created(1, *nowhere), *created(1.5, pod("late", cpu=1)))
+    story = play(Scenario(seconds=16, faults=(slow,), steps=steps))
+    assert (story.violations, story.bound) == ((), 1)
