@@ -28,7 +28,6 @@ from ..kube.taints import Tolerations
 from .affinity_terms import AffinityTerms, terms_of
 from .derived import derived_once
 from .interner import LONGEST
-from .latest import Latest
 from .many_terms import (
     NO_CARRIED_TERMS,
     CarriedTerms,
@@ -50,6 +49,7 @@ LARGE = 1 << 14  # bytes of what scheduling reads of a pod; most pods have a few
 SMALL = 64  # so many values of a pod are counted as fast as the pod itself
 WILDCARD_IP = "0.0.0.0"  # noqa: S104 - a host port without hostIP, not a listening socket
 MOST_KEPT = 256  # templates without pods
+MOST_BYTES = 1 << 18  # of what scheduling reads of them
 UNKNOWN = 1 << 20  # more volumes than any node attaches
 
 
@@ -406,13 +406,14 @@ class Templates:
     """The templates of one owner's pods. Pods that a template does not tell apart get the same
     object.
 
-    A template is kept as long as one of its pods. So are the latest ones, for the next pods, unless
-    they are heavy: rules may keep an array over all nodes for each.
+    A template is kept as long as one of its pods. So are the latest ones, for the next pods, up to
+    a number and a size, unless they are heavy: rules may keep an array over all nodes for each.
     """
 
     def __init__(self) -> None:
         self._templates: WeakValueDictionary[bytes, PodTemplate] = WeakValueDictionary()
-        self._kept: Latest[bytes, PodTemplate] = Latest(MOST_KEPT)
+        self._kept: dict[bytes, PodTemplate] = {}
+        self._bytes = 0  # of the keys of these
         self._latest: PodTemplate | None = None  # pods come in batches of one template
 
     def of(self, pod: Pod) -> PodTemplate:
@@ -423,9 +424,18 @@ class Templates:
                 template = PodTemplate(pod, Signature(hash(encoded), size, len(encoded)))
                 self._templates[encoded] = template
             if not template.is_heavy:
-                self._kept.put(encoded, template)
+                self._keep(encoded, template)
             self._latest = template
         return self._latest
+
+    def _keep(self, encoded: bytes, template: PodTemplate) -> None:
+        if self._kept.pop(encoded, None) is None:
+            self._bytes += len(encoded)
+        self._kept[encoded] = template
+        while len(self._kept) > MOST_KEPT or self._bytes > MOST_BYTES:
+            oldest = next(iter(self._kept))
+            self._bytes -= len(oldest)
+            del self._kept[oldest]
 
 
 def same_template(pod: Pod, other: Pod) -> bool:

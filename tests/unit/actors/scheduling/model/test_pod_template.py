@@ -119,11 +119,19 @@ def test_a_pod_that_comes_shows_one_disk_in_conflict(mine: bool, other: bool, sh
     assert len(template(mine).values_if_added(template(other)).disks) == shown
 
 
+def labelled(**labels: str) -> Pod:
+    return msgspec.convert({"metadata": {"labels": labels}}, Pod)
+
+
+def test_templates_that_are_kept_without_pods_have_a_bound_in_bytes() -> None:
+    templates = Templates()
+    values = [f"{number}{'x' * 10_000}" for number in range(60)]
+    gone = [ref(templates.of(labelled(a=value))) for value in values]
+    assert [template() is None for template in gone] == [True] * 34 + [False] * 26
+
+
 @pytest.mark.parametrize("is_heavy", [True, False])
 def test_a_template_is_kept_without_its_pods_unless_it_is_heavy(is_heavy: bool) -> None:
-    def labelled(**labels: str) -> Pod:
-        return msgspec.convert({"metadata": {"labels": labels}}, Pod)
-
     templates = Templates()
     of_pods_that_are_gone = ref(templates.of(labelled(a="x" * LONGEST * is_heavy)))
     templates.of(labelled(b="y"))  # the latest template is kept in any case
