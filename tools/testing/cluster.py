@@ -146,6 +146,7 @@ class Cluster:
         self._clock: Clock = SystemClock()
         self._is_due: Callable[[str], bool] = lambda _: False
         self._plans: Plans = list
+        self._sorted_out: tuple[int, dict[str, list[Document]]] = (0, {})  # events, by revision
 
     # ------------------------------------------------------------------------------ its beginning
 
@@ -490,12 +491,10 @@ class Cluster:
 
     def _attempts_for(self, life: PodLife) -> int:
         """Returns how many attempts for a pod have failed, as events count them."""
-        uid = life.document["metadata"]["uid"]
         return sum(
             (event.get("series") or {}).get("count") or event.get("count") or 1
-            for event in self._all_events()
-            if event["involvedObject"].get("uid") == uid
-            and event.get("reason") == "FailedScheduling"
+            for event in self._events_of(life)
+            if event.get("reason") == "FailedScheduling"
         )
 
     def _node_line(self, node: Document) -> str:
@@ -511,12 +510,17 @@ class Cluster:
 
     @asked_anywhere
     def _events_about(self, life: PodLife) -> list[str]:
-        uid = life.document["metadata"]["uid"]
-        return [
-            _told(event)
-            for event in self._all_events()
-            if event["involvedObject"].get("uid") == uid
-        ]
+        return [_told(event) for event in self._events_of(life)]
+
+    def _events_of(self, life: PodLife) -> list[Document]:
+        """Returns the events about a pod, oldest first; those of all are sorted out at once."""
+        latest = self.store.latest(EVENT)
+        if self._sorted_out[0] != latest:
+            by_uid: dict[str, list[Document]] = {}
+            for event in self._all_events():
+                by_uid.setdefault(event["involvedObject"].get("uid", ""), []).append(event)
+            self._sorted_out = latest, by_uid
+        return self._sorted_out[1].get(life.document["metadata"]["uid"], [])
 
     def _all_events(self) -> list[Document]:
         stored = sorted(self.store.list(EVENT), key=lambda each: each.revision)

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import re
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -32,6 +33,8 @@ from berth.testing import (
     stateful_set,
 )
 from berth.tools.answers.manifests.manifests import ManifestError
+from berth.tools.kubernetes.api.types.api_documents import StoredObject
+from berth.tools.kubernetes.api.types.resources import Kind
 from tests.kit.custom_kinds import definition, shirt
 
 
@@ -62,6 +65,23 @@ async def test_pods_may_be_asked_for_before_they_are_there(cluster: Cluster) -> 
     await cluster.delete("Deployment", "web")
     await cluster.settled()
     assert (len(web), len(web.all_lives)) == (0, 3)
+
+
+async def test_events_are_sorted_out_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.add(nodes(1, cpu=1), [pod(f"big-{each}", cpu=2) for each in range(20)])
+    await cluster.settled()
+    looks, listed = list[str](), cluster.store.list
+
+    def look(kind: Kind, namespace: str = "") -> Iterator[StoredObject]:
+        looks.append(kind.kind)
+        return listed(kind, namespace)
+
+    monkeypatch.setattr(cluster.store, "list", look)
+    assert not cluster.pods().evicted_by("Evicted")
+    assert cluster.report().count("is pending after") == 10
+    assert looks.count("Event") <= 2
 
 
 @pytest.mark.cluster(nodes=2)
