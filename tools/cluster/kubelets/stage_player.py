@@ -29,7 +29,7 @@ from ...kubernetes.kubelet.stages.lives import Due, Lives, uid_of, version_of
 from ...kubernetes.kubelet.stages.stage import Stage, StageError
 from ...kubernetes.objects.structs import Document
 from ..controllers.alarm import Alarm
-from .write_retries import PATCHES, RETRY_SECONDS, ConflictError, Writer
+from .write_retries import AT_ONCE, PATCHES, RETRY_SECONDS, ConflictError, Writer
 
 log = get_logger(__name__)
 MOST_REPORTED = 100  # problems of stages
@@ -72,7 +72,7 @@ class Player:
         self._writer = writer
         self._clock = clock
         self._due = Line[Due]()
-        self._workers = Workers(group, self._due, self._carry_out, inf, most_idle=0)
+        self._workers = Workers(group, self._due, self._carry_out, inf, most_idle=AT_ONCE)
         self._events = Allowance()
         self._alarm = Alarm(
             group, clock.sleep, self._now, self._next_due, self._start_due, LEAST_SECONDS

@@ -62,6 +62,7 @@ async def test_each_problem_of_a_stage_is_told_once_and_only_so_many_are() -> No
             for number, name in enumerate((*names[:2], *names)):
                 player.put(documents.pod(f"p{number}", labels={"of": name}, resourceVersion="1"))
                 await anyio.sleep(1.0)
+        group.cancel_scope.cancel()
     assert [line["event"] for line in logs] == ["stage not played"] * MOST_REPORTED
     assert f"Stage {names[0]}: template: " in logs[0]["error"]
     assert len({line["error"] for line in logs}) == MOST_REPORTED
