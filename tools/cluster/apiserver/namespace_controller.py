@@ -13,6 +13,7 @@ from ...kubernetes.api.store import Store
 from ...kubernetes.api.writes.admission import NAMESPACES
 from ...kubernetes.api.writes.evictions import PODS
 from ...kubernetes.api.writes.registry import Api
+from .long_requests import in_pieces
 from .next_write import next_write
 
 GRACE_SECONDS = 5.0
@@ -37,8 +38,13 @@ async def end_namespaces(store: Store) -> None:
 
 async def _end_namespace(store: Store, uid: str, name: str) -> None:
     await asyncio.sleep(GRACE_SECONDS)
-    while _is_there(store, uid, name) and not Api(store).end_contents(name):
+    api = Api(store)
+    if _is_there(store, uid, name):
+        (await in_pieces(api.end_pods(name)))()
+    while _is_there(store, uid, name) and any(store.list(PODS, name)):
         await next_write(store, PODS)
+    if _is_there(store, uid, name):
+        (await in_pieces(api.end_contents(name)))()
 
 
 def _is_there(store: Store, uid: str, name: str) -> bool:

@@ -7,7 +7,7 @@ Every method raises RefusedError with the API server's answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from types import EllipsisType
 from typing import Any
@@ -536,20 +536,24 @@ class Api:
         namespace = terminating(self.store, namespace)
         return end_if_empty(self.store, namespace.document["metadata"]["name"]) or namespace
 
-    def end_contents(self, namespace: str) -> bool:
-        """Deletes the contents of a namespace, and the namespace once nothing is left in it.
-
-        Pods may need the rest, so they go first. Returns False if some of them are still there.
+    def end_pods(self, namespace: str) -> Generator[None, None, None]:
+        """Deletes the pods of a namespace, one at each step. They may need the rest, so they go
+        first.
         """
-        self._end_all(PODS, namespace)
-        if any(self.store.list(PODS, namespace)):
-            return False
+        return self._end_all(PODS, namespace)
+
+    def end_contents(self, namespace: str) -> Generator[None, None, None]:
+        """Deletes the contents of a namespace, one at each step, and the namespace if nothing is
+        left in it.
+        """
         for kind in self.store.catalog.kinds:
             if kind.namespaced:
-                self._end_all(kind, namespace)
+                yield from self._end_all(kind, namespace)
         end_if_empty(self.store, namespace)
-        return True
 
-    def _end_all(self, kind: Kind, namespace: str) -> None:
+    def _end_all(self, kind: Kind, namespace: str) -> Generator[None, None, None]:
         for stored in list(self.store.list(kind, namespace)):
-            self._delete(kind, stored, DeleteOptions(propagation_policy="Background"))
+            there = self.store.lookup(kind, *names_of(stored.document))
+            if there is not None:
+                self._delete(kind, there, DeleteOptions(propagation_policy="Background"))
+            yield

@@ -126,7 +126,7 @@ async def test_a_namespace_that_ends_meanwhile_takes_no_object(
     long = begun(server.answer(request("POST", path, named("long", **LONG))))
     await asyncio.sleep(0)
     server.answer(request("DELETE", "/api/v1/namespaces/brief"))
-    Api(store).end_contents("brief")
+    list(Api(store).end_contents("brief"))
     status, answer = await long
     assert (status, answer["reason"]) == (404, "NotFound")
 

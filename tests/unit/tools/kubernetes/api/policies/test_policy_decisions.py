@@ -308,7 +308,7 @@ def test_the_contents_of_a_namespace_go_with_it() -> None:
     with pytest.raises(RefusedError, match="denied request"):
         api.delete(MAPS, "lab", "m", DeleteOptions())
     api.delete(namespaces, "", "lab", DeleteOptions())
-    api.end_contents("lab")
+    list(api.end_contents("lab"))
     assert cluster.store.find(MAPS, "lab", "m") is None
 
 

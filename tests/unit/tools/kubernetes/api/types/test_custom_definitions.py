@@ -242,7 +242,7 @@ def test_a_namespace_ends_with_its_custom_objects(store: Store) -> None:
     api.create(namespaces, "", {"metadata": {"name": "lab"}})
     api.create(kind, "lab", shirt())
     api.delete(namespaces, "", "lab", DeleteOptions())
-    api.end_contents("lab")
+    list(api.end_contents("lab"))
     assert (store.find(namespaces, "", "lab"), [*store.list(kind)]) == (None, [])
 
 

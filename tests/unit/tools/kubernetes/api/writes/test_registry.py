@@ -400,7 +400,7 @@ def test_a_namespace_is_deleted_when_it_is_empty(api: Api) -> None:
     api.delete(NAMESPACES, "", "n", DeleteOptions())
     api.patch(NAMESPACES, "", "n", {"metadata": {"labels": {"a": "b"}}}, MERGE, "")
     assert api.store.get(NAMESPACES, "", "n")["status"] == {"phase": "Terminating"}
-    api.end_contents("n")
+    list(api.end_contents("n"))
     assert [stored.document["metadata"]["name"] for stored in api.store.list(MAPS, "n")] == ["m"]
     with pytest.raises(RefusedError, match='configmaps "p" is forbidden: unable to') as refused:
         api.create(MAPS, "n", {"metadata": {"name": "p"}})

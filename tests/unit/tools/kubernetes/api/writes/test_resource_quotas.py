@@ -281,7 +281,8 @@ def test_a_namespace_with_quotas_can_be_deleted(api: Api) -> None:
     api.create(QUOTAS, "n", hard)
     api.create(PODS, "n", pod("a"))
     api.delete(namespaces, "", "n", DeleteOptions())
-    api.end_contents("n")
+    list(api.end_pods("n"))
+    list(api.end_contents("n"))
     assert api.store.find(namespaces, "", "n") is None
     assert api.store.ledgers == {}
 
