@@ -31,6 +31,7 @@ RIGHTLY = (
     b"Non-matching dry-run options",
     b"resourceVersion: Invalid value",
     b"failed to create typed patch object",
+    b"This pod has more than one PodDisruptionBudget",
 )
 
 

@@ -148,7 +148,7 @@ class Handlers:
         """Deletes the objects of a collection one by one. Yields each as it was before."""
         kind = target.kind
         options = delete_options(as_object(document, "", request.body), request.query)
-        if kind.kind == "Namespace":
+        if kind.kind == "Namespace" or (kind.namespaced and not target.namespace):
             raise self._not_allowed(request, target)
         number_in(request.query, "limit")
         return api.delete_all(kind, target.namespace, matches_in(request, kind), options)

@@ -471,6 +471,8 @@ async def test_a_collection_is_deleted_by_selector(server: Server) -> None:
     assert [item["metadata"]["name"] for item in (await server.call("GET", MAPS))[1]["items"]] == [
         "c"
     ]
+    status, refusal = await server.call("DELETE", "/api/v1/configmaps")
+    assert (status, refusal["reason"]) == (405, "MethodNotAllowed")
 
 
 async def test_unknown_fields_cause_a_warning_or_a_refusal(server: Server) -> None:
