@@ -23,6 +23,9 @@ from .http_reader import BadRequestError, RequestReader
 from .upgraded_connection import UpgradedConnection
 
 STOP_SECONDS = 0.5
+# Turns of the loop until a connection that was just accepted is among the open ones. asyncio leaves
+# the socket of one open for ever if its server was closed before that.
+ACCEPT_TURNS = 4
 # As in kube-apiserver. Also the limit for an endless request and for an answer that nobody reads.
 IDLE_SECONDS = 90.0
 STREAM_IDLE_SECONDS = 4 * 3600.0  # of an upgraded connection, as in the kubelet
@@ -461,9 +464,12 @@ async def listen(
         yield f"http{'s' * (tls is not None)}://{host}:{server.sockets[0].getsockname()[1]}"
     finally:
         sweeping.cancel()
-        server.close()
         import anyio  # not before: it takes its time
 
+        with anyio.CancelScope(shield=True):
+            for _ in range(ACCEPT_TURNS):
+                await asyncio.sleep(0)
+        server.close()
         with anyio.move_on_after(STOP_SECONDS, shield=True):
             for connection in tuple(connections):
                 connection.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 
 import anyio
@@ -299,3 +300,12 @@ async def test_stopping_ends_streams_and_connections() -> None:
         await reader.read()
     writer.close()
     await writer.wait_closed()
+
+
+async def test_a_connection_that_was_just_accepted_ends_with_the_server() -> None:
+    async with listen(echo) as url:
+        there = socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=5)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    with there:
+        assert await asyncio.to_thread(there.recv, 1) == b""
