@@ -125,7 +125,7 @@ class Plugin(ABC):
         again after a backoff; pods are scheduled meanwhile.
         """
 
-    async def close(self) -> None:  # noqa: B027
+    async def close(self) -> None:  # noqa: B027 - nor an end of it
         """Ends the plugin's life: its tasks have ended, the process stops, or the plugin is no
         longer in use. The last attempts that began with it may still be under way.
         """
