@@ -93,13 +93,17 @@ class Kubectl:
     async def __call__(
         self, *arguments: str, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> tuple[int | None, str, str]:
-        """Returns its exit code, its output and its errors."""
-        async with (
-            asyncio.timeout(30),
-            self.started(*arguments, environment=environment) as process,
-        ):
-            output, errors = await process.communicate(stdin.encode())
-            return process.returncode, output.decode(), errors.decode()
+        """Returns its exit code, its output and its errors.
+
+        Runs it again if it says that it dropped a message: versions before 1.33 may read before
+        they have made their streams (kubernetes#131203).
+        """
+        async with asyncio.timeout(30):
+            while True:
+                async with self.started(*arguments, environment=environment) as process:
+                    output, errors = await process.communicate(stdin.encode())
+                if b"Unknown stream id" not in errors:
+                    return process.returncode, output.decode(), errors.decode()
 
 
 @asynccontextmanager

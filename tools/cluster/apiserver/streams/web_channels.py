@@ -6,6 +6,7 @@ version of the protocol of commands has a message that closes a channel: 255 and
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -43,6 +44,9 @@ COMMAND_PROTOCOLS = (
 # Those of port-forward, beside the tunnel of SPDY.
 PORT_PROTOCOLS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io", "")
 MOST_PIECE = 32 << 10  # bytes of data in a message
+# kubectl before 1.33 may make its streams after it reads the first messages, and drops those that
+# are for streams it does not have yet (kubernetes#131203). No container starts a command sooner.
+_CLIENT_STREAMS_SECONDS = 0.01
 _CLOSE_CHANNEL = 255
 _NUMBERS = {"stdin": 0, "stdout": 1, "stderr": 2, "error": 3, "resize": 4}
 
@@ -163,7 +167,12 @@ class WebCommandStreams:
             self.stdin.end()
 
     async def open(self) -> None:
-        """Greets the client with an empty message on its first stream, as Kubernetes does."""
+        """Greets the client with an empty message on its first stream, as Kubernetes does.
+
+        Waits before that for a client of the fifth version, which is kubectl, to make its streams.
+        """
+        if self._protocol.startswith("v5."):
+            await asyncio.sleep(_CLIENT_STREAMS_SECONDS)
         first = next((each for each in ("stdout", "stderr") if self._asked[each]), "error")
         await self.send(first, b"")
 

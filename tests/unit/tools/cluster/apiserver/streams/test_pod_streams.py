@@ -232,8 +232,8 @@ async def test_a_client_that_leaves_ends_its_command() -> None:
         return 0
 
     async with serving(running_pod(), scripts=Scripts([ScriptRule(exec=run)])) as server:
-        async with server.socket("exec", f"stdin=1&{ALL}wait", V5):
-            pass
+        async with server.socket("exec", f"stdin=1&{ALL}wait", V5) as socket:
+            assert await socket.receive_bytes() == b"\x01"  # the command starts now
         async with asyncio.timeout(10):
             await ended.wait()
 
