@@ -105,7 +105,7 @@ class Connection(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, credentials=self.credentials.for_another_thread())
 
 
-class Patience(msgspec.Struct, frozen=True):
+class Timeouts(msgspec.Struct, frozen=True):
     """How long the client waits for the answer to a read, in seconds.
 
     `head` is the time until the head arrives, including the connection and all handshakes.
@@ -118,7 +118,7 @@ class Patience(msgspec.Struct, frozen=True):
 
 
 # An API server takes up to a minute for an answer. Who gets a page too slowly asks for less.
-PAGE_PATIENCE = Patience(head=120.0, silence=120.0, whole=120.0)
+PAGE_TIMEOUTS = Timeouts(head=120.0, silence=120.0, whole=120.0)
 
 
 class IgnoredAnswer(msgspec.Struct, frozen=True):
@@ -151,7 +151,7 @@ class Client:
         url = urlsplit(connection.server)
         self._tls = connection.tls or (client_context(None) if url.scheme == "https" else None)
         self._seconds = timeout_seconds
-        self._patience = Patience(timeout_seconds, timeout_seconds, timeout_seconds)
+        self._timeouts = Timeouts(timeout_seconds, timeout_seconds, timeout_seconds)
         self._tenure = tenure
         self._agent = agent
         self._clock = clock
@@ -197,7 +197,7 @@ class Client:
             await self._session.close()
             await self._wires.close()
 
-    async def open(self, path: str, patience: Patience | None = None) -> aiohttp.ClientResponse:
+    async def open(self, path: str, timeouts: Timeouts | None = None) -> aiohttp.ClientResponse:
         """Sends a GET and returns the answer, whatever its status; the caller reads and closes it.
 
         After a 401 it tries once more with new credentials, if there are any. Raises aiohttp's
@@ -205,42 +205,42 @@ class Client:
         """
         code: int | None = None
         try:
-            response = await self._open(path, patience)
+            response = await self._open(path, timeouts)
             code = response.status
         finally:
             self._measures.ended(Note("GET", code))
         return response
 
-    async def _open(self, path: str, patience: Patience | None) -> aiohttp.ClientResponse:
+    async def _open(self, path: str, timeouts: Timeouts | None) -> aiohttp.ClientResponse:
         """Sends a GET once. Raises the same as `open`."""
         await self._wait_turn("GET", path)
-        patience = patience or self._patience
+        timeouts = timeouts or self._timeouts
         credentials = self._connection.credentials
         try:
             proof = await credentials.proof()
-            response = await self._get(path, patience, proof)
+            response = await self._get(path, timeouts, proof)
             if response.status == 401:
                 await refusal_body(response)
                 response.release()
                 another = await credentials.renewed(proof)
                 if another is not None:
-                    response = await self._get(path, patience, another)
+                    response = await self._get(path, timeouts, another)
         except KubeconfigError as problem:
             raise ConnectionFailedError(str(problem)) from None
         return response
 
-    async def _get(self, path: str, patience: Patience, proof: Proof) -> aiohttp.ClientResponse:
+    async def _get(self, path: str, timeouts: Timeouts, proof: Proof) -> aiohttp.ClientResponse:
         assert self._session is not None, "the client is used outside its context"
         connection = self._connection
         headers = (("Authorization", proof.authorization),) if proof.authorization else NO_HEADERS
         limits = aiohttp.ClientTimeout(
-            total=patience.whole,
-            connect=patience.head,
-            sock_connect=patience.head,
-            sock_read=patience.silence,
+            total=timeouts.whole,
+            connect=timeouts.head,
+            sock_connect=timeouts.head,
+            sock_read=timeouts.silence,
         )
         try:
-            async with asyncio.timeout(patience.head):
+            async with asyncio.timeout(timeouts.head):
                 return await self._session.get(
                     connection.server.rstrip("/") + path,
                     headers=headers,
@@ -250,7 +250,7 @@ class Client:
                     proxy=connection.proxy,
                 )
         except TimeoutError as late:
-            raise TimeoutError(str(late) or f"no answer within {patience.head:g} s") from None
+            raise TimeoutError(str(late) or f"no answer within {timeouts.head:g} s") from None
 
     async def call(
         self,
@@ -273,7 +273,7 @@ class Client:
 
     async def page(self, path: str, answer: type[T]) -> T:
         """Gets a list or a page of a list, which may take long. Raises the same as `call`."""
-        return await self._call("GET", path, answer, b"", NO_HEADERS, PAGE_PATIENCE)
+        return await self._call("GET", path, answer, b"", NO_HEADERS, PAGE_TIMEOUTS)
 
     async def _call(
         self,
@@ -282,12 +282,12 @@ class Client:
         answer: type[T],
         data: bytes,
         headers: Headers,
-        patience: Patience | None = None,
+        timeouts: Timeouts | None = None,
     ) -> T:
         began = self._clock.now()
         code = received = None
         try:
-            reply = await self._last_reply(method, path, data, headers, patience)
+            reply = await self._last_reply(method, path, data, headers, timeouts)
             code, received = reply.status, len(reply.body)
         finally:
             seconds = self._clock.now() - began
@@ -297,7 +297,7 @@ class Client:
         return self._read(path, reply.body, answer)
 
     async def _last_reply(
-        self, method: str, path: str, data: bytes, headers: Headers, patience: Patience | None
+        self, method: str, path: str, data: bytes, headers: Headers, timeouts: Timeouts | None
     ) -> Reply:
         """Returns the first reply after which the request is not sent again, whatever its status.
         Raises ConnectionFailedError.
@@ -306,7 +306,7 @@ class Client:
         while True:
             try:
                 if method == "GET":
-                    reply = await self._read_reply(path, patience)
+                    reply = await self._read_reply(path, timeouts)
                 else:
                     reply = await self._write_reply(method, path, data, headers)
             except (aiohttp.ClientError, TimeoutError, OSError) as failure:
@@ -329,9 +329,9 @@ class Client:
             self._measures.retried(method, reply.status, len(data))
             await self._clock.sleep(max(wait, least))
 
-    async def _read_reply(self, path: str, patience: Patience | None) -> Reply:
+    async def _read_reply(self, path: str, timeouts: Timeouts | None) -> Reply:
         """Sends a GET and reads the answer. Raises the same as `open`, and TooLongAnswerError."""
-        async with await self._open(path, patience) as response:
+        async with await self._open(path, timeouts) as response:
             refused = response.status >= 400
             try:
                 body = await (
@@ -340,7 +340,7 @@ class Client:
             except TooLongError as endless:
                 raise TooLongAnswerError(f"{self._connection.server}: {endless}") from None
             except TimeoutError:
-                seconds = (patience or self._patience).whole
+                seconds = (timeouts or self._timeouts).whole
                 why = f"{self._connection.server}: expected an answer within {seconds:g} s"
                 raise TooLongAnswerError(why) from None
             return Reply(response.status, body, response.headers.get("Retry-After"))

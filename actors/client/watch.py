@@ -50,7 +50,7 @@ from .rest import (
     ApiError,
     Client,
     ConnectionFailedError,
-    Patience,
+    Timeouts,
     TooLongAnswerError,
     in_words,
     is_refused,
@@ -306,11 +306,11 @@ class Reflector(Generic[T]):
         lists, begins_at = self._streamed is not None, self._state.resource_version
         start = STREAMED_LIST if lists else f"resourceVersion={begins_at}"
         path = f"{self._path}?{query}&{start}"
-        patience = Patience(STALLED_SECONDS if lists else HEAD_SECONDS, seconds + HEAD_SECONDS)
+        timeouts = Timeouts(STALLED_SECONDS if lists else HEAD_SECONDS, seconds + HEAD_SECONDS)
         opened, has_lines, self._has_changes = self._clock.now(), False, False
         guard: SilenceGuard | None = None
         try:
-            async with await self._client.open(path, patience) as response:
+            async with await self._client.open(path, timeouts) as response:
                 if response.status >= 400:
                     body = await refusal_body(response)
                     failure = refusal(response.status, body, response.headers.get("Retry-After"))

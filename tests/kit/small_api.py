@@ -214,7 +214,7 @@ class SmallApi:
     async def _watched(self, path: str, since: int | None) -> AsyncIterator[_Response]:
         yield _Response(self, path, since)
 
-    async def open(self, path: str, _patience: object) -> Any:
+    async def open(self, path: str, _timeouts: object) -> Any:
         """Opens a watch in the way in which the Reflector uses a Client."""
         RIGHTS.check("GET", path)
         url = urlsplit(path)
