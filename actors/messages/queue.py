@@ -336,7 +336,7 @@ class KindKnown(msgspec.Struct, frozen=True):
     """The objects of one more kind are known: looking them up does not fail any more."""
 
 
-class PluginWorks(msgspec.Struct, frozen=True):
+class PluginAskedAgain(msgspec.Struct, frozen=True):
     """A plugin that was switched off is asked again: PreEnqueue does not fail for that any more."""
 
 
@@ -372,7 +372,7 @@ QueueMessage = (
     | ComparePending
     | UseProfiles
     | KindKnown
-    | PluginWorks
+    | PluginAskedAgain
     | FlushBackoff
     | FlushUnschedulable
 )

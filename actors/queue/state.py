@@ -38,7 +38,7 @@ from ..messages.queue import (
     PauseNamespace,
     PendingPodAdded,
     PendingPodUpdated,
-    PluginWorks,
+    PluginAskedAgain,
     PodNoLongerPending,
     PreemptionEnded,
     QueuedPod,
@@ -73,7 +73,7 @@ from .places import (
     UNSCHEDULABLE,
 )
 from .queues import ATTEMPT_FAILED, QueueRules, Queues
-from .waking import KIND_KNOWN, PLUGIN_WORKS, Waking
+from .waking import KIND_KNOWN, PLUGIN_ASKED_AGAIN, Waking
 
 # Moves that no cluster event causes, as the metric queue_incoming_pods_total names them.
 POP_FROM_BACKOFF = "PopFromBackoffQ"
@@ -129,8 +129,8 @@ class QueueState:
                 self._queues.active.resume(namespace)
             case KindKnown():
                 effects = self._waking.ask_failed_gates(KIND_KNOWN, now)
-            case PluginWorks():
-                effects = self._waking.ask_failed_gates(PLUGIN_WORKS, now)
+            case PluginAskedAgain():
+                effects = self._waking.ask_failed_gates(PLUGIN_ASKED_AGAIN, now)
             case FlushBackoff():
                 effects = self._waking.flush_backoff(now)
             case FlushUnschedulable():

@@ -14,7 +14,7 @@ from berth.config.options import Options
 from ..client.tenure import Tenure
 from ..configuration.plugin_packages import origin_of
 from ..mailboxes import Mailboxes
-from ..messages.queue import PluginWorks
+from ..messages.queue import PluginAskedAgain
 from ..messages.recorder import EventType, RecordEvent
 from ..scheduling.framework.breaker import BreakerDump, BreakerLimits, BreakerStep, Circuit
 from ..scheduling.framework.interface import Plugin
@@ -76,10 +76,10 @@ class BreakerReports:
                 self._write_event(step, effect)
             case Circuit.PROBING:
                 log.warning("plugin is tried again", **fields)
-                self._queue.tell(PluginWorks())
+                self._queue.tell(PluginAskedAgain())
             case Circuit.CLOSED:
                 log.warning("plugin works again", **fields)
-                self._queue.tell(PluginWorks())
+                self._queue.tell(PluginAskedAgain())
 
     def _write_event(self, step: BreakerStep, effect: str) -> None:
         if step.pod is None or not self._tenure.permits():
