@@ -39,14 +39,8 @@ from ..kubernetes.api.writes.registry import Api
 from ..kubernetes.work_items import Item
 from .added_objects import manifests_of
 from .builders import nodes as many_nodes
-from .configuration import (
-    NO_ARGS,
-    Args,
-    Configuration,
-    Plugins,
-    configuration_of,
-    with_plugins,
-)
+from .conditions import answer_of
+from .configuration import NO_ARGS, Args, Configuration, Plugins, configuration_of, with_plugins
 from .devices.known_devices import Devices, pools
 from .dumps import load_dump
 from .first_writes import first_writes
@@ -347,10 +341,12 @@ class Cluster:
         await anyio.sleep(seconds)
 
     async def until(self, condition: Callable[[], object], limit: Seconds = "10m") -> None:
-        """Runs until a condition holds. Raises NotReachedError after the limit."""
+        """Runs until a condition holds. Raises NotReachedError after the limit, and TypeError for
+        one whose answer is a coroutine or a method.
+        """
         self.own_loop.check()
         ends = self.now + _seconds(limit)
-        while not (found := condition()):
+        while not (found := answer_of(condition)):
             if self.now >= ends:
                 shown = f": {found}" if found is not None and found is not False else ""
                 raise NotReachedError(f"not reached after {limit}{shown}\n{self.report()}")

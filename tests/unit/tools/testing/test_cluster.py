@@ -167,6 +167,23 @@ async def test_a_failing_wait_says_what_the_cluster_waits_for(cluster: Cluster) 
         await cluster.settled("20s")
 
 
+async def test_a_condition_that_would_always_hold_is_refused(cluster: Cluster) -> None:
+    await cluster.add(pod("a", cpu=100))
+    a = cluster.pod("a")
+
+    async def runs() -> object:
+        return a.running()
+
+    with pytest.raises(TypeError, match=r"plain function, got a coroutine.*await it in the test"):
+        await cluster.until(runs)
+    with pytest.raises(TypeError, match=r"plain function, got a coroutine"):
+        await cluster.until(lambda: cluster.settled())
+    with pytest.raises(TypeError, match=r"got the method running; call it: running\(\)"):
+        await cluster.until(lambda: a.running)
+    with pytest.raises(TypeError, match=r"expected a function to call, got <FALSE: pod a expected"):
+        await cluster.until(a.running())  # type: ignore[arg-type]
+
+
 async def test_objects_may_be_in_files(cluster: Cluster, tmp_path: Path) -> None:
     documents = [*nodes(1), deployment("web", replicas=2), {**pod("x"), "kind": "Pod"}]
     (tmp_path / "all.json").write_bytes(b"".join(map(msgspec.json.encode, documents)))
