@@ -120,6 +120,10 @@ class ParkedPods:
         while (top := self._oldest.peek()) is not None and now - top[0][0] > seconds:
             yield top[1]
 
+    def of(self, rejector: Rejector) -> Iterable[Entry]:
+        """Returns the pods that wait for a plugin."""
+        return self._waiting.get(rejector, {}).values()
+
     def waiting(self) -> Mapping[Rejector, int]:
         """Returns how many pods wait for each plugin."""
         return {rejector: len(pods) for rejector, pods in self._waiting.items()}

@@ -7,6 +7,7 @@ hints.py asks the plugins whether an event helps a pod; queues.py moves the pod.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from itertools import islice
 
 from ..messages.queue import Activate, ClusterChanged, PreemptionEnded
 from ..scheduling.framework.events import FORCE_ACTIVATE, UNSCHEDULABLE_TIMEOUT
@@ -33,6 +34,7 @@ from .queues import PREEMPTION, Queues
 AFTER_PREEMPTION = Worth("PreemptionEnded")
 NEW_PROFILES = Worth("ProfilesChanged")
 PARKED_TOO_LONG = Worth(str(UNSCHEDULABLE_TIMEOUT))
+GATE_FAILED = Worth("GateFailed")
 KIND_KNOWN = Worth("KindKnown")
 PLUGIN_ASKED_AGAIN = Worth("PluginAskedAgain")
 BACKOFF_OVER = Worth("BackoffComplete", immediately=True)
@@ -105,7 +107,8 @@ class Waking:
         """Has the pods that were parked for too long tried again, in case an event was missed.
 
         Gated pods are tried too. A pod that stays gated is tried again after the same time, not at
-        each flush.
+        each flush. Of those that each plugin gates because its PreEnqueue failed, or while it is
+        switched off, one is tried at each flush: nothing else may happen that would try it.
         """
         queues = self._queues
         effects: list[Effect] = []
@@ -117,6 +120,10 @@ class Waking:
         for entry in queues.gated.longer_than(limit, now):
             queues.gated.put(entry, (entry.gated_by,), now)
             effects += queues.requeue(entry, TIMEOUT, PARKED_TOO_LONG, now)
+        for rejector in queues.gated.waiting():
+            failed = (entry for entry in queues.gated.of(rejector) if entry.gate.code is _ERROR)
+            for entry in islice(failed, 1):
+                effects += queues.requeue(entry, TIMEOUT, GATE_FAILED, now)
         return effects
 
     def ask_failed_gates(self, worth: Worth, now: float) -> Sequence[Effect]:

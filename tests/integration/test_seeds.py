@@ -97,3 +97,11 @@ def test_pods_wait_for_a_plugin_that_is_tried_again_and_not_asked() -> None:
     steps = (*created(0, *nodes(1)), *created(1, *nowhere), *created(1.5, pod("late", cpu=1)))
     story = play(Scenario(seconds=16, faults=(slow,), steps=steps))
     assert (story.violations, story.bound) == ((), 1)
+
+
+def test_pods_that_a_plugin_gates_while_it_is_off_are_tried_though_nothing_happens() -> None:
+    """Its rest ends, and no event tells of that: the queue has to look by itself."""
+    slow = Fault("plugin-sleep", end=12, points=("Permit",), chance=1.0, seconds=3.0)
+    steps = (*created(0, *nodes(1)), *created(1, *(pod(f"p{number}") for number in range(6))))
+    story = play(Scenario(seconds=14, faults=(slow,), steps=steps))
+    assert (story.violations, story.bound) == ((), 6)

@@ -167,6 +167,23 @@ def test_pods_that_it_gates_wait_for_it_and_not_for_events(monkeypatch: pytest.M
         run_virtually(story)
 
 
+def test_pods_that_it_gates_are_placed_after_its_rest_if_nothing_happens() -> None:
+    gated = {"schedulerName": "gated", "plugins": {"multiPoint": {"enabled": [{"name": "Gating"}]}}}
+
+    async def story() -> None:
+        async with Cluster(nodes=2, plugins=[Gating], config={"profiles": [gated]}) as cluster:
+            Gating.broken = True
+            await cluster.add([pod(f"g{number}", schedulerName="gated") for number in range(6)])
+            await cluster.run_for(1)
+            assert cluster.pod("g5").pending_because("switched off")
+            Gating.broken = False
+            await cluster.run_for(45)  # its rest of 10 s, and a flush, which is every 30 s
+            assert cluster.pods().placed_on()
+
+    with capture_logs():
+        run_virtually(story)
+
+
 class Rejecting(ReservePlugin, NodeScorePlugin):
     """A plugin whose rejections are no failures."""
 
