@@ -277,8 +277,9 @@ class BindingActor(Actor[BindingMessage]):
             self._queue.tell(Activate(activated, profile.of_packages, info.key))
 
     def _is_over(self, info: PodInfo) -> bool:
-        """True if the informer has no such pod any more: it was bound before, has finished, and an
-        old list showed it as pending. Then no event will free the room that is assumed for it.
+        """True if the informer has no such pod any more: it was bound before and has finished,
+        while an old list or a silent watch showed it as pending. Then no event will free the room
+        that is assumed for it.
         """
         if self._known is None:
             return False
@@ -286,11 +287,13 @@ class BindingActor(Actor[BindingMessage]):
         return pod is None or pod.metadata.uid != info.uid or pod.status.phase in FINISHED
 
     def _release(self, profile: Profile, placement: Placement, where: str | None = None) -> None:
-        """Releases the reservations of the pod, and its room if the pod has no node elsewhere."""
+        """Releases the reservations of the pod, and its room if the pod has no node elsewhere or is
+        over.
+        """
         info, node = placement.pod.info, placement.node
         self._step(placement, "Pod unreserved and forgotten")
         profile.unreserve(placement.cycle, info, node)
-        if not where:
+        if not where or self._is_over(info):
             self._cache.tell(Forget(info, node))
 
     async def _undo_placement(
