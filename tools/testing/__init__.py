@@ -14,6 +14,7 @@ The modules.
     faulty_access   the API server as these parts see it, through faults
     faulty_plugin   a plugin that meets faults
     machine         a clock whose program can be stopped
+    conditions      what a test waits for
     pods            what a test asks of pods, and findings that say why they are false
     recorded_calls  the calls of a plugin's methods in a cluster
     livelock        pods that are tried again and again

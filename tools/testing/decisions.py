@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 
+from berth.actors.client.rest import ApiError
 from berth.actors.configuration.plugin_files import plugins_of_files
 from berth.actors.scheduling.decision.outcome import Choice, DecisionFailure, Unfit
 from berth.actors.scheduling.decision.scheduler import Scheduler
+from berth.actors.scheduling.kube.kinds import BY_KIND as WATCHED
 from berth.config.feature_gates import with_defaults
 from berth.config.versions import CURRENT, emulated
 
@@ -19,9 +21,18 @@ from ..answers.explain import decision as explained
 from ..answers.explain.cluster_source import ClusterQuestion
 from ..answers.explain.decider import Attempt, Explainer, decided
 from ..answers.explain.pod_claims import with_claims
-from ..answers.manifests.manifests import kind_of, shown_name
+from ..answers.manifests.manifests import (
+    ManifestError,
+    is_unknown_version,
+    kind_of,
+    shown_name,
+)
+from ..kubernetes.api.rules.validation import problems
+from ..kubernetes.api.types.api_documents import RefusedError
 from ..kubernetes.api.types.defaults import defaulted
-from ..kubernetes.api.types.resources import BY_KIND
+from ..kubernetes.api.types.document_cache import cached_by_document
+from ..kubernetes.api.types.resources import BY_KIND, Kind
+from ..kubernetes.api.writes.refusals import refuse_invalid
 from .configuration import NO_ARGS, Args, Configuration, Plugins, configuration_of, with_plugins
 from .devices.known_devices import Devices
 
@@ -29,6 +40,8 @@ Document = dict[str, Any]
 MOST_KEPT = 64  # configurations whose plugins are kept for the next decision
 PODS = BY_KIND["v1", "Pod"]
 DEVICES = "resource.k8s.io"
+# Kinds that a scheduler reads, but for one that gets addresses before the rules see it.
+RULED = WATCHED.keys() - {("v1", "Service")}
 _explainers: dict[tuple[bytes, Plugins], Explainer] = {}
 
 
@@ -104,8 +117,9 @@ def decide(
     in every profile that does not name them, and `args` their arguments by name.
 
     The plugins of a configuration are made once. Raises ManifestError for fields that a kind does
-    not have, TypeError for a pod that is none, and ConfigError, RegistryError, FeatureGateError,
-    ValueError or SourceError for what cannot be used.
+    not have, ApiError for values that the API server refuses, TypeError for what is no pod or no
+    object, and ConfigError, RegistryError, FeatureGateError, ValueError or SourceError for what
+    cannot be used.
     """
     release = emulated(version)
     encoded = msgspec.json.encode((config, feature_gates, version, args), enc_hook=str)
@@ -132,26 +146,55 @@ def _documents(other: Document | Devices, nodes: list[Document]) -> list[Documen
 
 
 def _checked_pod(pod: Document) -> Document:
-    """Returns the pod with its defaults. Raises TypeError if it is none, and ManifestError for
-    fields that pods do not have.
+    """Returns the pod with its defaults. Raises TypeError if it is none, and the errors of
+    `_checked`.
     """
     if not isinstance(pod, dict):
         raise TypeError(f"expected a Pod as a mapping, got {pod!r:.80}")
     named = {"apiVersion": "v1", "kind": "Pod", **pod}
     if kind_of(named, "decide") is not PODS:
         raise TypeError(f"expected a Pod, got {shown_name(named)}")
-    return defaulted(PODS, pod)
+    complete = defaulted(PODS, pod)
+    _refuse(PODS, complete, problems(PODS.type_name, complete))
+    return complete
 
 
 def _checked(document: Document) -> Document:
-    """Returns an object, one of dynamic resource allocation with its defaults. Raises ManifestError
-    for fields that its kind does not have; those of custom kinds are not known.
+    """Returns an object, one of dynamic resource allocation with its defaults. Kinds that are not
+    Kubernetes' are not known, and are not checked.
+
+    Raises TypeError for what is no object, ManifestError for fields that its kind does not have,
+    and ApiError for values that the API server refuses.
     """
-    kind = BY_KIND.get((document.get("apiVersion", ""), document.get("kind", "")))
-    if kind is None:
+    if not isinstance(document, dict):
+        raise TypeError(f"expected an object as a mapping, got {document!r:.80}")
+    named = document.get("apiVersion", ""), document.get("kind", "")
+    if not all(named):
+        got = f"{document!r:.80}"
+        raise ManifestError(f"decide: expected an object with apiVersion and kind, got {got}")
+    if named not in BY_KIND and not is_unknown_version(*named):
         return document
-    kind_of(document, "decide")
+    kind = kind_of(document, "decide")
+    if named in RULED:
+        _refuse(kind, document, _problems(document))
     return defaulted(kind, document) if kind.group == DEVICES else document
+
+
+@cached_by_document
+def _problems(document: Document) -> list[str]:
+    """Returns what the API server finds in an object, as its rules do; nodes are often the same in
+    many decisions.
+    """
+    kind = BY_KIND[document["apiVersion"], document["kind"]]
+    return problems(kind.type_name, defaulted(kind, document))
+
+
+def _refuse(kind: Kind, document: Document, found: list[str]) -> None:
+    """Raises ApiError with these problems, if there are any, as a cluster does."""
+    try:
+        refuse_invalid(kind, document, found)
+    except RefusedError as refused:
+        raise ApiError(refused.code, refused.reason, str(refused)) from None
 
 
 def _found(objects: list[Document], kind: str, name: str, namespace: str) -> Document | None:

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from berth.config.load import ConfigError
-from berth.testing import ManifestError, decide, deployment, node, nodes, pod
+from berth.testing import (
+    ApiError,
+    BlockingCluster,
+    ManifestError,
+    decide,
+    deployment,
+    node,
+    nodes,
+    pod,
+)
 
 
 def test_a_pod_goes_where_the_scores_are_highest() -> None:
@@ -74,6 +83,40 @@ def test_what_no_api_server_would_take_is_refused() -> None:
         decide(deployment("web"), rooms)
     with pytest.raises(TypeError, match="expected a Pod as a mapping, got \\["):
         decide(rooms, pod("a"))
+
+
+def test_values_are_refused_in_the_words_of_the_cluster() -> None:
+    tolerations = [{"key": "k", "operator": "Is"}]
+    wrong: dict[str, Any] = {
+        r'Pod "A_b" is invalid: metadata.name: Invalid value: "A_b"': pod("A_b"),
+        r'requests\[cpu\]: Invalid value: "-1": must be greater than or': pod("a", cpu=-1),
+        r"tolerations.*operator: Unsupported value": pod("a", tolerations=tolerations),
+        r"spec.containers: Required value": pod("a", containers=[]),
+        r'Node "n" is invalid: .*Invalid value: "-2"': node("n", cpu=-2),
+        r'Unsupported value: "Never"': node("n", taints=["gpu=a:Never"]),
+    }
+    with BlockingCluster() as cluster:
+        for why, document in wrong.items():
+            with pytest.raises(ApiError, match=why) as refused:
+                cluster.add(document)
+            asked = [document, []] if document["kind"] == "Pod" else [pod("a"), document]
+            for objects in (asked, [pod("a"), [], document]):
+                with pytest.raises(ApiError) as told:
+                    decide(*objects)
+                assert (str(told.value), told.value.code) == (str(refused.value), 422)
+
+
+def test_what_is_no_object_is_refused() -> None:
+    unusual: Any = [[3], nodes(1)]
+    with pytest.raises(TypeError, match="expected an object as a mapping, got 3"):
+        decide(pod("a"), unusual[0])
+    with pytest.raises(TypeError, match=r"expected an object as a mapping, got \[\{"):
+        decide(pod("a"), nodes(1), unusual[1])
+    with pytest.raises(ManifestError, match="expected an object with apiVersion and kind"):
+        decide(pod("a"), {"metadata": {"name": "n"}})
+    with pytest.raises(ManifestError, match="unknown kind v2 Node: expected v1"):
+        decide(pod("a"), {**node("n"), "apiVersion": "v2"})
+    assert decide(pod("a"), nodes(1), {"apiVersion": "cars/v1", "kind": "Wheel"}).node
 
 
 def test_a_gated_pod_is_not_decided_about() -> None:
