@@ -90,6 +90,9 @@ class Extenders:
 
     def __init__(self, configured: Sequence[Extender] = (), tenure: Tenure | None = None) -> None:
         self._all = tuple(sorted(configured, key=lambda extender: extender.ignorable))
+        self._deciding = [
+            e for e in self._all if e.filter_verb or e.prioritize_verb or e.preempt_verb
+        ]
         self._tls = {
             extender: _tls(extender, f"extenders[{i}].tlsConfig")
             for i, extender in enumerate(configured)
@@ -122,10 +125,7 @@ class Extenders:
 
     def decide_on(self, pod: Pod) -> bool:
         """True if an extender takes part in decisions about the pod."""
-        return any(
-            (e.filter_verb or e.prioritize_verb or e.preempt_verb) and manages_resource(e, pod)
-            for e in self._all
-        )
+        return bool(self._deciding) and any(manages_resource(e, pod) for e in self._deciding)
 
     async def drive(self, pod: Pod, steps: Steps[T]) -> T:
         """Runs a decision about the pod to its end, and answers its questions by asking

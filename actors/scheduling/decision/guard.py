@@ -92,17 +92,26 @@ class Hook(Generic[A]):
     @calls_plugins
     def ask(self, state: CycleState, info: PodInfo | Pod, about: Any) -> A:
         """Returns the plugin's answer. Raises PluginError."""
-        record = state.record
-        detailed, call = record.detailed, self.call
-        started = record.now() if detailed else 0.0
-        try:
+        record, call = state.record, self.call
+        if record.detailed:
+            return self._ask_timed(state, info, about)
+        try:  # As little as possible: each pod asks ten plugins.
             answer: A = call(state, info, about)
-            if answer is not self.usual and answer is not self.skip:
-                answer = self.check(answer, about, self)
+            if answer is self.usual or answer is self.skip:
+                return answer
+            return self.check(answer, about, self)
+        except CRASHES as exception:
+            raise self._failure(exception, record, 0.0, info, about) from exception
+
+    @calls_plugins
+    def _ask_timed(self, state: CycleState, info: PodInfo | Pod, about: Any) -> A:
+        record = state.record
+        started = record.now()
+        try:
+            answer = self._checked(self.call(state, info, about), about)
         except CRASHES as exception:
             raise self._failure(exception, record, started, info, about) from exception
-        if detailed:
-            self._record_call(record, code_of(answer), started)
+        self._record_call(record, code_of(answer), started)
         return answer
 
     @calls_plugins
@@ -113,9 +122,7 @@ class Hook(Generic[A]):
         record = state.record
         started = record.now() if record.detailed else 0.0
         try:
-            answer: A = await self.call(state, info, node)
-            if answer is not self.usual and answer is not self.skip:
-                answer = self.check(answer, node, self)
+            answer = self._checked(await self.call(state, info, node), node)
         except CRASHES as exception:
             if not isinstance(exception, Exception) and is_cancelled():
                 raise
@@ -139,6 +146,11 @@ class Hook(Generic[A]):
         if record.detailed:
             self._record_call(record, code_of(answer), started)
         return answer
+
+    def _checked(self, answer: A, about: Any) -> A:
+        if answer is self.usual or answer is self.skip:
+            return answer
+        return self.check(answer, about, self)
 
     def _failure(
         self,

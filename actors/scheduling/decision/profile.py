@@ -348,15 +348,17 @@ class Profile(Rules):
         """
         record = state.record
         began = record.now()
-        state.skip_pre_bind, state.parallel_pre_bind = set(), set()
+        skipped: set[str] = set()
+        parallel: set[str] = set()
+        state.skip_pre_bind, state.parallel_pre_bind = skipped, parallel
         try:
             for hook in self._pre_flight:
                 answer = hook.ask(state, info, node)
                 if answer is SKIP:
-                    state.skip_pre_bind.add(hook.name)
+                    skipped.add(hook.name)
                 elif isinstance(answer, PreBindPreFlightResult) and answer.allow_parallel:
-                    state.parallel_pre_bind.add(hook.name)
-            status = SKIP if len(state.skip_pre_bind) == len(self._pre_flight) else SUCCESS
+                    parallel.add(hook.name)
+            status = SKIP if len(skipped) == len(self._pre_flight) else SUCCESS
         except PluginError as failure:
             status = failure.status
         record.took(at.PRE_BIND_PRE_FLIGHT, began, status.code)

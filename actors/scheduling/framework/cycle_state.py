@@ -4,12 +4,14 @@ one attempt.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, Generic, TypeVar
 
 from .measuring import UNMEASURED, Record
 from .status import UserMessageError
 
 T = TypeVar("T")
+_NONE: frozenset[str] = frozenset()
 
 
 class StateNotFoundError(UserMessageError):
@@ -63,16 +65,18 @@ class CycleState:
         self.left_out: set[str] = set()
         self.passes_filter: set[str] = set()
         self.skip_score: set[str] = set()
-        self.skip_pre_bind: set[str] = set()
-        self.parallel_pre_bind: set[str] = set()
+        self.skip_pre_bind: Set[str] = _NONE
+        self.parallel_pre_bind: Set[str] = _NONE
 
     def copy(self) -> CycleState:
         """Returns an unmeasured CycleState with the same values; no PreBind is skipped."""
-        copy = CycleState()
-        copy._data = self._data.copy()
+        copy = CycleState.__new__(CycleState)
+        copy.record = UNMEASURED
+        copy._data = self._data.copy()  # noqa: SLF001 - of the same class
         copy.left_out = self.left_out.copy()
         copy.passes_filter = self.passes_filter.copy()
         copy.skip_score = self.skip_score.copy()
+        copy.skip_pre_bind = copy.parallel_pre_bind = _NONE
         return copy
 
     @property

@@ -36,18 +36,21 @@ class GatedFields:
         return replace(pod, spec=spec, status=status)
 
     def _spec(self, spec: PodSpec) -> PodSpec:
-        if not self._comparisons and any(t.operator in COMPARISONS for t in spec.tolerations):
-            kept = tuple(t for t in spec.tolerations if t.operator not in COMPARISONS)
-            spec = replace(spec, tolerations=kept)
+        if not self._comparisons:
+            for toleration in spec.tolerations:
+                if toleration.operator in COMPARISONS:
+                    kept = tuple(t for t in spec.tolerations if t.operator not in COMPARISONS)
+                    spec = replace(spec, tolerations=kept)
+                    break
         if not self._pod_level and spec.resources is not None:
             spec = replace(spec, resources=None)
-        if not self._spread_label_keys and any(
-            constraint.match_label_keys for constraint in spec.topology_spread_constraints
+        constraints = spec.topology_spread_constraints
+        if (
+            constraints
+            and not self._spread_label_keys
+            and any(constraint.match_label_keys for constraint in constraints)
         ):
-            constraints = tuple(
-                replace(constraint, match_label_keys=())
-                for constraint in spec.topology_spread_constraints
-            )
+            constraints = tuple(replace(each, match_label_keys=()) for each in constraints)
             spec = replace(spec, topology_spread_constraints=constraints)
         return spec
 

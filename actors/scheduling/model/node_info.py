@@ -54,7 +54,7 @@ class NodeInfo:
         self.generation = 0
         self._pods: dict[str, PodInfo] = {}
         self._allocatable: dict[str, int] = {}
-        self._requested: Counter[str] = Counter()
+        self._requested: dict[str, int] = {}
         self._nonzero_cpu = 0
         self._nonzero_memory = 0
         self._ports: UsedPorts = {}
@@ -154,7 +154,7 @@ class NodeInfo:
             del self._pods[info.key]
         requested = self._requested
         for name, amount in values.requests.items():
-            requested[name] += sign * amount
+            requested[name] = requested.get(name, 0) + sign * amount
         cpu, memory = info.template.nonzero
         self._nonzero_cpu += sign * cpu
         self._nonzero_memory += sign * memory
@@ -220,7 +220,8 @@ class NodeInfo:
         fresh = NodeInfo(self.name)
         for info in self.pods.values():
             fresh.add_pod(info)
-        assert +fresh._requested == +self._requested, (self.name, fresh.requested, self.requested)
+        mine, theirs = +Counter(self._requested), +Counter(fresh._requested)
+        assert mine == theirs, (self.name, theirs, mine)
         assert (fresh.nonzero_cpu, fresh.nonzero_memory) == (
             self.nonzero_cpu,
             self.nonzero_memory,

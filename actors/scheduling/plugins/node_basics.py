@@ -50,10 +50,10 @@ class SchedulingGates(PreEnqueuePlugin):
     name = "SchedulingGates"
 
     def pre_enqueue(self, pod: Pod) -> Status:
-        gates = [gate.name for gate in pod.spec.scheduling_gates]
-        if not gates:
+        if not pod.spec.scheduling_gates:
             return SUCCESS
-        return unresolvable(f"waiting for scheduling gates: [{' '.join(gates)}]")
+        gates = " ".join(gate.name for gate in pod.spec.scheduling_gates)
+        return unresolvable(f"waiting for scheduling gates: [{gates}]")
 
     def events_to_register(self) -> Sequence[Registration]:
         def gates_gone(pod: Pod, _old: object | None, new: object | None) -> Hint:

@@ -66,6 +66,8 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     def pre_filter(
         self, state: CycleState, info: PodInfo, snapshot: Snapshot
     ) -> Status | PreFilterResult:
+        if not info.pod.spec.volumes:
+            return SKIP
         conflicts = 0
         if info.template.names_claims:
             answer = exclusive_claims(info.pod, snapshot)

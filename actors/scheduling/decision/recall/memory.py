@@ -148,8 +148,9 @@ class Memory:
         """Applies changes. False if there are too many, so that a new memory is needed."""
         self.is_new = False
         objects = snapshot.objects
-        if any(objects.version(kind) != version for kind, version in self._lookups.items()):
-            return False
+        for kind, version in self._lookups.items():
+            if objects.version(kind) != version:
+                return False
         changes = self._bookmark.turn(snapshot)
         if changes is None:
             return False

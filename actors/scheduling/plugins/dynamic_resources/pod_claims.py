@@ -48,7 +48,9 @@ def claims_of(
 
     Entries that need no claim are left out, as are those with a claim of one of the other kinds.
     """
-    claims = []
+    claims: list[ResourceClaim] = []
+    if not pod.spec.resource_claims:
+        return claims
     namespace = pod.metadata.namespace
     if len(pod.spec.resource_claims) > MOST_CLAIMS:
         raise ClaimError(f"more than {MOST_CLAIMS} resource claims")
