@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ RUNNING = "_running_cluster"
 # What kubernetes and kubernetes-asyncio keep of $KUBECONFIG when they are imported, in two modules
 # each, and programs that import it from them in theirs.
 READ_AT_IMPORT = "KUBE_CONFIG_DEFAULT_LOCATION"
+# Where their Configuration keeps what clients get that are given none; load_kube_config sets it.
+DEFAULT = "_default"
+_WITH_DEFAULT = ("kubernetes", "kubernetes.aio", "kubernetes_asyncio")
 _SCOPES = ("function", "class", "module", "package", "session")
 
 
@@ -77,15 +81,34 @@ def apiserver(request: pytest.FixtureRequest) -> Generator[Any, None, None]:
 @pytest.fixture(scope=_scope)
 def kubeconfig(apiserver: Any) -> Generator[Path, None, None]:
     """The file by which other programs reach the cluster; $KUBECONFIG names it meanwhile, also for
-    the clients that read it when they are imported.
+    the clients that read it when they are imported. They forget the cluster afterwards.
     """
     file = str(apiserver.kubeconfig)
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, _default_configurations_kept():
         patch.setenv("KUBECONFIG", file)
         for module in list(sys.modules.values()):
             if READ_AT_IMPORT in getattr(module, "__dict__", ()):
                 patch.setattr(module, READ_AT_IMPORT, file)
         yield apiserver.kubeconfig
+
+
+@contextmanager
+def _default_configurations_kept() -> Generator[None, None, None]:
+    """Gives the official clients back the default configuration that they had; one that is imported
+    meanwhile had none.
+    """
+    before = {each: getattr(each, DEFAULT) for each in _configurations()}
+    try:
+        yield
+    finally:
+        for configuration in _configurations():
+            setattr(configuration, DEFAULT, before.get(configuration))
+
+
+def _configurations() -> list[Any]:
+    """Returns the classes of configurations that are imported."""
+    names = [f"{package}.client.configuration" for package in _WITH_DEFAULT]
+    return [sys.modules[name].Configuration for name in names if name in sys.modules]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

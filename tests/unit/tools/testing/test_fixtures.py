@@ -194,16 +194,23 @@ def test_a_client_that_was_imported_before_reaches_the_cluster(pytester: pytest.
         import sys
         from kubernetes import config
         from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION
+        from kubernetes.client import Configuration
         from kubernetes_asyncio import config as of_asyncio
+        from kubernetes_asyncio.client import Configuration as OfAsyncio
 
         here = sys.modules[__name__]
+        OfAsyncio._default = kept = OfAsyncio()
         before = KUBE_CONFIG_DEFAULT_LOCATION
 
         def test_one(kubeconfig):
             for each in (config, config.kube_config, of_asyncio, of_asyncio.kube_config, here):
                 assert each.KUBE_CONFIG_DEFAULT_LOCATION == str(kubeconfig)
+            config.load_kube_config()
+            OfAsyncio.set_default(OfAsyncio())
+            assert Configuration._default.host.startswith("http://127.0.0.1:")
 
         def test_two():
+            assert (Configuration._default, OfAsyncio._default) == (None, kept)
             for each in (config, config.kube_config, here):
                 assert each.KUBE_CONFIG_DEFAULT_LOCATION == before
         """
