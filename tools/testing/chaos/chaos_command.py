@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from pathlib import Path
 
 import anyio
@@ -75,12 +76,11 @@ def chaos(
         first = () if file is None else read_faults(file, FaultPlace.CHAOS).faults
     except (ValueError, FaultError, OSError) as problem:
         raise click.UsageError(str(problem)) from None
-    configure_logs(quiet=True)
     with nullcontext(keep) if keep is not None else lent_folder("berth-chaos-") as folder:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             run = Chaos(folder, seconds, seed, schedulers, nodes, first)
-            with ungrouped():
+            with ungrouped(), _log_beside_others(folder):
                 result = anyio.run(run.run)
         except (ProgramError, OSError) as problem:
             raise click.ClickException(str(problem)) from None
@@ -92,6 +92,19 @@ def chaos(
         for line in (*_summary(result), *result.problems):
             click.echo(line)
     sys.exit(BROKEN if result.problems else 0)
+
+
+@contextmanager
+def _log_beside_others(folder: Path) -> Iterator[None]:
+    """Writes the log of this process to a file, as those of the others: the faults interrupt its
+    clients too, which is no news.
+    """
+    try:
+        with (folder / "chaos.log").open("a", encoding="utf-8") as lines, redirect_stderr(lines):
+            configure_logs(quiet=True)
+            yield
+    finally:
+        configure_logs(quiet=True)
 
 
 def _summary(result: ChaosResult) -> list[str]:

@@ -55,13 +55,15 @@ def test_a_leash_says_nothing_when_somebody_interrupts(tmp_path: Path) -> None:
 
 @pytest.mark.full("processes")
 def test_nothing_is_lost(tmp_path: Path) -> None:
-    """A short run, in which every request to bind may lose its answer."""
-    (tmp_path / "f.yaml").write_text("faults: [{does: unanswered, chance: 0.3, paths: [/binding]}]")
+    """A short run, in which every request to bind may lose its answer, and all watches end once."""
+    away = "{does: server-restart, begin: 4, seconds: 0.2}"
+    lost = "{does: unanswered, chance: 0.3, paths: [/binding]}"
+    (tmp_path / "f.yaml").write_text(f"faults: [{lost}, {away}]")
     page = tmp_path / "chaos.html"
     asked = ["--time", "8s", "--faults", str(tmp_path / "f.yaml"), "--page", str(page)]
     result = CliRunner().invoke(chaos, [*asked, "-o", "json"])
     told = json.loads(result.stdout)
-    assert (result.exit_code, told["problems"]) == (0, [])
+    assert (result.exit_code, told["problems"], result.stderr) == (0, [], "")
     assert told["bound"] > 5
     assert told["met"]["unanswered"]
     assert "nothing is lost" in page.read_text()
