@@ -62,7 +62,13 @@ class DebugTarget(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Raises click.UsageError for a server that cannot be asked."""
-        if not self.server.startswith("https://"):
+        scheme, _, place = self.server.partition("://")
+        if scheme == "http" and place:
+            raise click.UsageError(
+                "--server: expected https, as a scheduler serves these pages over TLS alone, such"
+                f" as {DEFAULT_SERVER}, got {self.server!r}"
+            )
+        if scheme != "https" or not place:
             raise click.UsageError(
                 f"--server: expected a URL such as {DEFAULT_SERVER}, got {self.server!r}"
             )

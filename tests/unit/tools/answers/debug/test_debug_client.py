@@ -90,7 +90,11 @@ def test_a_server_that_is_not_there_is_named() -> None:
 
 
 def test_only_https_is_accepted() -> None:
-    with pytest.raises(click.UsageError, match="expected a URL such as https://"):
+    for server in ("a:1", "ftp://a", "https://"):
+        with pytest.raises(click.UsageError, match="expected a URL such as https://"):
+            target(server).fetch(["/"])
+    over_tls = "expected https, as a scheduler serves these pages over TLS alone, .*'http://a'"
+    with pytest.raises(click.UsageError, match=over_tls):
         target("http://a").fetch(["/"])
 
 
