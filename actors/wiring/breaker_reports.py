@@ -44,7 +44,7 @@ class BreakerReports:
         self._plugins = plugins
         self._circuits = registry.gauge(
             "berth_plugin_switched_off",
-            "2 while a plugin is switched off after failures in a row, 1 while it is tried again.",
+            "2 while a plugin is switched off, 1 while it is tried again.",
             ("plugin", "profile"),
         )
         self._failures = registry.counter(
@@ -85,8 +85,8 @@ class BreakerReports:
         if step.pod is None or not self._tenure.permits():
             return
         note = (
-            f"The plugin {step.plugin} is switched off after failures in a row in {step.point}, "
-            f"and {effect}; the last failure: {step.why}"
+            f"The plugin {step.plugin} is switched off, and {effect}; the last failure, in "
+            f"{step.point}: {step.why}"
         )
         regarding, sender = reference_to(step.pod), step.pod.spec.scheduler_name
         event = RecordEvent(

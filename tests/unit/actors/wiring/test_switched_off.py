@@ -92,8 +92,8 @@ def test_its_pods_fail_with_a_status_that_says_so() -> None:
     def check(cluster: Cluster) -> None:
         assert cluster.pod("p0").pending_because("switched off, as it failed again and again")
         (event, *_) = cluster.events("PluginSwitchedOff")
-        assert "The plugin Odd is switched off after failures in a row in Filter" in event
-        assert "OSError: no answer" in event
+        assert "The plugin Odd is switched off, and its pods fail; the last failure, in" in event
+        assert "in Filter: OSError: no answer" in event
         assert Odd.asked < 40  # in 20 minutes
 
     lines = play(Odd, check)
