@@ -85,6 +85,15 @@ def file_and_version(kind: type[Plugin]) -> tuple[Path, str] | None:
     return None
 
 
+def versions_of_files() -> dict[str, str]:
+    """Returns the version of each class that is offered, by the plugin's name. Raises
+    RegistryError.
+    """
+    plugins_of_files()
+    loaded = (_loaded[text] for text in _offered())
+    return {each.kind.name: each.version for each in loaded}
+
+
 def files_behind(file: Path) -> list[Path]:
     """Returns the file of a plugin, and the files of modules beside it that are imported."""
     modules = _modules_of(file).values()

@@ -12,6 +12,8 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from berth.actors.cli.plugin_options import plugin_option
+from berth.actors.configuration.plugin_files import plugins_of_files
 from berth.actors.telemetry.logs import configure_logs
 
 from ...answers.explain.cluster_source import NO_ANSWER, Live
@@ -74,6 +76,7 @@ class _Problem(click.ClickException):
     metavar="FILE",
     help="A KubeSchedulerConfiguration file to try; repeatable.",
 )
+@plugin_option
 @click.option("--seeds", metavar="NUMBERS", help="The seeds to try, such as 0-4.  [default: 0]")
 @feature_gates_option
 @click.option(
@@ -149,9 +152,14 @@ def sweep(
     \b
     berth whatif sweep sweep.yaml --results sweep.jsonl
     berth whatif sweep -f cluster.yaml --type small=node-1:0.10 --counts 1-12
+    berth whatif sweep sweep.yaml --plugin price.py:Price
     berth whatif sweep sweep.yaml --engine ray --engine-address HOST:6379
     """
     configure_logs(quiet=True)
+    if engine_address and plugins_of_files():
+        raise click.UsageError(
+            "--plugin is a file of this machine: for a Ray cluster, install the plugin as a package"
+        )
     try:
         gates = gates_from(feature_gates)
         definition = definition_of(file) if file else Definition()

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from berth.actors.configuration.file import file_or_default
+from berth.actors.configuration.plugin_files import versions_of_files
 from berth.actors.process.version import BERTH
 from berth.actors.scheduling.kube.kinds import WatchedKind
 from berth.config.types import KubeSchedulerConfiguration
@@ -51,7 +52,9 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The input of all what-ifs of a sweep. Configurations are JSON by name."""
+    """The input of all what-ifs of a sweep. Configurations are JSON by name. `plugins` are the
+    check sums of the plugins that files offer, by name.
+    """
 
     berth: str
     objects: list[Document]
@@ -61,6 +64,7 @@ class Plan(msgspec.Struct, frozen=True):
     gates: dict[str, bool]
     fleets: list[Fleet]
     seeds: list[int]
+    plugins: dict[str, str]
 
     def encoded(self) -> bytes:
         return msgspec.json.encode(self, enc_hook=str)
@@ -111,6 +115,7 @@ def plan_of(definition: Definition, live: Live, gates: Mapping[str, bool]) -> Pl
         dict(gates),
         fleets,
         seeds,
+        versions_of_files(),
     )
 
 

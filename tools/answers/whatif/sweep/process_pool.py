@@ -14,6 +14,8 @@ from multiprocessing.connection import Connection, wait
 
 import msgspec
 
+from berth.actors.telemetry.logs import configure_logs
+
 from .cell import Failed, Outcome, WhatIfs
 from .plan import Cell
 
@@ -124,6 +126,7 @@ def _interrupts_ignored() -> Iterator[None]:
 
 def _work(connection: Connection) -> None:
     """Computes the cells that the parent sends, until the parent closes the connection or ends."""
+    configure_logs(quiet=True)
     try:
         what_ifs = WhatIfs(connection.recv_bytes())
         while True:

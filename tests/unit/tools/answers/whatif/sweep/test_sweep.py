@@ -72,6 +72,17 @@ spec:
       containers: [{name: c, image: nginx, resources: {requests: {cpu: "32"}}}]
 """
 
+MOST = """
+from berth.plugin import SUCCESS, Code, NodeFilterPlugin, Status
+
+class Most(NodeFilterPlugin):
+    name = "Most"
+
+    def filter_node(self, state, info, node):
+        full = len(node.pods) >= {most}
+        return Status(Code.UNSCHEDULABLE, ("full",)) if full else SUCCESS
+"""
+
 
 class Done:
     """The engine of these tests. It counts its cells, and can be interrupted after some."""
@@ -209,6 +220,22 @@ def test_configurations_and_seeds_are_cells(done: Done, tmp_path: Path) -> None:
     printed = swept("sweep.yaml", *configurations).stdout
     assert "2 of 2" in printed
     assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_a_plugin_of_a_file_counts_and_its_change_begins_a_sweep_anew(
+    done: Done, tmp_path: Path
+) -> None:
+    for most in (1, 2):
+        (tmp_path / f"most_{most}.py").write_text(MOST.format(most=most))
+    one = ("sweep.yaml", "--plugin", "most_1.py:Most")
+    assert answer("sweep.yaml")["cheapest"]["fleet"] == {"small": 6}
+    for _ in range(2):
+        assert answer(*one, "--results", "r.jsonl")["cheapest"]["fleet"] == {"small": 7}
+    assert len(done.cells) == 2 * 6
+    other = swept("sweep.yaml", "--plugin", "most_2.py:Most", "--results", "r.jsonl", code=2)
+    assert "another sweep" in other.output
+    ray = ("--engine", "ray", "--engine-address", "HOST:1")
+    assert "install the plugin as a package" in swept(*one, *ray, code=2).output
 
 
 def test_a_sweep_that_was_stopped_goes_on(done: Done) -> None:
