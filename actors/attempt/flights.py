@@ -170,9 +170,8 @@ class FlightRecorder(DecisionObserver):
         self, rows: Ints, totals: Ints, highest: int, ties: Ints, snapshot: Snapshot
     ) -> None:
         # As little as possible: each pod pays for it.
-        names = self._names
-        if names is None or snapshot.columns.order is not self._order:
-            names = self._names_in(snapshot)
+        if snapshot.columns.order is not self._order:
+            self._names_in(snapshot)
         tied = ties.size
         if tied >= BEST:
             # Arrays of all nodes are never kept: their memory serves the next decision.
@@ -209,7 +208,6 @@ class FlightRecorder(DecisionObserver):
         key, uid, version = info.key, metadata.uid, metadata.resource_version
         waited, seconds = started - queued.enqueued_at, decided - started
         if type(outcome) is Choice:  # which is no call
-            scores = self._scores
             attempt = KeptAttempt(
                 PLAIN_BYTES,
                 key,
@@ -224,10 +222,8 @@ class FlightRecorder(DecisionObserver):
                 outcome.node,
                 outcome.evaluated,
                 outcome.feasible,
-                scores,
+                self._scores,
             )
-            if self._file is not None and scores is not None and self._names is not None:
-                scores.name(self._names.by_row)
         else:
             result, nominated, verdicts, size = "error", "", None, PLAIN_BYTES
             victims: tuple[str, ...] = ()
@@ -268,11 +264,13 @@ class FlightRecorder(DecisionObserver):
         self._unnamed += 1
         if self._unnamed >= MOST_UNNAMED:
             self._name()
+        if self._file is not None:
+            if attempt.scores is not None and self._names is not None:
+                attempt.scores.name(self._names.by_row)
+            self._file(attempt)
         self._size += attempt.size
         if self._size > self._most:
             self._keep_within_bounds()
-        if self._file is not None:
-            self._file(attempt)
 
     def failed(self, info: PodInfo, number: int, node: str, message: str) -> None:
         """Records that an attempt failed on the chosen node after the decision."""
@@ -337,7 +335,7 @@ class FlightRecorder(DecisionObserver):
             self._evict()
         if self._size > self._most:  # for the names alone
             self._name()
-            self._names = None
+            self._names = self._order = None
             self._size = 0
 
     def _names_in(self, snapshot: Snapshot) -> Names:

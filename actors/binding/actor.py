@@ -44,7 +44,7 @@ from ..scheduling.decision.profile import PreBindStep, Profile
 from ..scheduling.framework.events import ASSIGNED_POD_DELETE
 from ..scheduling.framework.handle import ApiHandle
 from ..scheduling.framework.measuring import PRE_BIND
-from ..scheduling.framework.status import SUCCESS, Code, NotFound, Status
+from ..scheduling.framework.status import SKIP, SUCCESS, NotFound, Status
 from ..scheduling.kube.core import FINISHED, Pod
 from ..scheduling.model.pod_info import PodInfo
 from .state import PodsInBinding
@@ -175,7 +175,7 @@ class BindingActor(Actor[BindingMessage]):
         answer of PreBindPreFlight; with `announced`, the node is announced first.
         """
         info, node = placement.pod.info, placement.node
-        if not flight.ok and flight.code is not Code.SKIP:
+        if flight is not SKIP and not flight.ok:
             return failed_at_stage(Stage.BEFORE_DONE, flight)
         if announced:
             self._recorder.tell(SetNominatedNode(info.pod, node))
@@ -188,7 +188,7 @@ class BindingActor(Actor[BindingMessage]):
             self._step(placement, "Pod allowed by permit")
         self._queue.tell(Done(info.uid))
         record = placement.cycle.record
-        if not flight.ok:
+        if flight is SKIP:
             record.idle(PRE_BIND)
             return None
         began = record.now()

@@ -8,8 +8,8 @@ same request succeeds, or until it has not been refused for a while.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
@@ -285,23 +285,27 @@ class _NotedCalls:
         self._calls = calls
         self._refusals = refusals
 
-    async def call(
+    # No coroutines of their own: each pod is bound and gets an event through them.
+
+    def call(
         self,
         method: str,
         path: str,
         answer: type[T],
         body: object | None = None,
         content_type: str = "application/json",
-    ) -> T:
+    ) -> Coroutine[Any, Any, T]:
         request = self._calls.call(method, path, answer, body, content_type)
-        return await self._call_and_note(method, path, request)
+        return self._call_and_note(method, path, request)
 
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+    def bind(self, namespace: str, name: str, uid: str, node: str) -> Coroutine[Any, Any, None]:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/binding"
-        await self._call_and_note("POST", path, self._calls.bind(namespace, name, uid, node))
+        return self._call_and_note("POST", path, self._calls.bind(namespace, name, uid, node))
 
-    async def patch(self, path: str, body: object, answer: type[T], kind: str = "strategic") -> T:
-        return await self._call_and_note("PATCH", path, self._calls.patch(path, body, answer, kind))
+    def patch(
+        self, path: str, body: object, answer: type[T], kind: str = "strategic"
+    ) -> Coroutine[Any, Any, T]:
+        return self._call_and_note("PATCH", path, self._calls.patch(path, body, answer, kind))
 
     async def _call_and_note(self, method: str, path: str, request: Awaitable[T]) -> T:
         """Sends a request, and records whether it is refused."""

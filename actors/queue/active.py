@@ -68,10 +68,10 @@ class ActivePods:
         for name, heap in self._own.items():
             if name not in self._paused and (own_top := heap.peek()) is not None:
                 tops.append(own_top)
-        if not tops:
-            return None
-        _, first = tops[0] if len(tops) == 1 else min(tops, key=_slot)
-        if len(tops) == 1 or first.namespace not in self.behind:
+        if len(tops) < 2:
+            return tops[0][1] if tops else None
+        _, first = min(tops, key=_slot)
+        if first.namespace not in self.behind:
             return first
         others = [
             (slot, entry)

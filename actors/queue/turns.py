@@ -18,6 +18,7 @@ from .entry import Entry
 
 SHARE = 0.2  # of the time, for one namespace
 SAVED = 0.5  # seconds that a namespace may take at once, if it has taken none for a while
+AHEAD = SAVED / SHARE  # seconds in which that much is saved
 MOST_CHARGED = 10.0  # seconds at once
 MOST_NAMESPACES = 1024
 
@@ -31,7 +32,7 @@ class Shares:
 
     def waits_until(self, namespace: str, now: float) -> float:
         """Returns when the namespace may use more time; `now` or earlier for at once."""
-        return self._used_until.get(namespace, now) - SAVED / SHARE
+        return self._used_until.get(namespace, now) - AHEAD
 
     def charge(self, namespace: str, seconds: float, now: float) -> bool:
         """Notes that the namespace took this long. Returns True if its share is used up."""
@@ -44,7 +45,7 @@ class Shares:
         if len(used) > MOST_NAMESPACES:
             # The one that was charged longest ago.
             del used[next(iter(used))]
-        return until - SAVED / SHARE > now
+        return until - AHEAD > now
 
 
 class Turns:

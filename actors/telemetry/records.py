@@ -132,6 +132,7 @@ class PointRecord(Record):
         super().__init__(times.now)
         self.detailed = detailed
         self.marks = marks
+        self._idle = times.idle
         self._times = times
 
     def enter(self, point: int) -> None:
@@ -144,7 +145,7 @@ class PointRecord(Record):
         self.marks += (point, started, code, self.now())
 
     def idle(self, point: int) -> None:
-        self._times.idle.append(point)
+        self._idle.append(point)
 
     def ran(self, plugin: str, point: str, code: Code, started: float) -> None:
         self._times.ran(plugin, point, code, started)

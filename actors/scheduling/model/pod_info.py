@@ -36,6 +36,8 @@ class PodInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
     _started: float | None = None
 
     def __post_init__(self) -> None:
+        if self.key:
+            return  # Its maker has given all.
         pod = self.pod
         if self.template is NO_TEMPLATE:
             force_setattr(self, "template", PodTemplate(pod))
@@ -98,8 +100,10 @@ class PodInfos:
         still applies.
         """
         if before is not None and same_template(before.pod, pod):
-            return PodInfo(pod, before.template)
-        return PodInfo(pod, self._templates.of(pod))
+            template = before.template
+        else:
+            template = self._templates.of(pod)
+        return PodInfo(pod, template, key(pod), pod.metadata.uid, pod.spec.priority or 0)
 
 
 class LatestPodInfos:
