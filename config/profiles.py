@@ -114,6 +114,7 @@ def expand_profile(
     if problems:
         raise ProfileError(*problems)
     multi_point = merged_multi_point(profile, gates)
+    points = {ref.name: points_of[ref.name] for ref in multi_point}
     weights = {
         ref.name: ref.weight or 1
         for ref in reversed((*profile.plugins.score.enabled, *multi_point))
@@ -126,7 +127,7 @@ def expand_profile(
         spread = [
             ref.name
             for ref in multi_point
-            if point in points_of[ref.name] and ref.name not in disabled
+            if point in points[ref.name] and ref.name not in disabled
         ]
         if EVERY in disabled:
             spread = []

@@ -7,6 +7,7 @@ defaults and ranges; `fields` reads a document by these types, and `schema` desc
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -192,10 +193,13 @@ class Plugins(
 
     def at(self, point: str) -> PluginSet:
         """Returns the set of an extension point, by its name in the file."""
-        plugin_set: PluginSet = getattr(
-            self, re.sub(r"[A-Z]", lambda match: "_" + match[0].lower(), point)
-        )
+        plugin_set: PluginSet = getattr(self, _field_of(point))
         return plugin_set
+
+
+@cache
+def _field_of(point: str) -> str:
+    return re.sub(r"[A-Z]", lambda match: "_" + match[0].lower(), point)
 
 
 class PluginConfig(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ __all__ = [
 
 Configuration = Mapping[str, Any] | Path | None
 NO_ARGS: Args = {}
+_COMMON = {"apiVersion": API_VERSION, "kind": KIND, "leaderElection": {"leaderElect": False}}
 
 
 def configuration_of(
@@ -40,8 +42,13 @@ def configuration_of(
     refuse_text(config, "a mapping")
     if isinstance(config, Path):
         return load_file(config, gates)
-    common = {"apiVersion": API_VERSION, "kind": KIND, "leaderElection": {"leaderElect": False}}
-    return with_plugins_of_files(from_mapping({**common, **(config or {})}, gates))
+    read = from_mapping({**_COMMON, **config}, gates) if config else _default()
+    return with_plugins_of_files(read)
+
+
+@cache
+def _default() -> KubeSchedulerConfiguration:
+    return from_mapping(_COMMON)
 
 
 def refuse_text(given: object, expected: str) -> None:

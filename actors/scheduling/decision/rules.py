@@ -8,6 +8,7 @@ plugin (see guard).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -127,11 +128,16 @@ class RawScores(msgspec.Struct, frozen=True):
 
 def dependence_of(plugin: Plugin) -> DependsOn:
     """Returns `depends_on`; CLUSTER for plugins in the scalar form, which run for every pod."""
-    if isinstance(plugin, NodeFilterPlugin | NodeScorePlugin):
+    if _is_scalar(type(plugin)):
         return DependsOn.CLUSTER
     if plugin.breaker is not None and plugin.may_be_left_out:
         return DependsOn.CLUSTER  # Its answers change when it is left out.
     return plugin.depends_on
+
+
+@lru_cache(maxsize=256)
+def _is_scalar(kind: type[Plugin]) -> bool:
+    return issubclass(kind, (NodeFilterPlugin, NodeScorePlugin))
 
 
 class RuleHooks(NamedTuple):
