@@ -111,9 +111,17 @@ def test_pods_that_a_plugin_gates_while_it_is_off_are_tried_though_nothing_happe
     assert (story.violations, story.bound) == ((), 6)
 
 
+@pytest.mark.full("long")
 @pytest.mark.parametrize("path", sorted(SEEDS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_files_of_seeds(path: Path) -> None:
     """Stories that depend on the order of many events, as the simulation wrote them.
+
+    seed-51073: a pod is tried while its victim ends, and fails as another one took its volume. It
+    keeps its nomination, since the victim's end wakes only pods whose plugins wait for it, as in
+    kube-scheduler: "nomination kept" leaves such a pod out.
+
+    seed-101450: one of two schedulers switches a plugin off that was slow in PreBind. The pods that
+    it gates meanwhile wait for nothing else: they have to be asked about once it is tried again.
 
     seed-302486: a silent watch tells at once that a pod came, was placed by another scheduler, and
     finished, while it is assumed. Its binding is refused, and no later event would free its room.
