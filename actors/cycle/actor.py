@@ -106,7 +106,7 @@ class CycleActor:
         match outcome:
             case Choice():
                 node = outcome.node
-                if status.ok:
+                if placed is not None:
                     status = await self._place(profile, queued, outcome, started)
                 if not status.ok:
                     failure = failed_at_stage(Stage.BEFORE_DONE, status)

@@ -13,7 +13,7 @@ import msgspec
 
 from ..messages.queue import Place, ProfileRules, StoryStep
 from ..scheduling.framework.events import PodNames
-from ..scheduling.framework.status import Status
+from ..scheduling.framework.status import SUCCESS, Status
 from .activations import Activations
 from .active import ActivePods
 from .backoff import Backoff
@@ -138,7 +138,7 @@ class Queues:
         return self._gate(entry, PROFILES_CHANGED, step)
 
     def _note_gate(self, entry: Entry, status: Status, now: float) -> None:
-        if not status.ok or not entry.gate.ok:
+        if status is not SUCCESS or entry.gate is not SUCCESS:
             self.gate_reports.note(entry, status, now)
 
     def arrive(self, entry: Entry, trigger: Trigger, step: StoryStep) -> PodMoved:

@@ -53,9 +53,10 @@ def schedule_pod(
         if detailed is not None:
             detailed.searched(positions)
     rows = candidates.order[positions]
-    if extended or len(rows) == 1:
+    number = len(rows)
+    if extended or number == 1:
         record.leave()  # Next comes PreScore, or an extender.
-    if extended and len(rows):
+    if extended and number:
         answer = yield FilterNodes(candidates.snapshot.rows(rows))
         if isinstance(answer, Status):
             return DecisionFailure(answer)
@@ -65,10 +66,11 @@ def schedule_pod(
             observer.filtered(filtered)
         positions = np.arange(len(candidates.order))[positions][np.isin(rows, filtered.rows)]
         rows = candidates.order[positions]
-    if not len(rows):
+        number = len(rows)
+    if not number:
         return (yield from _no_node(candidates, filtered, rng, observer, extended))
     best = 0
-    if len(rows) > 1:
+    if number > 1:
         nodes = candidates.snapshot.rows(rows)
         record.enter(PRE_SCORE)
         candidates.pre_score(nodes)
@@ -87,9 +89,10 @@ def schedule_pod(
         ties = (totals == most).nonzero()[0]
         if observer is not None:
             observer.compared(rows, totals, most, ties, candidates.snapshot)
-        best = int(ties[rng.randrange(len(ties))] if len(ties) > 1 else ties[0])
+        tied = len(ties)
+        best = int(ties[rng.randrange(tied) if tied > 1 else 0])
     node = candidates.snapshot.columns.names[rows[best]]
-    return Choice(node, candidates.state, evaluated, len(rows))
+    return Choice(node, candidates.state, evaluated, number)
 
 
 def _still_fits(candidates: Candidates, node: str, extended: bool) -> Steps[bool]:

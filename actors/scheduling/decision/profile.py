@@ -308,7 +308,7 @@ class Profile(Rules):
         except PluginError as failure:
             status = failure.status
         record.took(at.RESERVE, began, status.code)
-        if not status.ok:
+        if status is not SUCCESS:
             self.unreserve(state, info, node)
         return status
 

@@ -63,9 +63,14 @@ class Bookmark:
             return None
         if self._rows == columns.changes.version and self._nominations == nominations.version:
             return NOTHING  # A change of a node object is also a change of its row.
+        # Mostly pods alone have changed, and each decision asks.
+        nodes: Set[int] | None = NOTHING.nodes
+        nominated: Set[str] | None = NOTHING.nominated
         rows = columns.changes.since(self._rows)
-        nodes = columns.node_changes.since(self._nodes)
-        nominated = nominations.since(self._nominations)
+        if self._nodes != columns.node_changes.version:
+            nodes = columns.node_changes.since(self._nodes)
+        if self._nominations != nominations.version:
+            nominated = nominations.since(self._nominations)
         if rows is None or nodes is None or nominated is None:
             return None
         self._rows, self._nodes = columns.changes.version, columns.node_changes.version

@@ -48,7 +48,8 @@ class PodInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def group(self) -> GroupKey:
         """The namespace and labels, for selectors, and whether the pod is terminating."""
-        return self.template.terminating_group if self._terminates() else self.template.group
+        terminates = self.pod.metadata.deletion_timestamp is not None
+        return self.template.terminating_group if terminates else self.template.group
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -74,16 +75,15 @@ class PodInfo(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def counts_like(self, other: PodInfo) -> bool:
         """True if two pods are equal in every sum and every count, and as victims of preemption."""
-        mine, theirs = self.pod, other.pod
-        alike = self.template is other.template and self._terminates() == other._terminates()
-        if alike and self.template.names_claims and self.claims != other.claims:
+        if self.template is not other.template:
             return False
-        return alike and (
-            mine.status.start_time == theirs.status.start_time or self.started == other.started
-        )
-
-    def _terminates(self) -> bool:
-        return self.pod.metadata.deletion_timestamp is not None
+        mine, theirs = self.pod, other.pod
+        terminates = mine.metadata.deletion_timestamp is not None
+        if terminates != (theirs.metadata.deletion_timestamp is not None):
+            return False
+        if self.template.names_claims and self.claims != other.claims:
+            return False
+        return mine.status.start_time == theirs.status.start_time or self.started == other.started
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
