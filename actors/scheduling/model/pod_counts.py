@@ -152,10 +152,11 @@ class DomainCounts:
         self.total = int(self._sums.sum())
 
     def add(self, row: int, number: int) -> None:
-        code = self.label.codes[row]
+        # `item` gives an int: numbers of NumPy are slow.
+        code = self.label.codes.item(row)
         if code >= 0 and self.version == self.label.version:
-            self._sums[code] += number
-            self._populated[code] = self._sums[code] > 0
+            self._sums[code] = counted = self._sums.item(code) + number
+            self._populated[code] = counted > 0
             self.total += number
 
 
@@ -176,7 +177,7 @@ class Column:
         self._domains: list[DomainCounts] = []
 
     def add(self, row: int, number: int) -> None:
-        self._by_row[row] += number
+        self._by_row[row] = self._by_row.item(row) + number
         self.total += number
         for domains in self._domains:
             domains.add(row, number)

@@ -196,13 +196,11 @@ class PodTemplate:
         """The affinity terms of the pods. Raises SelectorError."""
         return terms_of(self._pod)
 
-    @property
+    @derived_once
     def carried_terms(self) -> CarriedTerms:
         """The affinity terms of the pods, for other pods. Raises SelectorError."""
-        return NO_CARRIED_TERMS if self._pod.spec.affinity is None else self._carried_terms
-
-    @derived_once
-    def _carried_terms(self) -> CarriedTerms:
+        if self._pod.spec.affinity is None:
+            return NO_CARRIED_TERMS
         if has_many_terms(self._pod):
             return many_terms_of(self._pod)
         return few_terms_of(terms_of(self._pod))

@@ -263,10 +263,11 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         if not has_required and not columns.counts.required_anti.columns:
             return SKIP
         existing: MarkedDomains = {}
-        for topology_key, _, column in columns.counts.required_anti.matching(
-            info, _namespace_labels(info, objects), columns.label_keys
-        ):
-            _mark_populated(existing, columns, topology_key, column)
+        if columns.counts.required_anti.columns:
+            for topology_key, _, column in columns.counts.required_anti.matching(
+                info, _namespace_labels(info, objects), columns.label_keys
+            ):
+                _mark_populated(existing, columns, topology_key, column)
         if not existing and not has_required:
             return SKIP
         anti: MarkedDomains = {}
@@ -297,6 +298,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
         rejected = state.read(_REJECTED)
+        if not (rejected.existing or rejected.anti_affinity or rejected.affinity):
+            return None
         union: MarkedDomains = {**rejected.existing}
         for domains in (rejected.anti_affinity, rejected.affinity):
             for topology_key, marks in domains.items():
@@ -320,15 +323,11 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         ):
             if columns.label(topology_key).nodes:
                 _add_counts(weighted, columns, topology_key, counts.column(weighed), 1)
-        labels = _namespace_labels(info, objects)
+        labels, label_keys = _namespace_labels(info, objects), columns.label_keys
         if self._hard_weight:
-            for topology_key, number, column in counts.required.matching(
-                info, labels, columns.label_keys
-            ):
+            for topology_key, number, column in counts.required.matching(info, labels, label_keys):
                 _add_counts(weighted, columns, topology_key, column, number * self._hard_weight)
-        for topology_key, weight, column in counts.preferred.matching(
-            info, labels, columns.label_keys
-        ):
+        for topology_key, weight, column in counts.preferred.matching(info, labels, label_keys):
             _add_counts(weighted, columns, topology_key, column, weight)
         if not weighted:
             return SKIP
