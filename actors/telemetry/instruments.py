@@ -76,18 +76,20 @@ class Instruments(PluginMeasures):
     async def run(
         self, clock: Clock, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        """Counts observations from time to time, until cancelled."""
+        """Counts observations whenever there are many, until cancelled."""
         task_status.started()
         number = 0
         while True:
             await clock.sleep(IDLE_SETTLE_SECONDS if number < FEW else SETTLE_SECONDS)
-            number = self.settle()
+            number = self.registry.unsettled()
+            if number >= FEW:
+                self.settle()
 
-    def settle(self) -> int:
-        """Counts the observations so far; returns how many of them were made by histograms."""
+    def settle(self) -> None:
+        """Counts the observations so far."""
         for times in self._times.values():
             times.settle()
-        return self.registry.settle()
+        self.registry.settle()
 
     # ------------------------------------------------------------------------------------- attempts
 
