@@ -90,8 +90,8 @@ def schedule_pod(
         if observer is not None:
             observer.compared(rows, totals, most, ties, candidates.snapshot)
         tied = len(ties)
-        best = int(ties[rng.randrange(tied) if tied > 1 else 0])
-    node = candidates.snapshot.columns.names[rows[best]]
+        best = ties.item(rng.randrange(tied) if tied > 1 else 0)
+    node = candidates.snapshot.columns.names[rows.item(best)]
     return Choice(node, candidates.state, evaluated, number)
 
 

@@ -19,22 +19,22 @@ Rows = slice | Ints
 
 def lowest(numbers: Integers) -> int:
     """Returns the smallest number; there must be at least one."""
-    return int(numbers[numbers.argmin()])
+    return numbers.item(numbers.argmin())
 
 
 def highest(numbers: Integers) -> int:
     """Returns the largest number; there must be at least one."""
-    return int(numbers[numbers.argmax()])
+    return numbers.item(numbers.argmax())
 
 
 def any_true(marks: Bools) -> bool:
     """True if at least one element is true."""
-    return len(marks) > 0 and bool(marks[marks.argmax()])
+    return len(marks) > 0 and marks.item(marks.argmax())
 
 
 def all_true(marks: Bools) -> bool:
     """True if all elements are true, also if there are none."""
-    return not len(marks) or bool(marks[marks.argmin()])
+    return not len(marks) or marks.item(marks.argmin())
 
 
 def nth_true(marks: Bools, number: int) -> int:

@@ -162,7 +162,7 @@ class Memory:
             stale[np.isin(self.order, [*changes.rows])] = True
             return True
         for row in changes.rows:
-            stale[position[row]] = True
+            stale[position.item(row)] = True
         if changes.nodes:
             self._changed_nodes.update(int(position[row]) for row in changes.nodes)
         return True
