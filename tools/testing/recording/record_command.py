@@ -26,6 +26,7 @@ from berth.config.types import Duration
 
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from, version_asked
 from ...answers.terminal.options import context_option, output_option
+from ...answers.terminal.signal_end import cancel_at_signal
 from .recorder import Recorder
 from .recording import RecordingError, read_recording
 from .replayed import PodComparison, replayed
@@ -50,8 +51,8 @@ MOST_MIB = 256
 def record(kubeconfig: str, context: str, length: str, most: int, force: bool, file: Path) -> None:
     """Write down what happens in a cluster, for `berth replay`.
 
-    It follows what a scheduler follows, and only reads. Secrets, and what containers are told, are
-    left out.
+    It follows what a scheduler follows, and only reads, until Ctrl-C at the latest. Secrets, and
+    what containers are told, are left out.
 
     \b
     berth record --time 1h cluster.rec
@@ -83,8 +84,9 @@ async def _record(
 
             recorder = Recorder(client, write, most)
             async with anyio.create_task_group() as group:
-                group.start_soon(recorder.run)
-                with anyio.move_on_after(seconds):
+                with anyio.move_on_after(seconds) as recording:
+                    await group.start(cancel_at_signal, recording)
+                    group.start_soon(recorder.run)
                     await recorder.is_full.wait()
                 group.cancel_scope.cancel()
     return recorder.changes

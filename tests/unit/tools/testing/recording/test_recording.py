@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -223,8 +224,9 @@ def test_a_cluster_is_recorded_and_decided_alike(tmp_path: Path) -> None:
     assert compared[0].recorded
 
 
+@pytest.mark.parametrize("ended_by", ["its limit", "Ctrl-C"])
 def test_each_line_is_in_the_file_while_the_recording_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ended_by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "cluster.rec"
     seen: list[bytes] = []
@@ -238,9 +240,13 @@ def test_each_line_is_in_the_file_while_the_recording_goes_on(
         async def run(self) -> None:
             self.write(b"a line\n")
             seen.append(file.read_bytes())
-            self.is_full.set()
+            if ended_by == "Ctrl-C":
+                signal.raise_signal(signal.SIGINT)
+            else:
+                self.is_full.set()
 
     monkeypatch.setattr(record_command, "Recorder", OneLine)
     with ServedCluster() as served:
         result = CliRunner().invoke(record, ["--kubeconfig", str(served.kubeconfig), str(file)])
     assert (result.exit_code, seen) == (0, [b"a line\n"]), result.output
+    assert result.output == f"1 changes in {file}\n"
