@@ -29,7 +29,7 @@ class ParkedPods:
         self._unknown: set[Rejector] = set()  # those in _waiting that registered for no event
 
     def __len__(self) -> int:
-        return len(self._oldest)
+        return len(self._rejectors)
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._oldest)

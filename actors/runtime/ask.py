@@ -15,31 +15,31 @@ T = TypeVar("T")
 
 class Reply(Generic[T]):
     """A promise of one value. An actor that sets a second value has a bug, which an assertion
-    reports.
+    reports. `value` holds it, as soon as there is one.
     """
 
-    __slots__ = ("_event", "_value")
+    __slots__ = ("_event", "value")
 
     def __init__(self) -> None:
         self._event: anyio.Event | None = (
             None  # made only if somebody waits before there is a value
         )
-        self._value: tuple[T] | None = None
+        self.value: tuple[T] | None = None
 
     def set(self, value: T) -> None:
-        assert self._value is None, "answered twice"
-        self._value = (value,)
+        assert self.value is None, "answered twice"
+        self.value = (value,)
         if self._event is not None:
             self._event.set()
 
     async def wait(self) -> T:
         """Returns the value as soon as there is one."""
-        if self._value is None:
+        if self.value is None:
             if self._event is None:
                 self._event = anyio.Event()
             await self._event.wait()
-        assert self._value is not None
-        return self._value[0]
+        assert self.value is not None
+        return self.value[0]
 
 
 async def ask(mailbox: Mailbox[M], order: Callable[[Reply[T]], M]) -> T:
@@ -48,4 +48,5 @@ async def ask(mailbox: Mailbox[M], order: Callable[[Reply[T]], M]) -> T:
     """
     reply: Reply[T] = Reply()
     mailbox.tell(order(reply))
-    return await reply.wait()
+    # Most actors are idle, and have answered by now.
+    return await reply.wait() if reply.value is None else reply.value[0]
