@@ -37,7 +37,7 @@ def _read_only(get: Callable[[Object], dict[str, Any]]) -> Callable[[Object], Ma
     return lambda obj: view(get(obj))
 
 
-def own(kind: type[Object], *fields: str) -> Callable[[Any], Any]:
+def own(kind: type[msgspec.Struct], *fields: str) -> Callable[[Any], Any]:
     """Returns a function that reads these fields at once, as dicts and not as views of them.
 
     It is for callers that compare or encode many objects, and write to none.

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache
-from operator import attrgetter
 from types import UnionType
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
+
+from .meta import own
 
 T = TypeVar("T")
 # The errors of reading: msgspec's own (UnreadableError is one), UnicodeDecodeError for text
@@ -189,7 +190,7 @@ def _check_of(annotated: Any) -> Check | None:
             return None
         names = [(name, check) for _, name, check in fields]
         # of a second attribute, which is none of them, it makes a tuple in any case
-        parts_of = attrgetter(*(attribute for attribute, _, _ in fields), "__class__")
+        parts_of = own(kind, *(attribute for attribute, _, _ in fields), "__class__")
 
         def of_struct(value: Any) -> None:
             for part, (name, check) in zip(parts_of(value), names, strict=False):
