@@ -71,7 +71,8 @@ class Program:
 
     async def reached(self) -> None:
         """Returns while the program runs, and the API server is there."""
-        await self.machine.running()
+        if self.machine.was_stopped:
+            await self.machine.running()
         while (back := self.faults.faults.back_at()) and (away := back - self.machine.now()) > 0:
             await self.machine.sleep(away)
 
@@ -113,7 +114,8 @@ class FaultyCalls:
     ) -> T:
         """Carries a request out, unless a fault prevents it. `node` is that of a binding."""
         program, machine = self._program, self._program.machine
-        await machine.running()
+        if machine.was_stopped:
+            await machine.running()
         if program.is_dead:
             raise program.lost("the program was killed")
         fault = program.faults.faults.of_request(method, path, program.name)
@@ -138,7 +140,8 @@ class FaultyCalls:
             if tenure is not None:
                 program.wrote()
             answer = await work()
-            await machine.running()
+            if machine.was_stopped:
+                await machine.running()
             if does not in ("unanswered", "truncated"):
                 return answer
         await machine.sleep(ANSWER_SECONDS if does == "half-open" else LOST_SECONDS)
@@ -192,12 +195,9 @@ class FaultyAccess(FaultyCalls):
         watch = self.follow(path, kind)
         return watch.begins_later(in_group(group, read, watch))
 
-    async def follow_leases(self) -> AsyncGenerator[WatchUpdate[Lease] | Renewed]:
+    def follow_leases(self) -> AsyncGenerator[WatchUpdate[Lease] | Renewed]:
         path = "/apis/coordination.k8s.io/v1/leases"
-        through = through_faults(self._inner.follow_leases, self._program, path)
-        async with aclosing(through) as updates:
-            async for update in updates:
-                yield update
+        return through_faults(self._inner.follow_leases, self._program, path)
 
 
 class FaultyWatch(Generic[Kept]):
@@ -215,14 +215,11 @@ class FaultyWatch(Generic[Kept]):
             self._is_listed = self._inner.begins_later(begin)
         return self._is_listed
 
-    async def changes(
+    def changes(
         self, held: Mapping[str, Kept] | None = None
     ) -> AsyncGenerator[WatchUpdate[Kept]]:
         follow = partial(self._inner.changes, held)
-        through = through_faults(follow, self._program, self._path, self._is_listed)
-        async with aclosing(through) as updates:
-            async for update in updates:
-                yield update
+        return through_faults(follow, self._program, self._path, self._is_listed)
 
 
 async def through_faults(
