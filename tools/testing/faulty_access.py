@@ -215,9 +215,7 @@ class FaultyWatch(Generic[Kept]):
             self._is_listed = self._inner.begins_later(begin)
         return self._is_listed
 
-    def changes(
-        self, held: Mapping[str, Kept] | None = None
-    ) -> AsyncGenerator[WatchUpdate[Kept]]:
+    def changes(self, held: Mapping[str, Kept] | None = None) -> AsyncGenerator[WatchUpdate[Kept]]:
         follow = partial(self._inner.changes, held)
         return through_faults(follow, self._program, self._path, self._is_listed)
 
