@@ -60,6 +60,7 @@ class QueueActor(Actor[QueueMessage]):
         self._cache = mailboxes.cache
         self._recorder = mailboxes.recorder
         self._clock = clock
+        self._now = clock.now  # read for each message
         self._instruments = instruments
         pod = state.pod_names.unscheduled
         self._of_pending = {
@@ -82,7 +83,8 @@ class QueueActor(Actor[QueueMessage]):
             self.mailbox.tell(message)
 
     def handle(self, message: QueueMessage) -> None:
-        now = self._clock.now()
+        read_clock = self._now
+        now = read_clock()
         for effect in self._state.handle(message, now):
             match effect:
                 case HandOut():
@@ -120,7 +122,7 @@ class QueueActor(Actor[QueueMessage]):
         if observe is None and isinstance(message, ClusterChanged):
             observe = self._observer_of(message.event)
         if observe is not None:
-            observe(self._clock.now() - now)
+            observe(read_clock() - now)
 
     def _observer_of(self, event: ClusterEvent) -> Observe:
         # Members of enums are compared by identity here, because their hashes are slow.

@@ -99,6 +99,8 @@ class RecorderState:
 
     def take(self) -> Work | None:
         """Removes and returns the next work, if there is any. It is in progress until `done`."""
+        if not (self._events or self._conditions or self._nominations):
+            return None
         self._turn += 1
         order = (
             self._order

@@ -87,6 +87,9 @@ class PreFilterOutcome(msgspec.Struct, frozen=True):
         return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.restricted_by))}]"
 
 
+EVERY_NODE = PreFilterOutcome(SUCCESS)
+
+
 class PluginScores(msgspec.Struct, frozen=True):
     """The final scores of one plugin, normalised and weighted: int64 for each position of the
     feasible view.
@@ -247,6 +250,8 @@ class Rules:
                 return PreFilterOutcome(answer)
             else:
                 rejected = answer
+        if rejected is SUCCESS and names is None:
+            return EVERY_NODE
         return PreFilterOutcome(rejected, names, tuple(restricted_by))
 
     def supposed_state(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> CycleState:

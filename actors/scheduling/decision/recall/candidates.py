@@ -17,6 +17,7 @@ from ..candidates import Candidates
 from ..evaluation import Evaluation
 from ..failures import PluginError
 from ..plain import Plain
+from ..rules import EVERY_NODE
 from .memory import Memory
 
 MIN_WIDTH = 100  # the fewest nodes that are looked at together
@@ -138,9 +139,8 @@ def candidates_of(
     # The kept rules are asked again with the memory's state.
     memory.state.record = state.record = record
     try:
-        prefiltered = rules.pre_filter(state, info, snapshot)
+        if rules.pre_filter(state, info, snapshot) is not EVERY_NODE:
+            return None
     except PluginError:
         return None  # What follows depends on the order of all rules.
-    if not prefiltered.status.ok or prefiltered.node_names is not None:
-        return None
     return MemoryCandidates(memory, state, info, snapshot, alone=rules.filters_nothing(state))
