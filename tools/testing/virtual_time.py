@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import Executor
 from contextvars import Context
 from datetime import UTC, datetime, timedelta
@@ -74,6 +74,15 @@ class _Selector(selectors.DefaultSelector):
         return ready
 
 
+class _Task(asyncio.Task[T]):
+    """A task that is shown by its name alone: anyio shows one in the reason of each cancellation,
+    and asyncio would show the coroutine and all callbacks.
+    """
+
+    def __repr__(self) -> str:
+        return f"<Task {self.get_name()}>"
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop in virtual time, which starts at 0 seconds.
 
@@ -90,6 +99,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     _stopping: bool
     _clock_resolution: float
     _timer_cancelled_count: int
+    _task_factory: object
     _ready: deque[asyncio.Handle]
     _scheduled: list[Any]
 
@@ -110,6 +120,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def turns(self) -> int:
         """The number of turns of the loop since time has passed."""
         return self._virtual.turns
+
+    def create_task(
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: Any = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
+        if self._task_factory is not None:
+            return super().create_task(coro, name=name, context=context)
+        return _Task(coro, loop=self, name=name, context=context)
 
     def call_soon(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
