@@ -159,6 +159,7 @@ class RequestReader:
             raise BadRequestError(431, "the trailer of the request has no end")
         if end < 0:
             return None
+        _headers(self._data[2:end].decode("latin-1"))  # refuses what is none
         del self._data[: end + 4]
         body = bytes(self._body)
         self._body, self._last_chunk = bytearray(), False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -30,6 +30,8 @@ MOST_TOKENS = 300
 MOST_RESULTS = 10_000  # of each part of a query, so that none takes all the memory
 
 Query = Callable[[Any], list[Any] | None]
+# A step of a path: from where the path is, and the value that the query is about, to its results.
+Suffix = Callable[[Any, Any], Sequence[Any]]
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -162,24 +164,27 @@ class _Parser:
     def _postfix(self) -> Filter:
         term = self._term()
         while True:
-            kind, text, _ = self._peek()
-            if kind == "field":
-                self._next += 1
-                term = _then_key(term, text[1:])
-            elif text == ".":
-                self._next += 1
-                if self._peek()[0] == "string":
-                    term = _then_key(term, self._string())
-                elif self._peek()[1] != "[":
-                    raise self._failure('a field, "[" or a string')
-            elif text == "[":
-                self._next += 1
-                term = self._brackets(term)
-            elif text == "?":
-                self._next += 1
+            if self._take("?"):
                 term = _optional(term)
-            else:
+            elif (suffix := self._suffix()) is None:
                 return term
+            elif self._take("?"):  # guards the last suffix alone
+                term = _then(term, _optional_suffix(suffix))
+            else:
+                term = _then(term, suffix)
+
+    def _suffix(self) -> Suffix | None:
+        """Reads one step of a path, if there is one."""
+        kind, text, _ = self._peek()
+        if kind == "field":
+            self._next += 1
+            return _Key(text[1:])
+        if self._take("."):
+            if self._peek()[0] == "string":
+                return _Key(self._string())
+            if self._peek()[1] != "[":
+                raise self._failure('a field, "[" or a string')
+        return self._brackets() if self._take("[") else None
 
     def _term(self) -> Filter:
         kind, text, _ = self._peek()
@@ -202,7 +207,7 @@ class _Parser:
                 if self._peek()[0] == "field" or self._peek()[1] == ".":
                     raise self._failure("one dot")
                 if self._peek()[0] == "string":
-                    return _then_key(itself, self._string())
+                    return _Path((self._string(),))
                 return itself
             case "mark", "(":
                 inner = self._pipe()
@@ -220,12 +225,12 @@ class _Parser:
                 self._next -= 1
                 raise self._failure("a path, a literal or a function")
 
-    def _brackets(self, term: Filter) -> Filter:
+    def _brackets(self) -> Suffix:
         if self._take("]"):
-            return lambda value: [out for middle in term(value) for out in items(middle)]
+            return lambda middle, _: items(middle)
         index = self._pipe()
         self._expect("]")
-        return lambda value: [at(middle, place) for middle in term(value) for place in index(value)]
+        return lambda middle, value: [at(middle, place) for place in index(value)]
 
     def _condition(self) -> Filter:
         test = self._pipe()
@@ -307,30 +312,40 @@ class _Path:
         return [value]
 
 
-def _then_key(term: Filter, name: str) -> Filter:
-    if term is itself:
-        return _Path((name,))
-    if isinstance(term, _Path):
-        return _Path((*term.names, name))
+class _Key:
+    """A step to a field."""
 
-    def field(value: Any) -> list[Any]:
-        results = []
-        for middle in term(value):
-            if isinstance(middle, dict):
-                results.append(middle.get(name))
-            elif middle is None:
-                results.append(None)
-            else:
-                raise FailedError
-        return results
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    return field
+    def __call__(self, middle: Any, value: Any) -> list[Any]:
+        return [at(middle, self.name)]
+
+
+def _then(term: Filter, suffix: Suffix) -> Filter:
+    """Returns the filter that takes one more step from each result of `term`."""
+    if isinstance(suffix, _Key):
+        if term is itself:
+            return _Path((suffix.name,))
+        if isinstance(term, _Path):
+            return _Path((*term.names, suffix.name))
+    return lambda value: [out for middle in term(value) for out in suffix(middle, value)]
 
 
 def _optional(term: Filter) -> Filter:
     def attempt(value: Any) -> list[Any]:
         try:
             return term(value)
+        except FailedError:
+            return []
+
+    return attempt
+
+
+def _optional_suffix(suffix: Suffix) -> Suffix:
+    def attempt(middle: Any, value: Any) -> Sequence[Any]:
+        try:
+            return suffix(middle, value)
         except FailedError:
             return []
 

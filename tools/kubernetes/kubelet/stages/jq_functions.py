@@ -32,18 +32,25 @@ def _rank(value: Any) -> int:
     return _RANKS[type(value)]
 
 
+def _place(value: Any) -> tuple[Any, ...]:
+    """Returns a value's place in jq's order, in which any two values can be compared."""
+    match value:
+        case None:
+            return (0,)
+        case list():
+            return _rank(value), [_place(item) for item in value]
+        case dict():
+            names = sorted(value)
+            return _rank(value), names, [_place(value[name]) for name in names]
+    return _rank(value), value
+
+
 def _before(left: Any, right: Any) -> bool:
-    ranks = _rank(left), _rank(right)
-    if ranks[0] != ranks[1]:
-        return ranks[0] < ranks[1]
-    try:
-        return bool(left < right) if left is not None else False
-    except TypeError:
-        raise FailedError from None
+    return _place(left) < _place(right)
 
 
 def _equal(left: Any, right: Any) -> bool:
-    return _RANKS[type(left)] == _RANKS[type(right)] and bool(left == right)
+    return _place(left) == _place(right)
 
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -78,7 +85,7 @@ def subtract(left: Any, right: Any) -> Any:
         case int() | float(), int() | float():
             return left - right
         case list(), list():
-            return [item for item in left if item not in right]
+            return [item for item in left if not any(_equal(item, each) for each in right)]
     raise FailedError
 
 
@@ -136,6 +143,8 @@ def _seconds(value: Any) -> int:
 
 def _has(value: Any, place: Any) -> bool:
     match value, place:
+        case None, _:
+            return False
         case dict(), str():
             return place in value
         case list(), int():
@@ -155,6 +164,18 @@ def _of(type_: Any, value: Any) -> Any:
     if not isinstance(value, type_):
         raise FailedError
     return value
+
+
+def _split(value: Any, mark: Any) -> list[str]:
+    text, mark = _of(str, value), _of(str, mark)
+    if not text:
+        return []
+    return text.split(mark) if mark else list(text)
+
+
+def _join(value: Any, mark: Any) -> str:
+    parts = ("" if item is None else item for item in _of(list, value))
+    return str.join(_of(str, mark), (_text(_of(str | bool | int | float, each)) for each in parts))
 
 
 def _best(value: Any, better: Callable[[Any, Any], bool]) -> Any:
@@ -221,7 +242,7 @@ FUNCTIONS: dict[tuple[str, int], Callable[..., Filter]] = {
     ("has", 1): _with_argument(_has),
     ("startswith", 1): _with_argument(lambda v, a: _of(str, v).startswith(_of(str, a))),
     ("endswith", 1): _with_argument(lambda v, a: _of(str, v).endswith(_of(str, a))),
-    ("split", 1): _with_argument(lambda v, a: _of(str, v).split(_of(str, a))),
-    ("join", 1): _with_argument(lambda v, a: _of(str, a).join(map(_text, _of(list, v)))),
+    ("split", 1): _with_argument(_split),
+    ("join", 1): _with_argument(_join),
     ("test", 1): _with_argument(_test),
 }

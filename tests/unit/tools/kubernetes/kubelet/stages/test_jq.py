@@ -45,6 +45,12 @@ POD: dict[str, Any] = {
         ("(1 == 1 or 1) | not", [False]),
         (".metadata.ownerReferences | any(.controller), all(.controller)", [True, False]),
         ('[.numbers[] | tostring] | join(",")', ["3,1,2"]),
+        ('["a", 1, true, null] | join("-")', ["a-1-true-"]),
+        ('"ab" | split("")', [["a", "b"]]),
+        ('"" | split(",")', [[]]),
+        ('null | has("a")', [False]),
+        ("[1, true, [1]] - [true, [true]]", [[1, [1]]]),
+        ("[1] < [true], [null] < [0]", [False, True]),
         ('if .status.phase == "Running" then "yes" else "no" end', ["yes"]),
         ("if .absent then 1 end | type", ["object"]),
         ('.metadata | has("name"), has("none")', [True, False]),
@@ -67,7 +73,17 @@ def test_results(text: str, results: list[Any] | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [".numbers.name", ".status.phase[]", '"a" | tonumber', "1 + true", '"a" < 1 | length']
+    "text",
+    [
+        ".numbers.name",
+        ".numbers.name.first?",
+        ".numbers.name[]?",
+        ".status.phase[]",
+        '"a" | tonumber',
+        "1 + true",
+        '"a" < 1 | length',
+        '[[]] | join(",")',
+    ],
 )
 def test_a_query_that_fails_has_no_results(text: str) -> None:
     assert query(text)(POD) is None
