@@ -262,7 +262,7 @@ class Breaker:
     def in_words(self, now: float) -> str:
         """Returns why the plugin is not asked."""
         return (
-            f"switched off, as it failed again and again in {self.point} (the last time: "
+            f"switched off, as it failed in {self.point} (the last time: "
             f"{self.why}); it is tried again in {self.rest(now):.0f} s"
         )
 

@@ -90,7 +90,7 @@ def play(kind: type[Odd], check: Callable[[Cluster], None], pods: int = 4) -> li
 
 def test_its_pods_fail_with_a_status_that_says_so() -> None:
     def check(cluster: Cluster) -> None:
-        assert cluster.pod("p0").pending_because("switched off, as it failed again and again")
+        assert cluster.pod("p0").pending_because("switched off, as it failed")
         (event, *_) = cluster.events("PluginSwitchedOff")
         assert "The plugin Odd is switched off, and its pods fail; the last failure, in" in event
         assert "in Filter: OSError: no answer" in event
