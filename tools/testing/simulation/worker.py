@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import io
 import os
 import signal
 import subprocess
@@ -162,7 +161,7 @@ def _lines() -> Iterator[bytes]:
 def main() -> None:
     """Answers until the input ends."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    sys.stdout = sys.stderr = io.StringIO()  # the logs of simulated schedulers are nobody's
+    sys.stdout = sys.stderr  # nobody's, as the logs of simulated schedulers
     configure_logs(quiet=True)
     TurnWatch().begin()
     gc.freeze()  # what is imported is never garbage
