@@ -461,7 +461,7 @@ class Cluster:
         lines += _cut(
             [_plan_line(item, seconds) for item, seconds in self._plans() if item.kind != "Node"]
         )
-        lines += [f"  write: {self.now - at:.1f} s ago: {what}" for at, what in self.history.last]
+        lines += [f"  write: {self.now - at:.1f} s ago: {what}" for at, what in self.history.last()]
         lines += [f"  event: {text}" for text in self.events()[-_MOST_TOLD:]]
         return "\n".join(lines)
 

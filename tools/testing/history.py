@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -44,7 +44,7 @@ class PodHistory:
     """The lives of all pods, by their uids, in the order of their creation.
 
     `writes` counts the writes that move the cluster, which renewals of leases, heartbeats and
-    events do not; `moved` is the second of the last of them, and `last` has a few of them.
+    events do not; `moved` is the second of the last of them.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -52,7 +52,7 @@ class PodHistory:
         self.lives: dict[str, PodLife] = {}
         self._owners_of: dict[str, list[str]] = {}  # of ReplicaSets and Jobs, by their uids
         self.writes = 0
-        self.last: deque[tuple[float, str]] = deque(maxlen=MOST_KEPT)
+        self._last: deque[tuple[float, Kind, StoreEvent]] = deque(maxlen=MOST_KEPT)
         self.moved = 0.0
 
     def begin(self, store: Store) -> None:
@@ -71,6 +71,13 @@ class PodHistory:
         """Returns the pods of a namespace, those that were removed too."""
         return [life for life in self.lives.values() if life.namespace == namespace]
 
+    def last(self) -> Iterator[tuple[float, str]]:
+        """Yields the last writes that moved the cluster, in words, each with its second."""
+        for at, kind, event in self._last:
+            metadata = event.after.document["metadata"]
+            name = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+            yield at, f"{event.type} {kind.kind} {name}"
+
     def owners(self, life: PodLife) -> set[str]:
         """Returns the names of the workloads that have a pod, by a ReplicaSet or a Job too. They
         may be gone.
@@ -86,9 +93,7 @@ class PodHistory:
             return
         self.writes += 1
         self.moved = self._now()
-        metadata = event.after.document["metadata"]
-        name = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
-        self.last.append((self.moved, f"{event.type} {kind.kind} {name}"))
+        self._last.append((self.moved, kind, event))
         if kind is POD:
             self._note_pod(event)
         elif kind in BETWEEN:
