@@ -95,8 +95,8 @@ class Kubectl:
     ) -> tuple[int | None, str, str]:
         """Returns its exit code, its output and its errors.
 
-        Runs it again if it says that it dropped a message: versions before 1.33 may read before
-        they have made their streams (kubernetes#131203).
+        Runs it again if it says that it dropped a message: some versions, such as 1.32, may read
+        before they have made their streams (kubernetes#131203).
         """
         async with asyncio.timeout(30):
             while True:

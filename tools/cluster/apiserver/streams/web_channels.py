@@ -44,8 +44,9 @@ COMMAND_PROTOCOLS = (
 # Those of port-forward, beside the tunnel of SPDY.
 PORT_PROTOCOLS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io", "")
 MOST_PIECE = 32 << 10  # bytes of data in a message
-# kubectl before 1.33 may make its streams after it reads the first messages, and drops those that
-# are for streams it does not have yet (kubernetes#131203). No container starts a command sooner.
+# Some versions of kubectl, such as 1.32, may make their streams after they read the first messages,
+# and drop those that are for streams they do not have yet (kubernetes#131203). No container starts
+# a command sooner.
 _CLIENT_STREAMS_SECONDS = 0.01
 _CLOSE_CHANNEL = 255
 _NUMBERS = {"stdin": 0, "stdout": 1, "stderr": 2, "error": 3, "resize": 4}
