@@ -52,17 +52,15 @@ def test_a_demo_that_is_kept_is_looked_at_and_quit() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_what_is_asked_to_end_leaves_the_terminal_as_it_was(number: signal.Signals) -> None:
     port = free_port()
-    with (
-        terminal("demo", "--keep", f"--page-port={port}") as demo,
-        terminal("top", "--page", f"http://127.0.0.1:{port}/ui/") as looking,
-    ):
+    with terminal("demo", "--keep", f"--page-port={port}") as demo:
         demo.says("13 placed")
-        looking.says("13 placed")
-        for each in looking, demo:
-            each.process.send_signal(number)
-            each.says(LEFT)
-            assert each.ends() == 0
-            assert "Traceback" not in each.said
+        with terminal("top", "--page", f"http://127.0.0.1:{port}/ui/") as looking:
+            looking.says("13 placed")
+            for each in looking, demo:
+                each.process.send_signal(number)
+                each.says(LEFT)
+                assert each.ends() == 0
+                assert "Traceback" not in each.said
 
 
 def test_a_closed_terminal_leaves_no_folder_behind(
