@@ -76,20 +76,18 @@ class Instruments(PluginMeasures):
     async def run(
         self, clock: Clock, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        """Counts observations whenever there are many, until cancelled."""
+        """Counts observations from time to time, until cancelled."""
         task_status.started()
         number = 0
         while True:
             await clock.sleep(IDLE_SETTLE_SECONDS if number < FEW else SETTLE_SECONDS)
-            number = self.registry.unsettled()
-            if number >= FEW:
-                self.settle()
+            number = self.settle()
 
-    def settle(self) -> None:
-        """Counts the observations so far."""
+    def settle(self) -> int:
+        """Counts the observations so far; returns how many of them were made by histograms."""
         for times in self._times.values():
             times.settle()
-        self.registry.settle()
+        return self.registry.settle()
 
     # ------------------------------------------------------------------------------------- attempts
 

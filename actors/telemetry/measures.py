@@ -278,14 +278,15 @@ class Registry:
         """Registers a function that updates families before they are read."""
         self._refreshers.append(refresh)
 
-    def unsettled(self) -> int:
-        """Returns the number of observations that are not counted yet."""
-        return sum([len(each.raw) for each in self._histograms])
-
-    def settle(self) -> None:
-        """Counts the observations of all histograms. Call it once there are many."""
-        for histogram in self._histograms:
+    def settle(self) -> int:
+        """Counts the observations of all histograms; returns how many there were. Call it from time
+        to time.
+        """
+        unsettled = [each for each in self._histograms if each.raw]
+        number = sum([len(each.raw) for each in unsettled])
+        for histogram in unsettled:
             histogram.settle()
+        return number
 
     async def refresh(self) -> None:
         """Updates the families that are counted only when they are read."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
+import anyio
 import msgspec
 import pytest
 
 from berth.actors.messages.cache import CacheStatistics
 from berth.actors.messages.queue import QueueMeasures, QueueStatistics
+from berth.actors.scheduling.framework.measuring import PRE_ENQUEUE
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.telemetry.instruments import Instruments
 from berth.actors.telemetry.measures import Registry
+from berth.actors.telemetry.records import PointRecord
 from berth.config.feature_gates import DEFAULTS, defaults_of
 from berth.config.options import Options
 from berth.config.versions import VERSIONS
@@ -311,3 +314,19 @@ async def test_a_plugin_that_refuses(plugin: type[ReservePlugin], result: str, s
         running.instruments.settle()
         points = read.numbers("framework_extension_point_duration_seconds")
         assert points["Reserve", status, PROFILE] == 1
+
+
+async def test_calls_of_pre_enqueue_are_counted_though_nothing_else_is_measured() -> None:
+    """Pods that stay gated are asked about again and again: what is noted of that must not grow."""
+    running = Daemon()
+    instruments = Instruments(Registry(), running.clock.now)
+    gate = instruments.gate(PROFILE)
+    async with anyio.create_task_group() as group:
+        await group.start(instruments.run, running.clock)
+        for _ in range(20):
+            for _ in range(100):
+                gate.took(PRE_ENQUEUE, running.clock.now())
+            await running.clock.advance(60)
+        assert isinstance(gate, PointRecord)
+        assert len(gate.marks) < 1000
+        group.cancel_scope.cancel()
