@@ -71,8 +71,7 @@ class Program:
 
     async def reached(self) -> None:
         """Returns while the program runs, and the API server is there."""
-        if self.machine.was_stopped:
-            await self.machine.running()
+        await self.machine.running()
         while (back := self.faults.faults.back_at()) and (away := back - self.machine.now()) > 0:
             await self.machine.sleep(away)
 
@@ -114,8 +113,7 @@ class FaultyCalls:
     ) -> T:
         """Carries a request out, unless a fault prevents it. `node` is that of a binding."""
         program, machine = self._program, self._program.machine
-        if machine.was_stopped:
-            await machine.running()
+        await machine.running()
         if program.is_dead:
             raise program.lost("the program was killed")
         fault = program.faults.faults.of_request(method, path, program.name)
@@ -140,8 +138,7 @@ class FaultyCalls:
             if tenure is not None:
                 program.wrote()
             answer = await work()
-            if machine.was_stopped:
-                await machine.running()
+            await machine.running()
             if does not in ("unanswered", "truncated"):
                 return answer
         await machine.sleep(ANSWER_SECONDS if does == "half-open" else LOST_SECONDS)

@@ -14,22 +14,19 @@ class Machine:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._until = 0.0
-        self.was_stopped = False
         # as attributes, because programs ask for the time more often than for anything else
         self.now: Callable[[], float] = clock.now
         self.wall: Callable[[], datetime] = clock.wall
 
     async def sleep(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
-        if self.was_stopped:
-            await self.running()
+        await self.running()
 
     def stop(self, seconds: float) -> None:
         """Stops the program for a time."""
-        self.was_stopped = True
         self._until = max(self._until, self.now() + seconds)
 
     async def running(self) -> None:
-        """Returns once the program is not stopped, at once if it never `was_stopped`."""
-        while (left := self._until - self.now()) > 0:
+        """Returns once the program is not stopped."""
+        while self._until and (left := self._until - self.now()) > 0:
             await self._clock.sleep(left)

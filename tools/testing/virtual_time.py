@@ -8,18 +8,14 @@ Both ends of every socket must be in the same loop. The loop waits for a thread 
 `run_in_executor` started it.
 """
 
-# ruff: noqa: SLF001 - VirtualLoop runs asyncio's own handles
-
 from __future__ import annotations
 
 import asyncio
 import selectors
-from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Generator
+from collections import Counter
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
-from contextvars import Context
 from datetime import UTC, datetime, timedelta
-from heapq import heappop, heappush
 from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
@@ -33,7 +29,6 @@ MOST_SECONDS = 60.0
 # Turns of the loop before a stand-still of which what runs is told, and how much of it.
 TOLD_TURNS = 100
 MOST_NAMED = 5
-FEW_TIMERS = 100  # of which asyncio keeps the cancelled ones
 
 
 class StandStillError(SystemExit):
@@ -54,11 +49,6 @@ class _Selector(selectors.DefaultSelector):
         self.in_threads = 0
         self._transit = transit
 
-    @property
-    def is_silent(self) -> bool:
-        """True if neither sockets nor threads can wake the loop while it has something to do."""
-        return not (self._transit or self.in_threads)
-
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self.turns += 1
         if timeout is not None and timeout <= 0:
@@ -74,34 +64,12 @@ class _Selector(selectors.DefaultSelector):
         return ready
 
 
-class _Task(asyncio.Task[T]):
-    """A task that is shown by its name alone: anyio shows one in the reason of each cancellation,
-    and asyncio would show the coroutine and all callbacks.
-    """
-
-    def __repr__(self) -> str:
-        return f"<Task {self.get_name()}>"
-
-
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop in virtual time, which starts at 0 seconds.
 
     `transit` is the time that data may take through the kernel; 0 if no part uses sockets. After
     `most_turns` of the loop at one instant, it raises StandStillError.
-
-    What asyncio does for sockets, for threads and to find mistakes is left out while there is no
-    need for it. Everything runs in asyncio's order.
     """
-
-    # what is asyncio's own
-    _closed: bool
-    _debug: bool
-    _stopping: bool
-    _clock_resolution: float
-    _timer_cancelled_count: int
-    _task_factory: object
-    _ready: deque[asyncio.Handle]
-    _scheduled: list[Any]
 
     def __init__(self, transit: float = TRANSIT_SECONDS, most_turns: int | None = None) -> None:
         self._virtual = _Selector(transit)
@@ -121,77 +89,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """The number of turns of the loop since time has passed."""
         return self._virtual.turns
 
-    def create_task(
-        self,
-        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
-        *,
-        name: Any = None,
-        context: Context | None = None,
-    ) -> asyncio.Task[T]:
-        if self._task_factory is not None:
-            return super().create_task(coro, name=name, context=context)
-        return _Task(coro, loop=self, name=name, context=context)
-
-    def call_soon(
-        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
-    ) -> asyncio.Handle:
-        if self._debug or self._closed:
-            return super().call_soon(callback, *args, context=context)
-        handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
-
-    def call_at(
-        self,
-        when: float,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: Context | None = None,
-    ) -> asyncio.TimerHandle:
-        if self._debug or self._closed:
-            return super().call_at(when, callback, *args, context=context)
-        timer: Any = asyncio.TimerHandle(when, callback, args, self, context)
-        heappush(self._scheduled, timer)
-        timer._scheduled = True
-        return timer  # type: ignore[no-any-return]
-
     def _run_once(self) -> None:
-        """Runs a turn of the loop, and counts turns without time."""
-        timers = self._scheduled
-        is_plain = not self._debug and self._virtual.is_silent and (self._ready or timers)
-        if is_plain and not 2 * self._timer_cancelled_count > len(timers) > FEW_TIMERS:
-            self._run_plain_turn()
-        else:
-            super()._run_once()  # type: ignore[misc]
+        """Runs a turn of the loop, as asyncio does; overridden to count turns without time."""
+        super()._run_once()  # type: ignore[misc]
         most, turns = self._most_turns, self._virtual.turns
         if most is not None and turns > most - TOLD_TURNS:
-            self._ran.update(map(_name_of, self._ready))
+            self._ran.update(map(_name_of, self._ready))  # type: ignore[attr-defined]
             if turns >= most:
                 self._virtual.turns = 0  # the tasks may still end
                 ran = ", ".join(name for name, _ in self._ran.most_common(MOST_NAMED))
                 raise StandStillError(self.time(), ran)
-
-    def _run_plain_turn(self) -> None:
-        """Runs a turn in which nothing comes from outside of the loop."""
-        virtual, ready, timers = self._virtual, self._ready, self._scheduled
-        while timers and timers[0]._cancelled:
-            self._timer_cancelled_count -= 1
-            heappop(timers)._scheduled = False
-        virtual.turns += 1
-        if timers and not ready and not self._stopping:
-            wait = timers[0]._when - virtual.now
-            if wait > 0:
-                virtual.now += wait
-                virtual.turns = 0
-        end = virtual.now + self._clock_resolution
-        while timers and timers[0]._when < end:
-            timer = heappop(timers)
-            timer._scheduled = False
-            ready.append(timer)
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
@@ -232,23 +139,7 @@ class LoopClock:
         return self._wall
 
     async def sleep(self, seconds: float) -> None:
-        """Sleeps, as asyncio does, in the running loop."""
-        if seconds <= 0:
-            await asyncio.sleep(0)
-            return
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-        timer = loop.call_at(loop.time() + seconds, _wake, future)
-        try:
-            await future
-        except BaseException:
-            timer.cancel()
-            raise
-
-
-def _wake(sleeper: asyncio.Future[None]) -> None:
-    if not sleeper.done():
-        sleeper.set_result(None)
+        await asyncio.sleep(max(0.0, seconds))
 
 
 def _running_time() -> float:

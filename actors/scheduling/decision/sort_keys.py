@@ -34,7 +34,7 @@ class GuardedKey:
         return not (self < other or self > other)
 
     # An ordering alone: values that compare as equal need not be the same, nor have a hash.
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # Python's way to say that there is none
 
     def _is_less(self, left: Any, right: Any) -> bool:
         try:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, ParamSpec
 
 from .jq_functions import (
     COMPARISONS,
@@ -29,6 +29,7 @@ from .jq_functions import (
 MOST_TOKENS = 300
 MOST_RESULTS = 10_000  # of each part of a query, so that none takes all the memory
 
+P = ParamSpec("P")
 Query = Callable[[Any], list[Any] | None]
 # A step of a path: from where the path is, and the value that the query is about, to its results.
 Suffix = Callable[[Any, Any], Sequence[Any]]
@@ -169,7 +170,7 @@ class _Parser:
             elif (suffix := self._suffix()) is None:
                 return term
             elif self._take("?"):  # guards the last suffix alone
-                term = _then(term, _optional_suffix(suffix))
+                term = _then(term, _optional(suffix))
             else:
                 term = _then(term, suffix)
 
@@ -332,20 +333,12 @@ def _then(term: Filter, suffix: Suffix) -> Filter:
     return lambda value: [out for middle in term(value) for out in suffix(middle, value)]
 
 
-def _optional(term: Filter) -> Filter:
-    def attempt(value: Any) -> list[Any]:
+def _optional(step: Callable[P, Sequence[Any]]) -> Callable[P, list[Any]]:
+    """Returns a filter or a step of a path that has no results where `step` fails."""
+
+    def attempt(*values: P.args, **_: P.kwargs) -> list[Any]:
         try:
-            return term(value)
-        except FailedError:
-            return []
-
-    return attempt
-
-
-def _optional_suffix(suffix: Suffix) -> Suffix:
-    def attempt(middle: Any, value: Any) -> Sequence[Any]:
-        try:
-            return suffix(middle, value)
+            return [*step(*values, **_)]
         except FailedError:
             return []
 
