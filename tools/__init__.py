@@ -1,6 +1,6 @@
 """The workshop: the rest of the world around the scheduler. This is the map of the tree.
 
-The five rooms.
+The rooms.
 
     kubernetes/   what Kubernetes' other programs decide, in upstream's words: pure, without event
                   loop, I/O or chance; the counterpart of actors/scheduling
@@ -8,15 +8,15 @@ The five rooms.
                   kubelets and drivers
     answers/      what answers people, about any cluster: explain, whatif, debug, doctor, shadow
     views/        what people look at: the commands, the page in a browser, `berth top`
-    demo/ bench/  a toy cluster with a workload; measurements
-    testing/      a cluster in anybody's test
+    testing/      a cluster to try things on: in anybody's test, in a seed, and `berth demo`
+    bench/        measurements
 
 Beside them: docs/ makes the pictures and the site of the documentation, docs/examples has plugins
 to copy from, and dev.py runs the project's own tasks.
 
 Who may import whom; import-linter checks it in pyproject.toml.
 
-    {bench | testing > demo | docs} > {cluster | views > answers} > kubernetes
+    {bench | testing | docs} > {cluster | views > answers} > kubernetes
         > actors.scheduling.kube, cel
 
 So answers know nothing of a toy cluster, and the embedded API server shares no rule of decisions

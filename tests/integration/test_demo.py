@@ -19,8 +19,8 @@ import pytest
 from click.testing import CliRunner
 
 from berth.tools.answers.feed.feed import GLANCE_SECONDS
-from berth.tools.demo.command import demo
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.demo.command import demo
 from tests.kit.processes import POLL_SECONDS, berth, free_port
 
 pytestmark = pytest.mark.full

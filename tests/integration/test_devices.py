@@ -12,8 +12,8 @@ import pytest
 
 from berth.tools.cluster.drivers.device_driver import run_driver
 from berth.tools.cluster.drivers.inventory_file import read_objects
-from berth.tools.demo.command import DEVICES
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.demo.command import DEVICES
 from tests.kit import documents
 from tests.kit.cluster import Cluster, cluster
 from tests.kit.documents import Document

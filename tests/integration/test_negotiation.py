@@ -16,9 +16,9 @@ from berth.actors.configuration.file import load_file
 from berth.tools.cluster.apiserver.app import Server
 from berth.tools.cluster.apiserver.http import Follow, Response
 from berth.tools.cluster.drivers.negotiation_driver import run_negotiating_driver
-from berth.tools.demo.command import NEGOTIATION
 from berth.tools.kubernetes.api.requests.request import HttpRequest
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.demo.command import NEGOTIATION
 from tests.kit import documents
 from tests.kit.cluster import UNLIMITED, Cluster, cluster
 from tests.kit.devices import claim as claim_of_v1

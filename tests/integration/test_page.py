@@ -35,8 +35,8 @@ from berth.tools.answers.feed.story import (
 from berth.tools.answers.whatif.verbs import act
 from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.demo.page_source import EmbeddedSource
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.demo.page_source import EmbeddedSource
 from berth.tools.views.page.page import Acts
 from berth.tools.views.page.page_server import serve_page
 from tests.kit import documents

@@ -16,9 +16,9 @@ from berth.tools.answers.whatif.verbs import OFFERED, act
 from berth.tools.answers.whatif.weights import weights_of
 from berth.tools.answers.whatif.whatif_endpoint import WhatIfs
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.demo.page_source import EmbeddedSource
-from berth.tools.demo.whatif_answers import ListedCluster, RealSteps
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.demo.page_source import EmbeddedSource
+from berth.tools.testing.demo.whatif_answers import ListedCluster, RealSteps
 from tests.integration.test_page import (
     GROUND,
     HOSTILE,

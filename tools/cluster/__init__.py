@@ -8,5 +8,5 @@
     faults/         what can go wrong, as data, and which of it is met
     named_functions functions of users, for scripts of containers and models of usage
 
-The decisions are in tools/kubernetes. Only demo, bench and tests import this room.
+The decisions are in tools/kubernetes. Only bench, testing and tests import this room.
 """

@@ -44,7 +44,7 @@ _FONTS = re.compile(r"@font-face \{.*?\}", re.DOTALL)
 
 
 def main() -> None:
-    sample = Path(__file__).parents[1] / "demo/sample.yaml"
+    sample = Path(__file__).parents[1] / "testing/demo/sample.yaml"
     demo = [str(Path(sys.executable).with_name("berth")), "demo", "--keep", "-f", "-", "-f"]
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(

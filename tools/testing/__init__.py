@@ -1,5 +1,5 @@
-"""A cluster in anybody's test; `berth.testing` is its public face, described in docs/testing.md;
-`pytest_berth` has its fixtures.
+"""A cluster to try things on. In anybody's test: `berth.testing` is its public face, described in
+docs/testing.md, and `pytest_berth` has its fixtures. And as a command: `berth demo`, `simulate`.
 
 The modules.
 
@@ -27,5 +27,6 @@ The modules.
     own_loop        who may await a cluster, and how another thread asks it
     chaos/          `berth chaos`: faults among real processes
     recording/      `berth record` and `berth replay`: a cluster, decided once more
+    demo/           `berth demo`: a toy cluster with a workload, from its start to its end
     simulation/     `berth simulate`: scenarios with faults, and what must hold in them
 """

@@ -29,7 +29,6 @@ from ..cluster.controllers.controller_manager import Plans
 from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..cluster.drivers.device_driver import PoolPublisher
 from ..cluster.faults.vocabulary import Fault
-from ..demo.creation import FIRST, needs_class, standard_class
 from ..kubernetes.api.requests.field_managers import SERVER
 from ..kubernetes.api.store import Store, StoreEvent
 from ..kubernetes.api.time_and_chance import TimeAndChance
@@ -41,6 +40,7 @@ from .added_objects import manifests_of
 from .builders import nodes as many_nodes
 from .conditions import answer_of
 from .configuration import NO_ARGS, Args, Configuration, Plugins, configuration_of, with_plugins
+from .demo.creation import FIRST, needs_class, standard_class
 from .devices.known_devices import Devices, pools
 from .dumps import load_dump
 from .first_writes import first_writes

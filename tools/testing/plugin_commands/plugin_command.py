@@ -132,7 +132,7 @@ def run(which: str, rest: tuple[str, ...]) -> None:
     berth plugin run price.py:Price
     berth plugin run price.py:Price --keep --config scheduler.yaml
     """
-    from ...demo.command import demo
+    from ..demo.command import demo
 
     text = which
     if ":" not in which:

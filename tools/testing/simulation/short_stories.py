@@ -8,8 +8,8 @@ from random import Random
 from typing import Any
 
 from ...cluster.faults.vocabulary import Fault
-from ...demo.creation import STANDARD
 from ..builders import claim, deployment, device_claim, node, pod, priority_class, stateful_set
+from ..demo.creation import STANDARD
 from .chance import (
     ANOTHER,
     DEVICES,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 FULL = Path("/dev/full")
-SAMPLE = Path(__file__).resolve().parents[4] / "tools/demo/sample.yaml"
+SAMPLE = Path(__file__).resolve().parents[4] / "tools/testing/demo/sample.yaml"
 QUICK = ["version"], ["version", "-o", "json"], ["--version"], ["run", "--version"], ["--help"]
 LONG = (
     ["explain", "-f", str(SAMPLE), "deployment/web"],

@@ -15,9 +15,9 @@ from berth.tools.answers.explain.decider import answer
 from berth.tools.answers.explain.decision import Explanation
 from berth.tools.answers.explain.subject import Subject
 from berth.tools.answers.manifests.manifests import ManifestError, Reading, read
-from berth.tools.demo.command import demo
 from berth.tools.kubernetes.api.types.api_documents import RefusedError
 from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.testing.demo.command import demo
 from berth.tools.views.commands.explain import explain
 from tests.kit.cases import texts
 from tests.kit.stores import fresh_store

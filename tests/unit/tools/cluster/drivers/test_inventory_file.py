@@ -12,12 +12,12 @@ from berth.tools.cluster.drivers.inventory_file import (
     read_inventories,
     read_objects,
 )
-from berth.tools.demo.command import DEVICES
 from berth.tools.kubernetes.devices.inventory import (
     InventoryError,
     Pool,
     pools,
 )
+from berth.tools.testing.demo.command import DEVICES
 
 
 def node(name: str, **labels: str) -> Node:

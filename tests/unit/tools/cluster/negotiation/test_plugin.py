@@ -34,7 +34,7 @@ from berth.tools.cluster.negotiation.kinds import (
     ResourceClaim,
 )
 from berth.tools.cluster.negotiation.plugin import PodSchedulingContexts
-from berth.tools.demo.command import NEGOTIATION
+from berth.tools.testing.demo.command import NEGOTIATION
 from tests.kit import structs
 from tests.kit.devices import claim as claim_of_v1
 from tests.kit.devices import node

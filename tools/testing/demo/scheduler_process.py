@@ -1,4 +1,4 @@
-"""The scheduler of a demo, as a process: `python -m berth.tools.demo.scheduler_process`.
+"""The scheduler of a demo, as a process: `python -m berth.tools.testing.demo.scheduler_process`.
 
 Lines of JSON come through standard input: first a Start, then questions, the key of a pod or null.
 Each question is answered by a line on standard output, once the scheduler has synced: with the

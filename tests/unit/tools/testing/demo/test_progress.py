@@ -10,9 +10,9 @@ import pytest
 
 from berth.actors.wiring.glance import Glance
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.demo.progress import Watching
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.testing.demo.progress import Watching
 from tests.kit.clock import VirtualClock
 from tests.kit.documents import pod
 from tests.kit.stores import fresh_store

@@ -7,10 +7,10 @@ import pytest
 from berth.testing import pod
 from berth.tools.answers.manifests.manifests import Findings, Manifest, ManifestError, read_objects
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.demo.creation import create, needs_class, standard_class
 from berth.tools.kubernetes.api.store import DEFINITIONS
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.testing.demo.creation import create, needs_class, standard_class
 from tests.kit.custom_kinds import definition, kind_of, shirt
 from tests.kit.documents import Document
 from tests.kit.stores import fresh_store

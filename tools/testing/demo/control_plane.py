@@ -11,8 +11,8 @@ from typing import Any
 
 from berth.config.versions import Version
 
-from ..cluster.controllers.embedded_access import EmbeddedAccess
-from ..kubernetes.api.types.resources import BY_KIND
+from ...cluster.controllers.embedded_access import EmbeddedAccess
+from ...kubernetes.api.types.resources import BY_KIND
 
 Document = dict[str, Any]
 PODS = BY_KIND["v1", "Pod"]

@@ -9,11 +9,11 @@ import msgspec
 
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..answers.explain.cluster_source import SourceError
-from ..answers.explain.decider import Explainer
-from ..answers.explain.decision_report import sentence_of
-from ..answers.explain.pending_pods import pending
-from ..cluster.controllers.embedded_access import EmbeddedAccess
+from ...answers.explain.cluster_source import SourceError
+from ...answers.explain.decider import Explainer
+from ...answers.explain.decision_report import sentence_of
+from ...answers.explain.pending_pods import pending
+from ...cluster.controllers.embedded_access import EmbeddedAccess
 from .page_source import objects_of
 from .placements import Summary
 

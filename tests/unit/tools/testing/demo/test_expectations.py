@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from berth.tools.demo.expectations import Expectations, Wait
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.demo.expectations import Expectations, Wait
 from tests.kit.documents import Document
-from tests.unit.tools.demo.test_placements import pod
+from tests.unit.tools.testing.demo.test_placements import pod
 
 CLASS = {
     "metadata": {"name": "late", "uid": "late"},

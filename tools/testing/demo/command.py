@@ -35,8 +35,8 @@ from berth.config.load import ConfigError
 from berth.config.types import KubeSchedulerConfiguration
 from berth.config.versions import Version
 
-from ..answers.explain.cluster_source import print_lines
-from ..answers.manifests.manifests import (
+from ...answers.explain.cluster_source import print_lines
+from ...answers.manifests.manifests import (
     Findings,
     Manifest,
     ManifestError,
@@ -44,9 +44,9 @@ from ..answers.manifests.manifests import (
     Reading,
     kind_of,
 )
-from ..answers.manifests.manifests import read as read_manifests
-from ..answers.terminal.feature_gates import feature_gates_option, gates_from, version_asked
-from ..answers.terminal.options import (
+from ...answers.manifests.manifests import read as read_manifests
+from ...answers.terminal.feature_gates import feature_gates_option, gates_from, version_asked
+from ...answers.terminal.options import (
     allowed_hosts_option,
     config_option,
     exit_with,
@@ -54,33 +54,33 @@ from ..answers.terminal.options import (
     output_option,
     port_option,
 )
-from ..answers.terminal.signal_end import cancel_at_signal
-from ..answers.whatif.verbs import OFFERED, act
-from ..answers.whatif.weights import weights_of
-from ..answers.whatif.whatif_endpoint import WhatIfs
-from ..cluster.apiserver.app import serve
-from ..cluster.apiserver.certificate_controller import decide_requests
-from ..cluster.apiserver.kubeconfig import kubeconfig
-from ..cluster.apiserver.server_options import ServerOptions, server_options
-from ..cluster.controllers.controller_manager import run_controllers
-from ..cluster.controllers.embedded_access import EmbeddedAccess
-from ..cluster.drivers.device_driver import run_driver
-from ..cluster.drivers.inventory_file import read_inventories, read_objects
-from ..cluster.drivers.negotiation_driver import run_negotiating_driver
-from ..cluster.kubelets.configuration_files import ConfigurationError, read_configurations
-from ..cluster.kubelets.housekeeping import Setup
-from ..cluster.kubelets.kubelets import run_kubelets
-from ..cluster.kubelets.metrics_server import KubeletMetrics
-from ..cluster.kubelets.scenario_files import ScenarioError, read_scenario
-from ..cluster.kubelets.stage_files import Stages, read_stages
-from ..kubernetes.api.requests.field_managers import CONTROLLERS, KUBELET
-from ..kubernetes.api.store import Store
-from ..kubernetes.api.time_and_chance import TimeAndChance
-from ..kubernetes.api.types.releases import release_of
-from ..kubernetes.devices.inventory import InventoryError
-from ..kubernetes.kubelet.stages.stage import StageError
-from ..kubernetes.kubelet.usage_models import NO_SCENARIO
-from ..views.page.page_server import serve_page
+from ...answers.terminal.signal_end import cancel_at_signal
+from ...answers.whatif.verbs import OFFERED, act
+from ...answers.whatif.weights import weights_of
+from ...answers.whatif.whatif_endpoint import WhatIfs
+from ...cluster.apiserver.app import serve
+from ...cluster.apiserver.certificate_controller import decide_requests
+from ...cluster.apiserver.kubeconfig import kubeconfig
+from ...cluster.apiserver.server_options import ServerOptions, server_options
+from ...cluster.controllers.controller_manager import run_controllers
+from ...cluster.controllers.embedded_access import EmbeddedAccess
+from ...cluster.drivers.device_driver import run_driver
+from ...cluster.drivers.inventory_file import read_inventories, read_objects
+from ...cluster.drivers.negotiation_driver import run_negotiating_driver
+from ...cluster.kubelets.configuration_files import ConfigurationError, read_configurations
+from ...cluster.kubelets.housekeeping import Setup
+from ...cluster.kubelets.kubelets import run_kubelets
+from ...cluster.kubelets.metrics_server import KubeletMetrics
+from ...cluster.kubelets.scenario_files import ScenarioError, read_scenario
+from ...cluster.kubelets.stage_files import Stages, read_stages
+from ...kubernetes.api.requests.field_managers import CONTROLLERS, KUBELET
+from ...kubernetes.api.store import Store
+from ...kubernetes.api.time_and_chance import TimeAndChance
+from ...kubernetes.api.types.releases import release_of
+from ...kubernetes.devices.inventory import InventoryError
+from ...kubernetes.kubelet.stages.stage import StageError
+from ...kubernetes.kubelet.usage_models import NO_SCENARIO
+from ...views.page.page_server import serve_page
 from .control_plane import create_control_plane
 from .creation import create, needs_class, standard_class
 from .own_scheduler import OwnScheduler, run_options
@@ -490,8 +490,8 @@ def _print_nothing(_: str) -> None:
 
 async def _live_view(group: TaskGroup, page_url: str, notes: Sequence[str]) -> None:
     """Shows the cluster on the terminal, and ends the demo when the user quits."""
-    from ..views.top.feed_client import Page
-    from ..views.top.screen import look
+    from ...views.top.feed_client import Page
+    from ...views.top.screen import look
 
     await look(Page(page_url), notes)
     group.cancel_scope.cancel()

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from ..answers.explain.pinned_pods import claims_without_node, node_without_volume
-from ..kubernetes.api.types.api_documents import key_of
+from ...answers.explain.pinned_pods import claims_without_node, node_without_volume
+from ...kubernetes.api.types.api_documents import key_of
 
 Document = dict[str, Any]
 # Kinds that are only looked up.

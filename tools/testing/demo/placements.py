@@ -18,8 +18,8 @@ from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.kube.quantity import milli_value
 from berth.actors.scheduling.kube.reading import Reader
 
-from ..kubernetes.api.types.api_documents import key_of
-from ..kubernetes.devices.device_claims import device_claims
+from ...kubernetes.api.types.api_documents import key_of
+from ...kubernetes.devices.device_claims import device_claims
 
 Document = dict[str, Any]
 DEFAULT_SCHEDULER = "default-scheduler"

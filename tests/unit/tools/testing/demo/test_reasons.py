@@ -5,9 +5,9 @@ from __future__ import annotations
 from berth.config.feature_gates import DEFAULTS
 from berth.config.load import from_mapping
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.demo.placements import Row, Summary
-from berth.tools.demo.reasons import MOST_PODS, with_reasons
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.demo.placements import Row, Summary
+from berth.tools.testing.demo.reasons import MOST_PODS, with_reasons
 from tests.kit.stores import fresh_store
 
 MESSAGE = "0/1 nodes are available: 1 Insufficient cpu."

@@ -14,8 +14,8 @@ from berth.actors.client.watch import ObjectChanged, ObjectDeleted, ObjectsListe
 from berth.actors.runtime.clock import Clock
 from berth.actors.wiring.glance import Glance
 
-from ..cluster.controllers.embedded_access import EmbeddedAccess
-from ..kubernetes.api.types.resources import BY_KIND, Kind
+from ...cluster.controllers.embedded_access import EmbeddedAccess
+from ...kubernetes.api.types.resources import BY_KIND, Kind
 from .control_plane import is_of_control_plane
 from .expectations import STORAGE, Expectations, IsDue, Wait
 from .placements import Document, Placements, Summary

@@ -19,12 +19,12 @@ from berth.actors.scheduling.kube.kinds import BY_KIND as WATCHED
 from berth.actors.wiring.glance import Glance
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..answers.feed.feed_source import Change, NodeGone, PodGone
-from ..answers.feed.rows import pod_rows, row_of_node
-from ..answers.feed.story import Story, as_pending, story_of
-from ..answers.feed.watched_rows import put_rows
-from ..cluster.controllers.embedded_access import EmbeddedAccess
-from ..kubernetes.api.types.resources import BY_KIND
+from ...answers.feed.feed_source import Change, NodeGone, PodGone
+from ...answers.feed.rows import pod_rows, row_of_node
+from ...answers.feed.story import Story, as_pending, story_of
+from ...answers.feed.watched_rows import put_rows
+from ...cluster.controllers.embedded_access import EmbeddedAccess
+from ...kubernetes.api.types.resources import BY_KIND
 from .control_plane import SCHEDULED, is_of_control_plane
 
 Document = dict[str, Any]

@@ -14,14 +14,14 @@ from berth.actors.client.rest import ApiError
 from berth.actors.server.request import JSON, Answer, Request
 from berth.config.types import KubeSchedulerConfiguration
 
-from ..answers.explain.cluster_source import SourceError, paths_of
-from ..answers.whatif.answer_worker import answer
-from ..answers.whatif.question import Answered, Question, RefusedError, question_of
-from ..answers.whatif.start_cluster import BESIDES
-from ..answers.whatif.steps import StepError
-from ..answers.whatif.tried_documents import Documents
-from ..answers.whatif.verbs import RealCluster, steps_of
-from ..answers.whatif.whatif_endpoint import Arrivals
+from ...answers.explain.cluster_source import SourceError, paths_of
+from ...answers.whatif.answer_worker import answer
+from ...answers.whatif.question import Answered, Question, RefusedError, question_of
+from ...answers.whatif.start_cluster import BESIDES
+from ...answers.whatif.steps import StepError
+from ...answers.whatif.tried_documents import Documents
+from ...answers.whatif.verbs import RealCluster, steps_of
+from ...answers.whatif.whatif_endpoint import Arrivals
 from .page_source import listed
 
 

@@ -16,8 +16,8 @@ from berth.tools.answers.feed.feed_source import Change, NodeGone, PodGone
 from berth.tools.answers.feed.rows import NodeRow, PodRow
 from berth.tools.answers.feed.watched_rows import PAUSE_EVERY
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.demo.page_source import NODES, EmbeddedSource
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.demo.page_source import NODES, EmbeddedSource
 from tests.kit.page import QUIET, FilledSource
 from tests.kit.stores import fresh_store
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from berth.tools.demo.placements import NodeUse, Placements
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.demo.placements import NodeUse, Placements
 from tests.kit import documents
 from tests.kit.documents import Document
 

@@ -18,8 +18,8 @@ from anyio.streams.text import TextReceiveStream
 from berth.actors.attempt.attempts_page import AttemptsPage
 from berth.actors.wiring.glance import Glance
 
-from ..answers.feed.story import NOTHING_RECORDED
-from ..answers.whatif.answer_process import GONE
+from ...answers.feed.story import NOTHING_RECORDED
+from ...answers.whatif.answer_process import GONE
 
 LONGEST_LINE = 64 << 20
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class Scheduler:
     @asynccontextmanager
     async def started(cls) -> AsyncIterator[Scheduler]:
         """Starts the process for the block."""
-        command = [sys.executable, "-P", "-m", "berth.tools.demo.scheduler_process"]
+        command = [sys.executable, "-P", "-m", "berth.tools.testing.demo.scheduler_process"]
         # In a session of its own: Ctrl-C is for the demo.
         async with await anyio.open_process(command, start_new_session=True) as process:
             scheduler = cls(process)

@@ -9,8 +9,8 @@ import pytest
 
 from berth.actors.server.request import Request
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.demo.whatif_answers import RealSteps
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
+from berth.tools.testing.demo.whatif_answers import RealSteps
 from tests.kit.stores import fresh_store
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/namespaces/shop/pods"

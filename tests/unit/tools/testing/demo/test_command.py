@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from berth.tools.demo.command import demo
+from berth.tools.testing.demo.command import demo
 
 
 @pytest.mark.parametrize(

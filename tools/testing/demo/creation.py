@@ -12,11 +12,11 @@ import anyio.lowlevel
 from berth.actors.client.rest import ApiError
 from berth.actors.scheduling.kube.annotations import DEFAULT_CLASS
 
-from ..answers.manifests.manifests import Findings, Manifest, shown_name
-from ..cluster.controllers.embedded_access import EmbeddedAccess
-from ..kubernetes.api.types.resources import BY_KIND, Kind
-from ..kubernetes.kubelet.hollow_nodes import hollow_node
-from ..kubernetes.storage.pod_volumes import HOLLOW_DRIVER
+from ...answers.manifests.manifests import Findings, Manifest, shown_name
+from ...cluster.controllers.embedded_access import EmbeddedAccess
+from ...kubernetes.api.types.resources import BY_KIND, Kind
+from ...kubernetes.kubelet.hollow_nodes import hollow_node
+from ...kubernetes.storage.pod_volumes import HOLLOW_DRIVER
 
 Document = dict[str, Any]
 NODES, NAMESPACES, PODS = BY_KIND["v1", "Node"], BY_KIND["v1", "Namespace"], BY_KIND["v1", "Pod"]

@@ -13,7 +13,7 @@ from berth.actors.configuration.file import read_document
 from berth.actors.configuration.plugin_files import files_offered
 from berth.config.versions import CURRENT
 
-from ..answers.terminal.feature_gates import version_asked
+from ...answers.terminal.feature_gates import version_asked
 
 
 class OwnScheduler(msgspec.Struct, frozen=True):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
-from berth.tools.demo.placements import Placements, Row, Summary
-from berth.tools.demo.tables import closing_lines, live_view, pods_table, progress_line
 from berth.tools.kubernetes.kubelet.hollow_nodes import hollow_node
-from tests.unit.tools.demo.test_placements import pod
+from berth.tools.testing.demo.placements import Placements, Row, Summary
+from berth.tools.testing.demo.tables import closing_lines, live_view, pods_table, progress_line
+from tests.unit.tools.testing.demo.test_placements import pod
 
 PLACED = Row("default", "web-0", "node-1", "Running", "")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import anyio
 import pytest
 
-from berth.tools.demo import command
+from berth.tools.testing.demo import command
 
 
 @pytest.fixture(autouse=True)

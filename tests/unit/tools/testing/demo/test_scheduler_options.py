@@ -6,8 +6,8 @@ import pytest
 
 from berth.config.feature_gates import defaults_of
 from berth.config.versions import VERSIONS
-from berth.tools.demo.scheduler import Start
-from berth.tools.demo.scheduler_process import options_of
+from berth.tools.testing.demo.scheduler import Start
+from berth.tools.testing.demo.scheduler_process import options_of
 
 
 @pytest.mark.parametrize("minor", [36, 37])

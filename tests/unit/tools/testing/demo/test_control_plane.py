@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from berth.config.versions import CURRENT
 from berth.tools.cluster.controllers.embedded_access import EmbeddedAccess
-from berth.tools.demo.control_plane import create_control_plane, is_of_control_plane
-from berth.tools.demo.page_source import listed
 from berth.tools.kubernetes.api.writes.registry import Api
+from berth.tools.testing.demo.control_plane import create_control_plane, is_of_control_plane
+from berth.tools.testing.demo.page_source import listed
 from tests.kit.stores import fresh_store
 from tests.kit.virtual_loop import in_virtual_time
 
