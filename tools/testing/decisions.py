@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -121,23 +122,57 @@ def decide(
     object, and ConfigError, RegistryError, FeatureGateError, ValueError or SourceError for what
     cannot be used.
     """
-    release = emulated(version)
-    encoded = msgspec.json.encode((config, feature_gates, version, args), enc_hook=str)
-    key = encoded, (*plugins, *plugins_of_files().values())
+    explainer = _explainer(config, feature_gates, version, plugins, args)
+    there = [nodes] if isinstance(nodes, dict) else list(nodes)
+    given = _checked_pod(pod)
+    complete = [_checked(each) for other in others for each in _documents(other, there)]
+    return _decided(explainer, given, [*map(_checked, there), *complete], seed)
+
+
+def decide_stored(
+    pod: Document,
+    objects: list[Document],
+    config: Configuration,
+    version: str,
+    feature_gates: Mapping[str, bool] | None = None,
+) -> PodDecision:
+    """Decides about a pod of a cluster. The objects around it are taken as an API server has stored
+    them, even one that knows other fields. Raises what `decide` raises for a configuration and,
+    with SourceError, for what no scheduler of it can read.
+    """
+    return _decided(_explainer(config, feature_gates, version, (), NO_ARGS), pod, objects, 1)
+
+
+def _explainer(
+    config: Configuration,
+    feature_gates: Mapping[str, bool] | None,
+    version: str,
+    plugins: Plugins,
+    args: Args,
+) -> Explainer:
+    """Returns who decides by a configuration, with its plugins; for a file, by its content."""
+    content = config.read_bytes() if isinstance(config, Path) and config.is_file() else b""
+    settings = config, feature_gates, version, args
+    key = (
+        msgspec.json.encode((*settings, content), enc_hook=str),
+        (*plugins, *plugins_of_files().values()),
+    )
     explainer = _explainers.get(key)
     if explainer is None:
-        gates = with_defaults(feature_gates or {}, release)
+        gates = with_defaults(feature_gates or {}, emulated(version))
         configuration = with_plugins(configuration_of(config, gates), plugins, args)
         explainer = Explainer(configuration, gates, others=plugins)
         if len(_explainers) >= MOST_KEPT:
             _explainers.clear()
         _explainers[key] = explainer
-    there = [nodes] if isinstance(nodes, dict) else list(nodes)
-    given = _checked_pod(pod)
-    complete = [_checked(each) for other in others for each in _documents(other, there)]
-    subject, created = with_claims(given, partial(_found, complete), defaulted)
-    objects = [*map(_checked, there), *complete, *created]
-    question = ClusterQuestion(subject, objects, explainer.configuration)
+    return explainer
+
+
+def _decided(
+    explainer: Explainer, pod: Document, objects: list[Document], seed: int
+) -> PodDecision:
+    subject, created = with_claims(pod, partial(_found, objects), defaulted)
+    question = ClusterQuestion(subject, [*objects, *created], explainer.configuration)
     return PodDecision(explainer.attempt(question), Random(seed))
 
 
@@ -198,11 +233,9 @@ def _refuse(kind: Kind, document: Document, found: list[str]) -> None:
 
 
 def _found(objects: list[Document], kind: str, name: str, namespace: str) -> Document | None:
-    place = kind, name, namespace
-    named = (each for each in objects if place == (each.get("kind"), *_names(each)))
-    return next(named, None)
-
-
-def _names(document: Document) -> tuple[str, str]:
-    metadata = document["metadata"]
-    return metadata["name"], metadata.get("namespace", "default")
+    for each in objects:
+        if each.get("kind") == kind:
+            metadata = each["metadata"]
+            if (metadata["name"], metadata.get("namespace", "default")) == (name, namespace):
+                return each
+    return None

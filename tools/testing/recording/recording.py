@@ -1,7 +1,8 @@
 """A recording: the changes of a cluster that a scheduler sees, one a line of JSON.
 
-Secrets are not among its kinds. What containers are told (env, envFrom, args, command), managed
-fields and the annotation of kubectl's last apply are left out of objects.
+Secrets are not among its kinds. What containers are told (env, envFrom, args, command, and what
+probes and hooks run or send), managed fields and the annotation of kubectl's last apply are left
+out of objects.
 """
 
 from __future__ import annotations
@@ -28,7 +29,11 @@ KINDS: tuple[Kind, ...] = tuple(
     )
 )  # fmt: skip
 BY_NAME = {kind.kind: kind for kind in KINDS}
-_TOLD = ("env", "envFrom", "args", "command")
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_TOLD = (
+    "env", "envFrom", "args", "command", "lifecycle",
+    "livenessProbe", "readinessProbe", "startupProbe",
+)  # fmt: skip
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -43,6 +48,21 @@ class RecordedChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unk
     kind: str
     object: Document
     gone: bool = False
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    uid: str
+
+
+class _Recorded(msgspec.Struct):
+    """What every object has that a server sent."""
+
+    metadata: _Metadata
+
+
+class _RecordedPod(_Recorded):
+    spec: Document
 
 
 def without_secrets(document: Document) -> Document:
@@ -66,7 +86,7 @@ def without_secrets(document: Document) -> Document:
 def _untold(spec: Document) -> Document:
     told: Document = {
         field: [{k: v for k, v in each.items() if k not in _TOLD} for each in spec[field] or ()]
-        for field in ("initContainers", "containers")
+        for field in _CONTAINERS
         if field in spec
     }
     return {**spec, **told}
@@ -95,6 +115,10 @@ def read_recording(file: Path) -> Recording:
                 raise RecordingError(f"{file}: line {number}: {problem}") from None
             if change.kind not in BY_NAME:
                 raise RecordingError(f"{file}: line {number}: unknown kind {change.kind!r}")
+            try:
+                msgspec.convert(change.object, _RecordedPod if change.kind == "Pod" else _Recorded)
+            except msgspec.ValidationError as problem:
+                raise RecordingError(f"{file}: line {number}: object: {problem}") from None
             changes.append(change)
     if not changes:
         raise RecordingError(f"{file}: expected a change in JSON on each line, got an empty file")

@@ -17,7 +17,8 @@ from ...kubernetes.api.store import StoreEvent
 from ...kubernetes.api.types.resources import Kind
 from ..cluster import Cluster
 from ..configuration import Configuration
-from ..decisions import PodDecision, decide
+from ..decisions import PodDecision, decide_stored
+from ..history import PodLife
 from ..pods import why_pending
 from ..virtual_time import run_virtually
 from .recording import BY_NAME, KINDS, RecordedChange
@@ -61,7 +62,7 @@ def replayed(
 
 
 class _Decides(TypedDict):
-    """Who decides, as arguments of Cluster and of decide."""
+    """Who decides, as arguments of Cluster and of decide_stored."""
 
     config: Configuration
     feature_gates: Mapping[str, bool] | None
@@ -100,7 +101,7 @@ class _Replay:
             lives = self._cluster.history.lives
             return [self._compared(lives[uid], uid) for uid in self._recorded if uid in lives]
 
-    def _compared(self, life: Any, uid: str) -> PodComparison:
+    def _compared(self, life: PodLife, uid: str) -> PodComparison:
         here = life.nodes[0] if life.nodes else ""
         recorded = self._recorded[uid]
         reason = self._reasons.get(uid, "")
@@ -142,20 +143,27 @@ class _Replay:
         recorded = self._recorded.get(uid)
         if not here or before["spec"].get("nodeName") or not recorded or recorded == here:
             return
+        try:
+            self._reasons[uid] = self._why(before, here, recorded)
+        except ValueError as unknown:  # the pod is bound all the same
+            self._reasons[uid] = str(unknown)
+
+    def _why(self, pod: Document, here: str, recorded: str) -> str:
+        """Returns why a pod goes here, and not where it went. Raises ValueError."""
+        uid = pod["metadata"]["uid"]
         others = [
             stored.document
             for each in KINDS
             for stored in self._cluster.store.list(each)
             if stored.document["metadata"].get("uid") != uid
         ]
-        decision = decide(before, (), *others, **self._decides)
+        decision = decide_stored(pod, others, **self._decides)
         rejected = decision.rejections.get(recorded)
         if rejected:
-            self._reasons[uid] = f"{recorded}: {', '.join(rejected)}"
-        elif recorded in decision.scores and here in decision.scores:
-            self._reasons[uid] = _outscored(decision, here, recorded)
-        else:
-            self._reasons[uid] = f"{recorded} is not there"
+            return f"{recorded}: {', '.join(rejected)}"
+        if recorded in decision.scores and here in decision.scores:
+            return _outscored(decision, here, recorded)
+        return f"{recorded} is not there"
 
 
 def _outscored(decision: PodDecision, here: str, recorded: str) -> str:

@@ -30,7 +30,7 @@ from berth.actors.scheduling.kube.requests import pod_requests
 
 from ...kubernetes.api.store import Store, StoreEvent
 from ...kubernetes.api.types.resources import BY_KIND, Kind
-from ..decisions import decide
+from ..decisions import decide_stored
 from .budgets_kept import BudgetsKept
 from .held_once import HeldOnce
 
@@ -71,7 +71,7 @@ class Violation(NamedTuple):
 
 
 class Properties:
-    """Watches the writes of a cluster. `found` has each violation once."""
+    """Watches the writes of a cluster. `found` has the violations, oldest first."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -183,7 +183,7 @@ class Properties:
             ):
                 continue
             others = [each for each in around if each["metadata"].get("uid") != metadata["uid"]]
-            decision = decide(pod, (), *others, config=config, version=version)
+            decision = decide_stored(pod, others, config, version)
             place = f"{metadata['namespace']}/{metadata['name']}"
             nominated = (pod.get("status") or {}).get("nominatedNodeName")
             if decision.node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from berth.testing import (
     nodes,
     pod,
 )
+from berth.tools.answers.explain.cluster_source import SourceError
 
 
 def test_a_pod_goes_where_the_scores_are_highest() -> None:
@@ -60,6 +62,16 @@ def test_a_configuration_is_read_once_and_counts() -> None:
     assert scores["node-1"] > scores["node-2"]
     with pytest.raises(ConfigError):
         decide(pod("a"), nodes(1), config={"parallelism": -1})
+
+
+def test_a_configuration_file_counts_as_it_is_now(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.yaml"
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    file.write_text(head)
+    assert decide(pod("a"), nodes(1), config=file).node == "node-1"
+    file.write_text(f"{head}profiles: [{{schedulerName: another}}]\n")
+    with pytest.raises(SourceError, match="another"):
+        decide(pod("a"), nodes(1), config=file)
 
 
 def test_the_version_counts() -> None:

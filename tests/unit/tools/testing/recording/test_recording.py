@@ -91,9 +91,23 @@ def test_a_pod_that_fits_nowhere_says_why() -> None:
     assert (big.here, "Insufficient cpu" in big.reason) == ("", True)
 
 
+def test_fields_and_values_that_no_rule_here_knows_are_replayed() -> None:
+    changes = story()
+    for each in changes:
+        if each.kind == "Pod":
+            each.object["spec"]["fieldOfAnotherRelease"] = {"a": 1}
+        else:
+            each.object["metadata"]["labels"]["of/another/release"] = "a"
+    assert replayed(changes, MOST_ALLOCATED) == replayed(story(), MOST_ALLOCATED)
+
+
 def test_what_containers_are_told_is_left_out() -> None:
     secret = pod("a")
-    secret["spec"]["containers"][0] |= {"env": [{"name": "KEY", "value": "s3cret"}], "args": ["-p"]}
+    sends = {"httpGet": {"port": 80, "httpHeaders": [{"name": "Key", "value": "s3cret"}]}}
+    told = {"env": [{"name": "KEY", "value": "s3cret"}], "args": ["-p"], "command": ["s3cret"]}
+    asked = dict.fromkeys(("livenessProbe", "readinessProbe", "startupProbe"), sends)
+    secret["spec"]["containers"][0] |= {**told, **asked, "lifecycle": {"postStart": sends}}
+    secret["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "app", **told}]
     secret["metadata"]["annotations"] = {
         "kubectl.kubernetes.io/last-applied-configuration": "s3cret"
     }
@@ -110,6 +124,9 @@ def test_what_containers_are_told_is_left_out() -> None:
     [
         ("x", "line 1"),
         ('{"at": 0, "kind": "Secret", "object": {}}', "unknown kind 'Secret'"),
+        ('{"at": 0, "kind": "Node", "object": {}}', "line 1: object: .* `metadata`"),
+        ('{"at": 0, "kind": "Node", "object": {"metadata": {"name": "n"}}}', "line 1: .* `uid`"),
+        ('{"at": 0, "kind": "Pod", "object": {"metadata": {"name": "p", "uid": "u"}}}', "`spec`"),
         (lines_of(story()).decode() + '{"at": "soon"}', "line 10"),
         (lines_of(story()).decode() + '{"at": 1\n', "line 10"),
         ("", "expected a change in JSON on each line, got an empty file"),
