@@ -1,7 +1,8 @@
 """The pods on their way to a node. Pure.
 
 Before a scheduler prepares the volumes or devices of a pod, or waits on Permit, it announces the
-node (`nominatedNodeName`, KEP 5278): the binding may take minutes.
+node (`nominatedNodeName`, KEP 5278): the binding may take minutes. Preemption nominates the pod to
+a node by the same field, and says in the same write why the attempt failed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from berth.actors.messages.cache import (
     AssumedPodDeleted,
     CacheMessage,
 )
-from berth.actors.messages.queue import PendingPodAdded, PendingPodUpdated, QueueMessage
+from berth.actors.messages.queue import (
+    PendingPodAdded,
+    PendingPodUpdated,
+    PodNoLongerPending,
+    QueueMessage,
+)
 from berth.actors.scheduling.kube.core import Pod, PodCondition
 
 Message = CacheMessage | QueueMessage
@@ -28,6 +34,8 @@ class AnnouncedPods:
 
     def __init__(self) -> None:
         self._pods: dict[str, Pod] = {}
+        # The latest condition that came with a nomination, by uid.
+        self._nominations: dict[str, PodCondition] = {}
 
     def placed(self, message: Message) -> Iterator[Message]:
         """Yields messages in place of one, such that a pod is on its node from the announcement on.
@@ -36,9 +44,11 @@ class AnnouncedPods:
         """
         match message:
             case PendingPodAdded(pod):
+                self._note_nomination(None, pod)
                 node = "" if _condition(pod) else pod.status.nominated_node_name
                 yield from self._announce(pod, node, PendingPodAdded(_without_node(pod, node)))
             case PendingPodUpdated(old, pod):
+                self._note_nomination(old, pod)
                 node = self._announced_node(old, pod)
                 before = self._pods.get(pod.metadata.uid)
                 if before is not None and node == before.spec.node_name:
@@ -60,6 +70,9 @@ class AnnouncedPods:
                 if before is not None:
                     yield AssignedPodDeleted(before)
                 yield message
+            case PodNoLongerPending(pod):
+                self._nominations.pop(pod.metadata.uid, None)
+                yield message
             case _:
                 yield message
 
@@ -72,16 +85,27 @@ class AnnouncedPods:
             placed = self._pods[pod.metadata.uid] = _pod_on(pod, node)
             yield AssignedPodAdded(placed)
 
+    def _note_nomination(self, old: Pod | None, pod: Pod) -> None:
+        condition = _condition(pod)
+        if condition is None or not pod.status.nominated_node_name:
+            return
+        if old is None or condition != _condition(old):
+            self._nominations[pod.metadata.uid] = condition
+
     def _announced_node(self, old: Pod, pod: Pod) -> str:
         """Returns the node that is announced for a pod, "" if none is. A nomination comes with the
-        condition that the attempt failed, an announcement leaves the condition as it was.
+        condition that the attempt failed, an announcement leaves the condition as it was. So does
+        another nomination, if the attempt failed for the same reasons as at the one before.
         """
         node = pod.status.nominated_node_name
         before = self._pods.get(pod.metadata.uid)
         was = old.status.nominated_node_name if before is None else ""
         if node == was or pod.metadata.deletion_timestamp is not None:
             return ""
-        return node if _condition(old) == _condition(pod) else ""
+        condition = _condition(pod)
+        if condition is not None and condition == self._nominations.get(pod.metadata.uid):
+            return ""
+        return node if _condition(old) == condition else ""
 
 
 def _condition(pod: Pod) -> PodCondition | None:

@@ -3,8 +3,9 @@
 A pod is judged when it is bound, or when its node is announced, in the state before. The order of
 bindings is not the order of decisions: a pod that is bound a little later may have been placed
 before, and a change of the last moment may have come too late for the decision. Therefore every
-message waits for a moment before it counts, and those that counted lately can be undone. A new
-object, such as a claim that came with its pod, counts at once: its watch may be behind the pods'.
+message waits for a moment before it counts, and those that counted lately can be undone. The watch
+of the nodes may be behind the pods', so that a node's change that waits can be counted. A new
+object, such as a claim that came with its pod, counts at once.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from .pods_on_their_way import AnnouncedPods, Message
 MOMENT = 1.0  # seconds
 # How many of the changes, and of the pods, other orders leave out or add.
 NUMBERS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64)
+NODE_CHANGES = (NodeAdded, NodeUpdated, NodeDeleted)
 AGREES = (Agreement.SAME, Agreement.TIE, Agreement.HELD)
 
 
@@ -140,7 +142,7 @@ class ShadowState:
                 if isinstance(past, AssignedPodAdded):
                     self._turns.pop(past.pod.metadata.uid, None)
             if isinstance(message, AssignedPodAdded) and message.pod.metadata.uid in self._pending:
-                placement = self._judged(message.pod)
+                placement = self._judged(message.pod, came)
                 if placement is not None:
                     yield placement
             self._count(message)
@@ -198,7 +200,7 @@ class ShadowState:
 
     # -------------------------------------------------------------------------------------- judging
 
-    def _judged(self, bound: Pod) -> Placement | None:
+    def _judged(self, bound: Pod, came: float) -> Placement | None:
         pod, node = self._pending[bound.metadata.uid], bound.spec.node_name
         profile = self._profiles.get(pod.spec.scheduler_name)
         if profile is None or self._extended(pod):
@@ -207,25 +209,33 @@ class ShadowState:
         info = PodInfo(pod)
         comparison = judge(profile, info, self._cache.snapshot(), node)
         if comparison.agreement not in AGREES:
-            for order in self._other_orders(bound):
+            for order in self._other_orders(bound, came):
                 if judge(profile, info, self._cache.snapshot(), node).agreement in AGREES:
                     comparison = Comparison(Agreement.ORDER, order)
                     break
         return Placement(info.key, node, comparison.agreement, comparison.reason)
 
-    def _other_orders(self, bound: Pod) -> Iterator[str]:
+    def _other_orders(self, bound: Pod, came: float) -> Iterator[str]:
         """Brings the state into other orders of the same moment, one after another, and yields what
         is different in each. The state is restored at the end, also if the caller stops before.
 
         Pods are placed in the order of the queue, so only a pod that comes after this one there may
         have been placed after it, and only one that comes before it, before it. A pod that has
-        failed may come at any time.
+        failed may come at any time. A change of a node may have reached the scheduler in time, and
+        the shadow after the binding, as it comes by another watch.
         """
         turn = self._turn_of(self._pending[bound.metadata.uid])
         lately = [each for _, each in reversed(self._lately) if not _ends_announcement(bound, each)]
         bindings = [each for each in lately if isinstance(each, AssignedPodAdded)]
         others = [each for each in lately if not isinstance(each, AssignedPodAdded)]
         to_come = [each for _, each in self._waiting if isinstance(each, AssignedPodAdded)]
+        nodes_to_come = [
+            each
+            for at, each in self._waiting
+            if isinstance(each, NODE_CHANGES)
+            and at <= came + self._moment
+            and _undoing_message(each) is not None
+        ]
         later = [each for each in bindings if self._turn(each).may_follow(turn)]
         earlier = [
             each
@@ -238,6 +248,9 @@ class ShadowState:
             chosen = {id(message) for message in (*later, *others[:number])}
             with self._changed([each for each in lately if id(each) in chosen], earlier):
                 yield f"the last {_changes(number)} came after it"
+        for number in _increasing_numbers(len(nodes_to_come)):
+            with self._changed((), nodes_to_come[:number]):
+                yield f"the next {_changes(number)} came before it"
         for number in _increasing_numbers(len(later) - 1):
             with self._changed(later[:number], ()):
                 yield f"{_pods(number)} bound before it came after it"

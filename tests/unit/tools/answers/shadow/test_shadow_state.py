@@ -28,16 +28,20 @@ class Cluster:
         self.now = 0.0
         self.state = ShadowState(PROFILES)
         self._pods: dict[str, Pod] = {}
+        self._nodes: dict[str, Node] = {}
         for document in documents:
             self.put(document)
         if begun:
             self.state.begin()
 
     def put(self, document: Document) -> None:
+        name: str = document["metadata"]["name"]
         if document["kind"] == "Node":
-            routed = route_node(Change(None, Reader(Node).convert(document)))
+            changed = Reader(Node).convert(document)
+            routed = route_node(Change(self._nodes.get(name), changed))
+            self._nodes[name] = changed
         else:
-            name, item = document["metadata"]["name"], Reader(Pod).convert(document)
+            item = Reader(Pod).convert(document)
             routed = route_pod(Change(self._pods.get(name), item), PROFILES.keys())
             self._pods[name] = item
         self._take(routed)
@@ -191,6 +195,32 @@ def test_a_change_of_the_last_moment_may_have_come_too_late() -> None:
     assert placement.reason == "the last change came after it"
 
 
+def test_a_change_of_a_node_may_be_seen_after_the_binding_that_it_led_to() -> None:
+    """Two watches: the scheduler had seen the taint of b when it placed `web` on a."""
+    cluster = Cluster(node("a"), node("b"), pod("busy", nodeName="a"), pod("web"))
+    cluster.bind("web", "a")
+    cluster.put(tainted("b"))
+    cluster.put(node("c"))
+    (placement,) = cluster.judged()
+    assert placement.agreement is Agreement.ORDER
+    assert placement.reason == "the next change came before it"
+    cluster.judged()
+    cluster.judged()
+    cluster.put(pod("other"))
+    cluster.bind("other", "b")
+    (other,) = cluster.judged()
+    assert other.reason == "berth rejects b: TaintToleration: node(s) had untolerated taint(s)"
+
+
+def test_a_change_of_a_node_a_moment_after_the_binding_is_no_excuse() -> None:
+    cluster = Cluster(node("a"), node("b"), pod("busy", nodeName="a"), pod("web"))
+    cluster.bind("web", "a")
+    cluster.now += 1.1 * MOMENT
+    cluster.put(tainted("b"))
+    (placement,) = cluster.state.due(cluster.now)
+    assert placement.agreement is Agreement.DIFFERENT
+
+
 def test_an_announced_node_is_the_result_and_no_reason() -> None:
     cluster = Cluster(node("a"), node("b"), pod("busy", nodeName="b", cpu="2"), pod("web"))
     announced = pod("web")
@@ -259,6 +289,12 @@ def test_a_service_may_come_after_the_decision_about_its_pods() -> None:
 def labelled(name: str, **spec: Any) -> Document:
     document = pod(name, **spec)
     document["metadata"]["labels"] = {"app": "x"}
+    return document
+
+
+def tainted(name: str) -> Document:
+    document = node(name)
+    document["spec"]["taints"] = [{"key": "team", "effect": "NoSchedule"}]
     return document
 
 
@@ -336,6 +372,43 @@ def test_a_nominated_pod_goes_where_it_made_room() -> None:
     cluster.bind("web", "b")
     (placement,) = cluster.judged()
     assert placement.agreement is Agreement.SAME
+
+
+def test_a_pod_that_is_nominated_again_with_the_same_message_is_not_announced() -> None:
+    """It preempted on a, which somebody else took, and then on b. Meanwhile somebody may have
+    cleared its nomination.
+    """
+    for cleared in (False, True):
+        busy = [pod(f"busy-{each}", nodeName=each, cpu="4") for each in ("a", "b")]
+        cluster = Cluster(node("a"), node("b"), *busy, pod("web", "2"))
+        cluster.put(failed(announced("web", "a", cpu="2")))
+        if cleared:
+            cluster.put(failed(pod("web", "2")))
+        cluster.put(failed(announced("web", "b", cpu="2")))
+        cluster.delete("busy-b")
+        cluster.bind("web", "b", cpu="2")
+        assert [(each.node, each.agreement) for each in cluster.judged()] == [("b", Agreement.SAME)]
+
+
+def test_a_pod_that_comes_nominated_is_not_announced_when_it_is_nominated_again() -> None:
+    busy = [pod(f"busy-{each}", nodeName=each, cpu="4") for each in ("a", "b")]
+    cluster = Cluster(node("a"), node("b"), *busy, failed(announced("web", "a", cpu="2")))
+    cluster.put(failed(announced("web", "b", cpu="2")))
+    assert cluster.judged() == []
+    cluster.delete("busy-b")
+    cluster.bind("web", "b", cpu="2")
+    (placement,) = cluster.judged()
+    assert placement.agreement is Agreement.SAME
+
+
+def test_a_pod_that_failed_again_after_a_nomination_may_be_announced() -> None:
+    cluster = Cluster(node("a", "5"), node("b"), pod("slow", "2"), pod("web"))
+    cluster.put(failed(announced("slow", "b", cpu="2"), "made room"))
+    cluster.put(failed(pod("slow", "2"), "found none to preempt"))
+    cluster.put(failed(announced("slow", "a", cpu="2"), "found none to preempt"))
+    cluster.now += 3 * MOMENT
+    cluster.bind("web", "b")
+    assert [each.agreement for each in cluster.judged()] == [Agreement.SAME] * 2
 
 
 def test_a_pod_that_is_deleted_while_it_waits_is_forgotten() -> None:
