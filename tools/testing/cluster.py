@@ -19,6 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from berth.actors.runtime.clock import Clock, SystemClock
+from berth.actors.runtime.exceptions import ungrouped
 from berth.config.feature_gates import with_defaults
 from berth.config.options import Options
 from berth.config.types import Duration
@@ -49,7 +50,7 @@ from .history import EVENT, PodHistory, PodLife
 from .livelock import MANY_TRIES, MOST_TRIES, Tries
 from .own_loop import OwnLoop, asked_anywhere
 from .parts import Parts
-from .pods import Pods, condition, why_pending
+from .pods import UNSAID, Pods, condition, why_pending
 from .recorded_calls import PluginCall, RecordedCalls
 from .virtual_time import BEGAN, LoopClock, VirtualLoop, loop_of_cluster
 
@@ -69,7 +70,6 @@ CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
 CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 _LATEST = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 _MOST_TOLD = 10
-UNSAID = "no scheduler has said why"
 
 
 class NotReachedError(AssertionError):
@@ -160,6 +160,11 @@ class Cluster:
         self.store.release = release_of(self._options.version)
         self._fill()
         self.access = EmbeddedAccess(self.store)
+        with ungrouped():  # of the task group, which would hide what cannot be used
+            await self._begin()
+        return self
+
+    async def _begin(self) -> None:
         async with AsyncExitStack() as stack:
             stack.enter_context(SELDOM_COLLECTED)
             for objects in self._first:
@@ -174,7 +179,6 @@ class Cluster:
             if self._devices:
                 await self._publish()
             self._stack = stack.pop_all()
-        return self
 
     def _fill(self) -> None:
         """Makes the objects that the cluster begins with: of the dump, or of every cluster."""
@@ -434,6 +438,7 @@ class Cluster:
             for result in allocation.get("devices", {}).get("results") or ()
         )
 
+    @asked_anywhere
     def calls(self, plugin: str, method: str) -> list[PluginCall]:
         """Returns the calls of a method of a plugin that this cluster was given, oldest first."""
         return self._calls.of(plugin, method)

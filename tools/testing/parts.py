@@ -19,7 +19,7 @@ from ..cluster.controllers.controller_manager import Plans, run_controllers
 from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..cluster.drivers.device_driver import Offer, PoolPublisher
 from ..cluster.faults.faults_in_force import Faults
-from ..cluster.faults.vocabulary import Fault, FaultPlace, Met
+from ..cluster.faults.vocabulary import FAULTS, Fault, FaultPlace, Met
 from ..cluster.kubelets.housekeeping import Setup
 from ..cluster.kubelets.kubelets import run_kubelets
 from ..kubernetes.api.requests.field_managers import CONTROLLERS, KUBELET
@@ -31,6 +31,7 @@ from .machine import Machine
 from .scheduler import HOST, KeptScheduler
 
 SCHEDULER = "kube-scheduler"
+OF_PLUGINS = {does for does, kind in FAULTS.items() if kind.met is Met.POINT}
 
 
 class Parts:
@@ -55,7 +56,7 @@ class Parts:
     ) -> None:
         """Raises FaultError for faults that cannot be used."""
         faults = tuple(faults)
-        self.has_plugin = any(fault.met is Met.POINT for fault in faults)
+        self.has_plugin = any(fault.does in OF_PLUGINS for fault in faults)
         place = FaultPlace.SIMULATION if self.has_plugin else FaultPlace.CLUSTER
         self.faults = Faults(place, clock.now, Random(seed))
         self.schedulers: list[KeptScheduler] = []

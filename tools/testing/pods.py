@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from .history import PodLife
 
 Document = dict[str, Any]
 FINISHED = ("Succeeded", "Failed")
+UNSAID = "no scheduler has said why"
 
 
 class Finding:
@@ -162,10 +163,10 @@ def _told(life: PodLife) -> str:
         return f"{name} is gone{f' by {disrupted}' if disrupted else ''}"
     if node:
         return f"{name} is {phase} on {node}"
-    return f"{name} is pending: {why_pending(document) or 'no scheduler has said why'}"
+    return f"{name} is pending: {why_pending(document) or UNSAID}"
 
 
-def _listed(texts: Iterator[str] | map[str]) -> str:
+def _listed(texts: Iterable[str]) -> str:
     lines = list(texts)
     more = f"; and {len(lines) - 8} more" if len(lines) > 8 else ""
     return ("; ".join(lines[:8]) or "there are none") + more

@@ -202,6 +202,11 @@ def check(fault: Fault, place: FaultPlace, where: str = "fault") -> None:
     """Raises FaultError if a place cannot have this fault, or if a field of it cannot be used.
     `where` is its name in the message.
     """
+    try:
+        fault = msgspec.convert(msgspec.to_builtins(fault), Fault)  # which checks the types
+    except msgspec.ValidationError as wrong:
+        what, _, field = str(wrong).partition(" - at `$.")
+        raise FaultError(f"{where}.{field[:-1]}: {what}") from None
     kind = FAULTS[fault.does]
     if place in kind.refused:
         raise FaultError(f"{where}: {fault.does} is not for {place}: {kind.refused[place]}")

@@ -212,8 +212,9 @@ class Chaos:
     def _note(self, pod: Pod) -> None:
         if pod.spec.node_name:
             nodes = self._nodes_of.setdefault(pod.metadata.uid, [])
-            if pod.spec.node_name not in nodes:
-                nodes.append(pod.spec.node_name)
+            if pod.spec.node_name in nodes:
+                return
+            nodes.append(pod.spec.node_name)
             if len(nodes) > 1:
                 self._problems.append(f"{pod.metadata.name} was bound to {' and to '.join(nodes)}")
 

@@ -76,14 +76,14 @@ def chaos(
         first = () if file is None else read_faults(file, FaultPlace.CHAOS).faults
     except (ValueError, FaultError, OSError) as problem:
         raise click.UsageError(str(problem)) from None
-    with nullcontext(keep) if keep is not None else lent_folder("berth-chaos-") as folder:
-        try:
+    try:
+        with nullcontext(keep) if keep is not None else lent_folder("berth-chaos-") as folder:
             folder.mkdir(parents=True, exist_ok=True)
             run = Chaos(folder, seconds, seed, schedulers, nodes, first)
             with ungrouped(), _log_beside_others(folder):
                 result = anyio.run(run.run)
-        except (ProgramError, OSError) as problem:
-            raise click.ClickException(str(problem)) from None
+    except (ProgramError, OSError) as problem:
+        raise click.ClickException(str(problem)) from None
     if page_file is not None:
         page_file.write_text(_page(result, seed), encoding="utf-8")
     if output == "json":

@@ -21,19 +21,25 @@ LOOK_SECONDS = 0.1
 
 @contextmanager
 def lent_folder(prefix: str) -> Iterator[Path]:
-    """A folder whose name begins so."""
+    """A folder whose name begins so. Raises OSError."""
     with subprocess.Popen(  # noqa: S603 - this module
         [sys.executable, "-m", __name__, prefix], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as lender:
         assert lender.stdout is not None
-        yield Path(lender.stdout.readline().decode().rstrip("\n"))
+        name = lender.stdout.readline().decode().rstrip("\n")
+        if not name:
+            raise OSError("no temporary folder could be made")
+        yield Path(name)
 
 
 def main() -> None:
     """Lends a folder."""
     for ends in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ends, signal.SIG_IGN)  # which may be for all processes of a terminal
-    folder = Path(mkdtemp(prefix=sys.argv[1]))
+    try:
+        folder = Path(mkdtemp(prefix=sys.argv[1]))
+    except OSError as problem:
+        sys.exit(str(problem))
     with suppress(BrokenPipeError):
         print(folder, flush=True)
     sys.stdin.read()

@@ -47,14 +47,19 @@ class ChaosProgram:
         raise ProgramError(f"{self.name} did not start: {self._said(before)[-500:]}")
 
     def _start(self) -> None:
+        self.kill()  # of one that has ended, what is left
         module = "berth.tools.testing.chaos.leash"
-        self._leash = subprocess.Popen(  # noqa: S603 - this package
+        leash = subprocess.Popen(  # noqa: S603 - this package
             [sys.executable, "-m", module, str(self._output), *BERTH, *self._arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
-        assert self._leash.stdout is not None
-        self._pid = int(self._leash.stdout.readline())
+        assert leash.stdout is not None
+        number = leash.stdout.readline()
+        if not number:
+            leash.communicate()
+            raise ProgramError(f"{self.name} did not start: its leash has failed")
+        self._leash, self._pid = leash, int(number)
         self.starts += 1
 
     @property

@@ -22,12 +22,14 @@ def shrunk(scenario: Scenario, breaks: Breaks) -> Scenario:
     def with_faults(faults: Sequence[object]) -> Scenario:
         return msgspec.structs.replace(scenario, faults=tuple(faults))
 
-    scenario = with_faults(_fewest(scenario.faults, lambda left: breaks(with_faults(left))))
-
     def with_steps(steps: Sequence[object]) -> Scenario:
         return msgspec.structs.replace(scenario, steps=tuple(steps))
 
-    scenario = with_steps(_fewest(scenario.steps, lambda left: breaks(with_steps(left))))
+    before = None
+    while before != scenario:  # with fewer steps, a fault may be needed no more
+        before = scenario
+        scenario = with_faults(_fewest(scenario.faults, lambda left: breaks(with_faults(left))))
+        scenario = with_steps(_fewest(scenario.steps, lambda left: breaks(with_steps(left))))
     last = max((step.at for step in scenario.steps), default=0.0)
     for seconds in (last, last + 1, last + 10, last + 60):
         shorter = msgspec.structs.replace(scenario, seconds=min(seconds, scenario.seconds))

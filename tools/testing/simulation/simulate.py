@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -156,27 +157,24 @@ def _played(stories: Sequence[tuple[str, Seed | Scenario]], jobs: int) -> Iterat
         worker = idle.get()
         try:
             done.put(_Played(name, story, worker.play(story)))
+        except ConnectionError as ended:
+            done.put(ConnectionError(f"{name}: {ended}"))
         except BaseException as error:  # noqa: BLE001 - raised by who waits for the story
             done.put(error)
         finally:
             idle.put(worker)
 
-    workers = [Worker() for _ in range(jobs)]
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            for worker in workers:
-                idle.put(worker.__enter__())
-            for name, story in stories:
-                pool.submit(play, name, story)
-            for _ in stories:
-                played = done.get()
-                if isinstance(played, BaseException):
-                    raise played
-                yield played
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in workers:
-                worker.__exit__(None, None, None)
+    with ThreadPoolExecutor(jobs) as pool, ExitStack() as workers:
+        for _ in range(jobs):
+            idle.put(workers.enter_context(Worker()))
+        workers.callback(pool.shutdown, wait=False, cancel_futures=True)
+        for name, story in stories:
+            pool.submit(play, name, story)
+        for _ in stories:
+            played = done.get()
+            if isinstance(played, BaseException):
+                raise played
+            yield played
 
 
 def _progress(stories: Sequence[tuple[str, Seed | Scenario]], jobs: int) -> Iterator[_Played]:

@@ -8,6 +8,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import msgspec
@@ -15,10 +16,13 @@ import pytest
 from anyio.abc import TaskStatus
 
 from berth.actors.client.rest import ApiError
+from berth.actors.scheduling.decision.registry import RegistryError
 from berth.config.load import ConfigError
 from berth.testing import (
     BlockingCluster,
     Cluster,
+    Fault,
+    FaultError,
     NotReachedError,
     ServedCluster,
     budget,
@@ -278,20 +282,29 @@ def test_a_cluster_that_cannot_begin_says_why() -> None:
         pass
     with pytest.raises(ManifestError, match="unknown field"), ServedCluster(pod("x", hue=1)):
         pass
+    enabled = {"multiPoint": {"enabled": [{"name": "Nobodys"}]}}
+    unknown = {"config": {"profiles": [{"plugins": enabled}]}}
+    with pytest.raises(RegistryError, match="Nobodys"), BlockingCluster(**unknown):
+        pass
+    slowly: Any = "slowly"
+    with pytest.raises(FaultError, match="slowly"), BlockingCluster(faults=[Fault(slowly)]):
+        pass
 
 
 def test_the_end_of_a_served_cluster_raises_what_failed_in_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    failed = threading.Event()
+    begun, failed = asyncio.Event(), threading.Event()
 
     async def failing(*_: object, task_status: TaskStatus[None]) -> None:
         task_status.started()
+        await begun.wait()
         failed.set()
         raise OSError("the disk is full")
 
     def play() -> None:
-        with ServedCluster(nodes=1):
+        with ServedCluster(nodes=1) as served:
+            served._loop.call_soon_threadsafe(begun.set)
             assert failed.wait(10)
 
     monkeypatch.setattr("berth.tools.testing.parts.run_controllers", failing)

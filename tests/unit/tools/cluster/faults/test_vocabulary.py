@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from berth.tools.cluster.faults.fault_files import faults_in, read_faults
 from berth.tools.cluster.faults.faults_in_force import Faults
-from berth.tools.cluster.faults.vocabulary import FAULTS, Fault, FaultError, FaultPlace
+from berth.tools.cluster.faults.vocabulary import FAULTS, Fault, FaultError, FaultPlace, check
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,20 @@ def test_a_file_that_cannot_be_used_says_why(text: str, problem: str, tmp_path: 
         read_faults(file, FaultPlace.WIRE)
     assert str(refused.value).startswith(f"{file}: ")
     assert problem in str(refused.value)
+
+
+def test_a_fault_of_python_is_checked_as_one_of_a_file() -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"does": "slowly"}, "fault.does: Invalid enum value 'slowly'"),
+        ({"does": "slow", "chance": 2}, "fault.chance: expected a probability"),
+        ({"does": "slow", "seconds": -1}, "fault.seconds: expected seconds, at least 0"),
+        ({"does": "lose", "methods": "POST"}, "fault.methods: Expected `array`, got `str`"),
+        ({"does": "lose", "methods": ["GIVE"]}, "fault.methods: expected some of GET"),
+    ]
+    for fields, problem in wrong:
+        with pytest.raises(FaultError) as refused:
+            check(Fault(**fields), FaultPlace.WIRE)
+        assert str(refused.value).startswith(problem)
 
 
 def test_every_refusal_of_a_place_has_a_reason() -> None:

@@ -14,9 +14,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from berth.actors.scheduling.kube.core import Pod, PodSpec
+from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.tools.cluster.faults.fault_files import check_all
 from berth.tools.cluster.faults.vocabulary import FaultPlace
+from berth.tools.testing.chaos.chaos import Chaos
 from berth.tools.testing.chaos.chaos_command import chaos
+from berth.tools.testing.chaos.lent_folder import lent_folder
+from berth.tools.testing.chaos.program import ChaosProgram, ProgramError
 from berth.tools.testing.chaos.troubles import troubles
 
 
@@ -36,6 +41,24 @@ def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
         result = CliRunner().invoke(chaos, asked)
         assert result.exit_code == 2
         assert problem in result.output
+
+
+def test_a_pod_that_is_bound_twice_is_told_once(tmp_path: Path) -> None:
+    run = Chaos(tmp_path, 1)
+    for node in ("node-1", "node-2", "node-2", "node-1"):
+        run._note(Pod(metadata=ObjectMeta(name="a", uid="u"), spec=PodSpec(node_name=node)))
+    assert run._problems == ["a was bound to node-1 and to node-2"]
+
+
+def test_a_folder_that_cannot_be_made_is_told() -> None:
+    with pytest.raises(OSError, match="no temporary folder"), lent_folder("no/such/folder-"):
+        pass
+
+
+async def test_a_leash_that_fails_is_told(tmp_path: Path) -> None:
+    program = ChaosProgram("apiserver", tmp_path / "no" / "folder", ("version",), "berth")
+    with pytest.raises(ProgramError, match="apiserver did not start"):
+        await program.start()
 
 
 def test_a_leash_says_nothing_when_somebody_interrupts(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from berth.tools.testing.simulation.simulate import simulate
 from berth.tools.testing.simulation.simulation import play
 from berth.tools.testing.simulation.timeline import Timeline
 from berth.tools.testing.simulation.timeline_page import page
+from berth.tools.testing.simulation.worker import Worker
 from tests.docs.blocks import ROOT, write_files
 from tests.unit.tools.testing.simulation.test_properties import WITHOUT_FIT, created
 
@@ -90,6 +91,29 @@ def test_only_what_breaks_the_property_is_left(steps: set[int], faults: set[int]
     assert {int(step.at) for step in found.steps} == steps
     assert {int(fault.seconds) for fault in found.faults} == faults
     assert found.seconds == max(steps)
+
+
+def test_a_fault_that_only_other_steps_needed_is_left_out() -> None:
+    scenario = Scenario(
+        seconds=100,
+        steps=tuple(ScenarioStep(float(at), "compact") for at in range(5)),
+        faults=(Fault("slow"),),
+    )
+
+    def breaks(left: Scenario) -> bool:
+        return scenario.steps[0] in left.steps and (bool(left.faults) or len(left.steps) < 3)
+
+    found = shrunk(scenario, breaks)
+    assert (found.steps, found.faults) == (scenario.steps[:1], ())
+
+
+def test_a_process_that_ends_is_told_with_its_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(_: Worker, __: object) -> None:
+        raise ConnectionError("its process has ended")
+
+    monkeypatch.setattr(Worker, "play", end)
+    result = CliRunner().invoke(simulate, ["--seed", "7", "--time", "1s"])
+    assert (result.exit_code, result.stderr) == (2, "Error: seed 7: its process has ended\n")
 
 
 def test_a_scenario_is_a_test(tmp_path: Path) -> None:
