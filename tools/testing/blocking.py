@@ -79,12 +79,14 @@ class BlockingCluster:
 
         async def first() -> T:
             task = asyncio.create_task(work)
-            await asyncio.wait((task, life), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                task.cancel()
-                await life
-                raise RuntimeError("the cluster has ended")
-            return task.result()
+            try:
+                await asyncio.wait((task, life), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                task.cancel()  # if it is not done: it must not go on in the next call
+            if task.done():
+                return task.result()
+            await life
+            raise RuntimeError("the cluster has ended")
 
         return self._runner.run(first())
 

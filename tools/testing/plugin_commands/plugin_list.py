@@ -80,8 +80,7 @@ def _listed(configuration: KubeSchedulerConfiguration) -> Iterator[ListedPlugin]
     for name, kind in IN_TREE.items():
         yield _of(name, kind, "berth-scheduler", BERTH, enabled)
     of_files = plugins_of_files()
-    for name, kind in of_files.items():
-        (file,) = [text for text in files_offered() if text.endswith(f":{kind.__name__}")][:1]
+    for file, (name, kind) in zip(files_offered(), of_files.items(), strict=True):
         yield _of(name, kind, file, "", enabled)
     for entry in entries_of(ENTRY_POINT_GROUP):
         if entry.name not in of_files:

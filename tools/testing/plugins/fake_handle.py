@@ -6,7 +6,7 @@ Nothing runs: time stands still until the test moves it, requests are answered a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import Any, TypeVar, cast
 
@@ -26,10 +26,10 @@ from berth.plugin import Pod, PodInfo, Status
 from ...answers.explain.plugin_handle import HeldObjects, ReadOnlyHandle
 from ...kubernetes.api.types.defaults import defaulted
 from ...kubernetes.api.types.resources import BY_KIND as SERVED
+from ..virtual_time import BEGAN
 
 T = TypeVar("T", bound=HasMetadata)
 Document = dict[str, Any]
-BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 PODS = SERVED["v1", "Pod"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from pathlib import Path
 from typing import Any, cast
@@ -62,6 +63,8 @@ def test_another_thread_asks_the_loop_of_the_cluster(monkeypatch: pytest.MonkeyP
         assert not cluster.pods(app="b").events
         assert not cluster.all("Node")
         assert not cluster.events()
+        monkeypatch.setattr(cluster._calls, "of", look)
+        assert not cluster.calls("Price", "filter")
         assert set(looked) == {"berth cluster"}
         with pytest.raises(RuntimeError, match=r"lives in another event loop.*apiserver\.call"):
             asyncio.run(wait(cluster))
@@ -142,6 +145,21 @@ def test_what_ends_a_test_comes_as_it_is(error: type[BaseException]) -> None:
         raise error
     with pytest.raises(error), ServedCluster(nodes=1):
         raise error
+
+
+def test_an_interrupted_call_does_not_go_on_in_the_next() -> None:
+    ends = []
+
+    async def interrupted(cluster: Cluster) -> None:
+        signal.raise_signal(signal.SIGINT)
+        await cluster.run_for("1h")
+        ends.append(cluster.now)
+
+    with BlockingCluster(nodes=1) as cluster:
+        with pytest.raises(KeyboardInterrupt):
+            cluster.run(interrupted(cluster.cluster))
+        cluster.run_for("2h")
+    assert not ends
 
 
 def test_a_cancelled_test_ends_its_cluster() -> None:

@@ -169,6 +169,16 @@ def test_the_list_says_points_package_and_profiles() -> None:
     assert max(map(len, said("list").output.splitlines())) <= 80
 
 
+def test_the_list_names_the_file_of_each_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("one", "two"):
+        source = CHANGING.replace('"Changing"', f'"{name}"')
+        Path(f"{name}.py").write_text(f"{source}\n\nAlias = Changing\n")
+    offered = [f"{Path.cwd()}/one.py:Alias", f"{Path.cwd()}/two.py:Changing"]
+    monkeypatch.setenv("BERTH_PLUGINS", "\n".join(offered))
+    listed = {each["name"]: each for each in msgspec.json.decode(said("list", "-o", "json").output)}
+    assert [listed[name]["package"] for name in ("one", "two")] == offered
+
+
 def test_a_narrow_list_leaves_out_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = said("list").output.splitlines()
