@@ -12,6 +12,8 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import anyio
+
 from ..cluster.apiserver.app import serve
 from ..cluster.apiserver.faulty_wire import FaultyWire
 from ..cluster.apiserver.kubeconfig import kubeconfig
@@ -94,7 +96,9 @@ class ServedCluster:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._live())
+            anyio.run(
+                self._live
+            )  # not asyncio's: tells sniffio, where it is installed, the library
         except BaseException as error:  # noqa: BLE001 - raised at the start, or else at the end
             if self._started.done():
                 self._failure = error
