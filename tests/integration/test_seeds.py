@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from berth.testing import Fault, device_claim, job, nodes, pod, priority_class
+from berth.testing import Fault, claim, device_claim, job, nodes, pod, priority_class
 from berth.tools.testing.simulation.chance import DEVICES, device_class, slice_of
 from berth.tools.testing.simulation.scenario import Scenario, ScenarioStep, read_scenario
+from berth.tools.testing.simulation.short_stories import LOCAL, local_class, local_volume
 from berth.tools.testing.simulation.simulation import play
 
 Document = dict[str, Any]
@@ -111,6 +112,21 @@ def test_pods_that_a_plugin_gates_while_it_is_off_are_tried_though_nothing_happe
     assert (story.violations, story.bound) == ((), 6)
 
 
+def test_what_made_a_preemption_vain_ends() -> None:
+    """Not the filter that rejected the pod, but another one refused the node without its pods: the
+    end of that reason has to wake the pod.
+    """
+    disk = claim("disk", storage_class=LOCAL)
+    volumes = [{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}]
+    steps = (
+        *created(0, priority_class("high", 9), local_class(), *nodes(1, cpu=1), pod("low", cpu=1)),
+        *created(5, disk, pod("high", cpu=1, priorityClassName="high", volumes=volumes)),
+        *created(9, local_volume("node-1", "ReadWriteOnce")),
+    )
+    story = play(Scenario(seconds=20, steps=steps))
+    assert (story.violations, story.bound) == ((), 2)
+
+
 @pytest.mark.full("long")
 @pytest.mark.parametrize("path", sorted(SEEDS.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_files_of_seeds(path: Path) -> None:
@@ -125,5 +141,8 @@ def test_the_files_of_seeds(path: Path) -> None:
 
     seed-302486: a silent watch tells at once that a pod came, was placed by another scheduler, and
     finished, while it is assumed. Its binding is refused, and no later event would free its room.
+
+    seed-321643: a pod may preempt once the claim that it shares with another one is bound, which
+    concerned the dry runs of its preemption alone.
     """
     assert play(read_scenario(path)).violations == ()

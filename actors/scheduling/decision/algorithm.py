@@ -135,4 +135,7 @@ def _no_node(
         message = f"{message} {post_filtered.status.message}"
     if post_filtered is not None and post_filtered.again:
         return Unfit(message, frozenset(), post_filtered=post_filtered)
-    return Unfit(message, evaluation.rejected_by(), evaluation.pending(), post_filtered)
+    rejected_by = evaluation.rejected_by()
+    if post_filtered is not None:
+        rejected_by |= post_filtered.rejected_by
+    return Unfit(message, rejected_by, evaluation.pending(), post_filtered)

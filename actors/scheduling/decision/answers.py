@@ -250,6 +250,11 @@ def as_post_filtered(answer: object, attempt: FailedAttempt, _hook: object = Non
         raise expected("patches as a tuple of Patch and Deletion", patches)
     for patch in patches:
         _check_patch(patch)
+    rejected_by: object = answer.rejected_by
+    if not isinstance(rejected_by, frozenset) or not all(
+        isinstance(name, str) for name in rejected_by
+    ):
+        raise expected("rejected_by as a frozenset of names of plugins", rejected_by)
     nomination: object = answer.nomination
     if nomination is None:
         return answer

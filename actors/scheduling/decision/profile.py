@@ -280,7 +280,7 @@ class Profile(Rules):
     def _post_filtered(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
         reasons: list[str] = []
         patches: tuple[Patch | Deletion, ...] = ()
-        denominate = False
+        denominate, rejected_by = False, frozenset[str]()
         for hook in self._post_filter:
             answer = yield from hook.ask_in_steps(attempt)
             patches += answer.patches
@@ -293,8 +293,13 @@ class Profile(Rules):
                 return msgspec.structs.replace(answer, status=status, patches=patches)
             reasons += status.reasons
             denominate = denominate or answer.denominate
-        status = Status(Code.UNSCHEDULABLE, tuple(reasons))
-        return PostFiltered(status, denominate=denominate, patches=patches)
+            rejected_by |= answer.rejected_by
+        return PostFiltered(
+            Status(Code.UNSCHEDULABLE, tuple(reasons)),
+            denominate=denominate,
+            patches=patches,
+            rejected_by=rejected_by,
+        )
 
     # ----------------------------------------------------------------------- after a node is chosen
 

@@ -62,7 +62,8 @@ class PostFiltered(msgspec.Struct, frozen=True):
     """The answer of a PostFilter plugin.
 
     Success comes with a nomination. `denominate` withdraws an earlier nomination of the pod.
-    With `again` the pod is tried again after its backoff, without waiting for an event.
+    With `again` the pod is tried again after its backoff, without waiting for an event. The events
+    of the plugins in `rejected_by` wake it too: they are why no room could be made.
     `patches` and deletions are sent after the decision, one after the other; a refusal ends them.
     """
 
@@ -71,6 +72,7 @@ class PostFiltered(msgspec.Struct, frozen=True):
     denominate: bool = False
     again: bool = False
     patches: tuple[Patch | Deletion, ...] = ()
+    rejected_by: frozenset[str] = frozenset()
 
 
 class FailedAttempt(ABC):

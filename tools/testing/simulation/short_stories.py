@@ -40,7 +40,7 @@ class CrowdedClients(Clients):
         self._create(priority_class("patient", 50, preemptionPolicy="Never"))
         self._create(device_class())
         self._create(STANDARD)
-        self._create(_local_class())
+        self._create(local_class())
         for _ in range(self._rng.randint(1, 3)):
             self._new_node()
         for _ in range(self._rng.randint(0, 2)):
@@ -90,7 +90,7 @@ class CrowdedClients(Clients):
         if rng.random() < 0.5:
             self._create(slice_of(name, rng.randint(1, 2)))
         if rng.random() < 0.5:
-            self._create(_local_volume(name, rng.choice(MODES)))
+            self._create(local_volume(name, rng.choice(MODES)))
 
     def _new_pod_with_volume(self) -> None:
         name, rng = self._name("pod"), self._rng
@@ -124,7 +124,7 @@ class CrowdedClients(Clients):
         self._create(pod(name, cpu=self._cpu(), namespace=ANOTHER, **self._spec(name)))
 
 
-def _local_class() -> Document:
+def local_class() -> Document:
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -134,7 +134,7 @@ def _local_class() -> Document:
     }
 
 
-def _local_volume(node_name: str, mode: str) -> Document:
+def local_volume(node_name: str, mode: str) -> Document:
     on_node = {"key": HOSTNAME, "operator": "In", "values": [node_name]}
     return {
         "apiVersion": "v1",

@@ -98,7 +98,7 @@ class TurnWatch:
 
     def __init__(self, seconds: float = TURN_SECONDS) -> None:
         self._seconds = seconds
-        self._last: tuple[float, int] | None = None
+        self._last: tuple[VirtualLoop, float, int] | None = None
 
     def begin(self) -> None:
         signal.signal(signal.SIGPROF, self._look)
@@ -114,7 +114,8 @@ class TurnWatch:
         except RuntimeError:
             return
         if isinstance(loop, VirtualLoop):
-            last, self._last = self._last, (loop.time(), loop.turns)
+            # with the loop, as each story begins at the same time
+            last, self._last = self._last, (loop, loop.time(), loop.turns)
             if last == self._last:
                 calls = traceback.extract_stack(frame, MOST_CALLS)
                 raise StandStillError(loop.time(), " > ".join(call.name for call in calls))

@@ -142,7 +142,9 @@ class DefaultPreemption(PostFilterPlugin):
                 failed = Status(Code.ERROR, (f"preemption: {search.failure}",))
                 return PostFiltered(failed, again=True)  # no event tells of its end
             return PostFiltered(
-                unschedulable(f"preemption: {_refusal(attempt, search)}"), denominate=True
+                unschedulable(f"preemption: {_refusal(attempt, search)}"),
+                denominate=True,
+                rejected_by=frozenset(status.plugin for status in search.refused) - {""},
             )
         if attempt.extended:
             best = yield from _left_by_extenders(attempt, dry_runs.in_order(search.candidates))
@@ -170,7 +172,9 @@ class DefaultPreemption(PostFilterPlugin):
             self._dry_runs.put(template, dry_runs)
 
     def events_to_register(self) -> Sequence[Registration]:
-        """Returns no events: only the plugins that rejected a pod wake it."""
+        """Returns no events: the plugins that rejected a pod wake it, and those that refused a node
+        to it in a dry run.
+        """
         return (
             Registration(
                 ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE),

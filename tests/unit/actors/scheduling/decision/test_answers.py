@@ -319,6 +319,11 @@ POST_FILTERS: list[tuple[type[at.Answering], Any, str]] = [
         PostFiltered(SUCCESS, patches=(Deletion(Pod, "web", None),)),  # type: ignore[arg-type]
         "expected a Deletion with strings as name, namespace and uid, got None",
     ),
+    (
+        at.PostFilter,
+        PostFiltered(SUCCESS, rejected_by="Gpu"),  # type: ignore[arg-type]
+        "expected rejected_by as a frozenset of names of plugins, got 'Gpu'",
+    ),
     (at.Asking, "who?", "expected PreemptVictims to be asked, got 'who?'"),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import anyio
@@ -13,7 +14,7 @@ from berth.actors.messages.cache import NodeDeleted
 from berth.actors.messages.queue import ClusterChanged
 from berth.actors.queue.actor import QueueActor
 from berth.actors.queue.state import QueueState
-from berth.testing import budget, deployment, node, nodes, pod, priority_class
+from berth.testing import budget, deployment, node, nodes, pod, priority_class, run_virtually
 from berth.tools.cluster.faults.vocabulary import Fault
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
@@ -267,6 +268,21 @@ def test_a_turn_without_end_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> N
         watch.end()
     assert violation.property == "time stands still"
     assert violation.text.endswith(" > handle > stuck")
+
+
+def test_two_stories_are_never_in_the_same_turn() -> None:
+    """Both are looked at in their first turn, at 0 seconds."""
+
+    async def look() -> None:
+        signal.raise_signal(signal.SIGPROF)
+
+    watch = TurnWatch(3600)
+    watch.begin()
+    try:
+        for _ in range(2):
+            run_virtually(look)
+    finally:
+        watch.end()
 
 
 @pytest.mark.full("long")
