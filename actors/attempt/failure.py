@@ -13,7 +13,7 @@ import enum
 from ..messages.queue import Failure
 from ..messages.recorder import RecordEvent, SetUnschedulable
 from ..scheduling.decision.outcome import Unfit
-from ..scheduling.framework.status import Code, Status
+from ..scheduling.framework.status import Code, Status, encodable
 from ..scheduling.kube.core import Pod
 from .pod_events import failed_scheduling_event
 
@@ -76,13 +76,10 @@ def failed_at_stage(stage: Stage, status: Status) -> Failure:
 
 
 def _encodable_text(text: str) -> str:
-    """Returns the text of a plugin in a form that the API server accepts.
-
-    Half of a surrogate pair, which Python makes of a file name that is not UTF-8, cannot be
-    encoded. A very long text is refused, or arrives too slowly.
+    """Returns the text of a plugin in a form that the API server accepts. A very long one is
+    refused, or arrives too slowly.
     """
-    if not text.isascii():
-        text = text.encode(errors="backslashreplace").decode()
+    text = encodable(text)
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - len(CUT)]}{CUT}"
 
 

@@ -358,6 +358,7 @@ async def _run_together(calls: Sequence[PreBindStep]) -> Status:
     return failures[0] if failures else SUCCESS
 
 
-def _is_cancelled() -> bool:
+def _is_cancelled(exception: BaseException) -> bool:
     """True if this task was cancelled by us, and not by a plugin or something it waited for."""
-    return anyio.current_effective_deadline() == CANCELLED
+    is_one = isinstance(exception, anyio.get_cancelled_exc_class())
+    return is_one and anyio.current_effective_deadline() == CANCELLED

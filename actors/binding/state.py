@@ -18,6 +18,7 @@ from berth.config.types import Duration
 
 from ..messages.binding import WaitingPodDump
 from ..scheduling.framework.handle import WaitingPod
+from ..scheduling.framework.handle_values import checked_reason
 from ..scheduling.framework.status import SUCCESS, Code, Status, error, unschedulable
 from ..scheduling.model.pod_info import PodInfo
 
@@ -79,6 +80,7 @@ class PodsInBinding:
 
     def reject(self, uid: str, plugin: str, reason: str) -> bool:
         """Rejects the pod on behalf of `plugin`. False if it no longer waits."""
+        reason = checked_reason(reason)
         pod = self._undecided_pod(uid)
         if pod is None:
             return False
@@ -89,6 +91,7 @@ class PodsInBinding:
         """Stops a pod that waits or is in PreBind, and returns it to the queue. False if there is
         no such pod, or it is too late.
         """
+        reason = checked_reason(reason)
         pod = self._waiting.get(uid)
         if pod is not None:
             # A pod that was rejected a moment ago gives up its room anyway.

@@ -161,7 +161,7 @@ def plugin_name(plugin: object) -> str:
     if not (isinstance(plugin, type) and issubclass(plugin, Plugin)):
         raise RegistryError(f"expected a Plugin class, got {plugin!r}")
     name: object = getattr(plugin, "name", None)
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str) or not name or not name.isprintable():
         raise RegistryError(f"plugin {plugin.__name__}: expected a name, got {name!r}")
     if name in IN_TREE:
         raise RegistryError(f"plugin {plugin.__name__}: {name} is the name of an in-tree plugin")

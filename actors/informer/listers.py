@@ -17,6 +17,7 @@ from ..messages.cache import AssumeObject, RestoreObject
 from ..runtime.clock import Clock
 from ..runtime.race import race
 from ..scheduling.framework.handle import NO_LABELS, ObjectKey
+from ..scheduling.framework.handle_values import check_assumed
 from ..scheduling.framework.status import Status
 from ..scheduling.kube.meta import HasMetadata, key
 from ..scheduling.model.cluster_objects import UnlistedError
@@ -92,9 +93,11 @@ class Listers:
         return selected(items.values(), namespace, labels)
 
     def assume(self, item: HasMetadata) -> None:
+        check_assumed(item)
         self._cache.tell(AssumeObject(item))
 
     def restore(self, item: HasMetadata) -> None:
+        check_assumed(item)
         self._cache.tell(RestoreObject(item))
 
     async def wait_for(

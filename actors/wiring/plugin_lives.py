@@ -33,9 +33,16 @@ TASK = Point("Task", 'running a task of plugin "{}": ', "")
 CLOSE = Point("Close", 'closing plugin "{}": ', "")
 # The decisions wait as long for a plugin to start, and the end of the process for it to close.
 START_SECONDS, CLOSE_SECONDS = 10.0, 5.0
+SHORTEST_REPEAT = 0.01  # seconds, between two calls of what is called from time to time
 SHORTEST_REST = 1.0  # seconds, while it is the turn of another plugin
 
 Work = Callable[[], Awaitable[object] | None]
+
+
+def check_rest(seconds: float) -> None:
+    """Raises ValueError for a rest between two calls in which nothing else would have its turn."""
+    if not seconds >= SHORTEST_REPEAT:
+        raise ValueError(f"expected {SHORTEST_REPEAT} seconds or more, got {seconds!r}")
 
 
 def lives(plugin: Plugin) -> bool:
@@ -62,8 +69,10 @@ async def told(plugin: Plugin, point: Point, work: Work) -> bool:
             await _called(work)
         else:
             await timed_wait(_called(work), breaker.now, note)
+    except GeneratorExit:
+        raise
     except CRASHES as exception:
-        if not isinstance(exception, Exception) and _is_cancelled():
+        if isinstance(exception, asyncio.CancelledError) and _is_cancelled():
             raise
         failure_status(plugin, point, exception)
         return False
@@ -160,8 +169,7 @@ class _Life:
         self._add(work, None, leading=leading)
 
     def every(self, seconds: float, work: Work, *, leading: bool = False) -> None:
-        if not seconds > 0:
-            raise ValueError(f"expected seconds above 0, got {seconds!r}")
+        check_rest(seconds)
         self._add(work, seconds, leading=leading)
 
     async def sleep(self, seconds: float) -> None:

@@ -17,7 +17,7 @@ from ..mailboxes import Mailboxes
 from ..messages.queue import Activate
 from ..messages.recorder import EventType, RecordEvent
 from ..scheduling.framework.handle import ApiHandle, Handle, Objects, OwnMetrics
-from ..scheduling.framework.handle_values import check_event, key_of, uid_of
+from ..scheduling.framework.handle_values import checked_note, key_of, uid_of
 from ..scheduling.framework.logger import Logger, get_logger
 from ..scheduling.framework.measuring import PluginMeasures
 from ..scheduling.kube.core import Pod, reference_to
@@ -71,7 +71,7 @@ class SchedulerHandle(msgspec.Struct, frozen=True, eq=False):
         warning: bool = False,
         action: str = "Scheduling",
     ) -> None:
-        check_event(reason, action)
+        note = checked_note(reason, action, note)
         regarding, sender = self._regarding(about)
         kind = EventType.WARNING if warning else EventType.NORMAL
         event = RecordEvent(regarding, kind, reason, action, note, sender)

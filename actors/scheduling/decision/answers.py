@@ -13,18 +13,20 @@ from math import isnan
 from numbers import Real
 
 import numpy as np
+from msgspec.structs import replace
 
 from ..framework.events import KINDS, Action, ClusterEvent, Concerns, Hint, Registration, Resource
 from ..framework.interface import MAX_NODE_SCORE, PreFilterResult
 from ..framework.post_filter import Deletion, FailedAttempt, Nomination, Patch, PostFiltered
 from ..framework.questions import Pause, PreemptVictims
-from ..framework.status import SKIP, SUCCESS, Code, Status
+from ..framework.status import SKIP, SUCCESS, Code, Status, encodable
 from ..framework.verdicts import Verdicts
 from ..model.pod_info import PodInfo
 from ..model.snapshot import NodeView
 from ..model.vectors import Bools, Ints, highest
 
 MOST_NODE_SCORE = 1 << 62
+MOST_REASONS = 1_000  # of a status: people read them
 _repr = reprlib.Repr()
 _repr.maxother = _repr.maxstring = 120
 
@@ -43,11 +45,13 @@ def expected(what: str, came: object) -> WrongAnswerError:
 
 def _shown(value: object) -> str:
     """Returns the repr of a value, shortened; the name of the type if the repr fails."""
-    if isinstance(value, np.ndarray):
+    if type(value) is np.ndarray:
         return f"{value.dtype} {value.shape}"
     try:
         return _repr.repr(value)
-    except Exception:
+    except BaseException as exception:
+        if isinstance(exception, KeyboardInterrupt):
+            raise
         return f"a {type(value).__name__} that cannot be shown"
 
 
@@ -62,14 +66,19 @@ def as_status(answer: object) -> Status:
     code: object = answer.code
     if not isinstance(code, Code):
         raise expected("a Status with a Code", code)
-    as_reasons(answer.reasons)
-    return answer
+    reasons = as_reasons(answer.reasons)
+    return answer if reasons is answer.reasons else replace(answer, reasons=reasons)
 
 
 def as_reasons(reasons: object) -> tuple[str, ...]:
+    """Returns the reasons in a form that can be written anywhere."""
     if not isinstance(reasons, tuple) or not all(isinstance(reason, str) for reason in reasons):
         raise expected("reasons as a tuple of strings", reasons)
-    return reasons
+    if len(reasons) > MOST_REASONS:
+        raise expected(f"{MOST_REASONS} reasons at most", len(reasons))
+    if all(map(str.isascii, reasons)):
+        return reasons
+    return tuple(map(encodable, reasons))
 
 
 def node_names_of(answer: PreFilterResult) -> frozenset[str] | None:
@@ -109,9 +118,8 @@ def as_raw_scores(answer: Ints, nodes: NodeView, _hook: object = None) -> Ints:
 
 
 def _is_vector(array: object, size: int, kinds: str) -> bool:
-    if type(array) is not np.ndarray and not isinstance(array, np.ndarray):
-        return False
-    return array.shape == (size,) and array.dtype.kind in kinds
+    """True for an array of this form. Other classes of arrays have operations of their own."""
+    return type(array) is np.ndarray and array.shape == (size,) and array.dtype.kind in kinds
 
 
 def as_raw_score(answer: object, _about: object = None, _hook: object = None) -> int:
@@ -131,7 +139,7 @@ def as_final_scores(answer: Ints, nodes: NodeView, _hook: object = None) -> Ints
 def as_normalized(answer: object, raw: tuple[object, NodeView], _hook: object = None) -> Ints:
     """Returns the scores of nodes as int64[nodes.size], given the raw scores and the nodes."""
     nodes = raw[1]
-    scores = answer if isinstance(answer, np.ndarray) else np.asarray(answer)
+    scores = answer if type(answer) is np.ndarray else np.asarray(answer)
     if scores.shape != (nodes.size,):
         raise expected(f"a score for each of {nodes.size} nodes", answer)
     if scores.dtype.kind not in "iu":

@@ -13,7 +13,7 @@ import msgspec
 
 from ..framework.interface import Plugin
 from ..framework.logger import get_logger
-from ..framework.status import Status, UserMessageError, error
+from ..framework.status import Status, UserMessageError, encodable, error
 from ..model.cluster_objects import UnlistedError
 from .answers import WrongAnswerError
 
@@ -111,10 +111,8 @@ def failure_status(
 
 
 def raise_if_not_plugins(exception: BaseException) -> None:
-    """Raises an exception that is not the plugin's fault again: the process is ending, or nobody
-    waits for the answer any more.
-    """
-    if isinstance(exception, KeyboardInterrupt | GeneratorExit):
+    """Raises an exception that is not the plugin's fault again: the process is ending."""
+    if isinstance(exception, KeyboardInterrupt):
         raise exception
 
 
@@ -149,7 +147,7 @@ def text_of(exception: BaseException) -> str:
     """
     kind = type(exception).__name__
     try:
-        text = str(exception)
+        text = encodable(str(exception))
     except CRASHES as another:
         raise_if_not_plugins(another)
         text = "(its text cannot be made)"

@@ -24,7 +24,7 @@ from ..kube.meta import key
 from ..model.node_info import NodeInfo
 from ..model.pod_info import PodInfo
 from ..model.vectors import any_true
-from .answers import ScoreRangeError, as_question
+from .answers import ScoreRangeError, as_question, expected
 from .failures import (
     APPLY_WEIGHTS,
     CRASHES,
@@ -32,14 +32,15 @@ from .failures import (
     Point,
     failure_status,
 )
-from .overruns import calls_plugins
+from .overruns import PluginOverrunError, calls_plugins
+from .timed_steps import StepTimes
 
 A = TypeVar("A")
 T = TypeVar("T")
 # By the name of an extension point in the configuration: its plugins in order, with weights.
 Points = Mapping[str, Sequence[tuple[Plugin, int]]]
-# True if the running task is being cancelled: then a cancelled wait is not the plugin's failure.
-IsCancelled = Callable[[], bool]
+# True if an exception is the cancellation of the running task: then it is not the plugin's failure.
+IsCancelled = Callable[[BaseException], bool]
 # Takes a plugin's answer, the subject of the call, and the hook; returns the answer in the form
 # that the profile works with. Raises WrongAnswerError for an invalid answer, and PluginError
 # for a status that ends the attempt.
@@ -122,9 +123,14 @@ class Hook(Generic[A]):
         record = state.record
         started = record.now() if record.detailed else 0.0
         try:
-            answer = self._checked(await self.call(state, info, node), node)
+            waiting = self.call(state, info, node)
+            if not hasattr(waiting, "__await__"):
+                raise expected("an async function, which can be awaited", waiting)
+            answer = self._checked(await waiting, node)
+        except GeneratorExit:  # nobody waits for the answer any more
+            raise
         except CRASHES as exception:
-            if not isinstance(exception, Exception) and is_cancelled():
+            if is_cancelled(exception):
                 raise
             raise self._failure(exception, record, started, info, node) from exception
         if record.detailed:
@@ -132,15 +138,19 @@ class Hook(Generic[A]):
         return answer
 
     @calls_plugins
-    def ask_in_steps(self, attempt: FailedAttempt) -> Steps[A]:
-        """Does what `ask` does, for PostFilter, which may put questions to extenders first."""
+    def ask_in_steps(self, attempt: FailedAttempt, times: StepTimes | None = None) -> Steps[A]:
+        """Does what `ask` does, for PostFilter, which may put questions to extenders first. `times`
+        are those of its steps so far, which somebody notes.
+        """
         record = attempt.state.record
         started = record.now() if record.detailed else 0.0
         try:
             reply = self.call(attempt)
             if isinstance(reply, Generator):
-                reply = yield from questions_of(reply)
+                reply = yield from questions_of(reply, times)
             answer: A = self.check(reply, attempt, self)
+        except GeneratorExit:  # nobody waits for the answer any more
+            raise
         except CRASHES as exception:
             raise self._failure(exception, record, started, attempt.info) from exception
         if record.detailed:
@@ -202,9 +212,11 @@ def code_of(answer: object) -> Code:
 
 
 @calls_plugins
-def questions_of(steps: Generator[object, Answer, object]) -> Steps[object]:
+def questions_of(
+    steps: Generator[object, Answer, object], times: StepTimes | None = None
+) -> Steps[object]:
     """Passes on the questions that a plugin yields. Raises WrongAnswerError for any but
-    PreemptVictims and a pause.
+    PreemptVictims and a pause, and PluginOverrunError if they have no end.
     """
     answer: Answer | None = None
     while True:
@@ -212,4 +224,6 @@ def questions_of(steps: Generator[object, Answer, object]) -> Steps[object]:
             question = next(steps) if answer is None else steps.send(answer)
         except StopIteration as done:
             return done.value
+        if times is not None and times.is_endless:
+            raise PluginOverrunError(f"no answer after {times}")
         answer = yield as_question(question)

@@ -249,6 +249,8 @@ class Profile(Rules):
                 if not plugin.prepares_for(info):
                     continue
                 status = as_status((yield from questions_of(plugin.prepare(info, snapshot))))
+            except GeneratorExit:  # nobody waits for the answer any more
+                raise
             except CRASHES as exception:
                 problem = failure_status(plugin, point, exception, pod=info.key)
                 raise PluginError(problem) from exception

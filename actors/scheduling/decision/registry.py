@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from math import inf
 from typing import TypeVar
+
+import msgspec
 
 from berth.config.profiles import (
     ProfileError,
@@ -27,6 +30,7 @@ from ..framework.interface import DependsOn, Plugin
 from ..framework.measuring import UNMEASURED, Record
 from ..framework.plugin_args import ArgsError, check_type_of_args, read_args
 from ..kube.kinds import LOOKED_UP, WatchedKind
+from ..kube.meta import ObjectMeta
 from ..plugins.in_tree import IN_TREE
 from ..plugins.node_unreadable import NodeUnreadable
 from .failures import CRASHES, raise_if_not_plugins, text_of
@@ -254,12 +258,22 @@ def _make(kind: type[Plugin], profile: KubeSchedulerProfile, handle: Handles, pa
         raise_if_not_plugins(exception)
         problem = f"{path}: plugin {kind.name} cannot be made: {text_of(exception)}"
         raise RegistryError(problem, crashes=((kind.name, exception),)) from None
+    made: object = plugin
+    if not isinstance(made, Plugin):
+        raise RegistryError(
+            f"{path}: plugin {kind.name}: expected its class to make it, got {made!r:.80}"
+        )
     _check_declarations(plugin, path)
     return plugin
 
 
 def _check_declarations(plugin: Plugin, path: str) -> None:
+    lookups: object = plugin.lookups
+    if not isinstance(lookups, tuple | list):
+        raise RegistryError(f"plugin {plugin.name}: lookups: expected a tuple, got {lookups!r:.80}")
     for kind in plugin.lookups:
+        if isinstance(kind, WatchedKind) and (problem := _problem_of(kind)):
+            raise RegistryError(f"plugin {plugin.name}: lookups: {kind.kind}: {problem}")
         if kind not in _LOOKED_UP and not isinstance(kind, WatchedKind):
             expected = ", ".join(each.__name__ for each in _LOOKED_UP)
             type_name = getattr(kind, "__name__", repr(kind))
@@ -273,3 +287,18 @@ def _check_declarations(plugin: Plugin, path: str) -> None:
             f"{path}: plugin {plugin.name}: expected depends_on to be a member of DependsOn, "
             f"got {depends_on!r}"
         )
+
+
+def _problem_of(kind: WatchedKind) -> str:
+    """Returns what is wrong with a kind that a plugin declares, "" for nothing."""
+    of: object = kind.type
+    if not (isinstance(of, type) and issubclass(of, msgspec.Struct)):
+        return f"expected a type that is a msgspec Struct, got {of!r}"
+    metadata = next((each for each in msgspec.structs.fields(of) if each.name == "metadata"), None)
+    if metadata is None or metadata.type is not ObjectMeta:
+        return f"expected {of.__name__} to have the field metadata: ObjectMeta"
+    if not kind.path.startswith("/"):
+        return f"expected a path that begins with a slash, got {kind.path!r}"
+    if not 0 <= kind.every < inf:
+        return f"expected every to be a number of seconds, got {kind.every!r}"
+    return ""

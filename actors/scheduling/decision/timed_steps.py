@@ -1,7 +1,7 @@
 """Times the steps of a plugin's call that waits or pauses. While one runs, nothing else does.
 
-The time between the steps does not count, nor does their number: a long search with pauses holds
-nobody up.
+The time between the steps does not count. A long search with pauses holds up the pods in the queue
+alone: it may take MOST_SEARCH_SECONDS, and ask or pause MOST_QUESTIONS times.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from types import coroutine
 from typing import Any, TypeVar
 
 R = TypeVar("R")
+MOST_SEARCH_SECONDS = 30.0
+MOST_QUESTIONS = 10_000
 
 
 def timed(
@@ -41,11 +43,28 @@ def timed(
 timed_wait = coroutine(timed)
 
 
-class LongestStep:
-    """The seconds of the longest step so far."""
+class StepTimes:
+    """The steps of a call so far: their number, and the seconds of the longest and of all."""
 
     def __init__(self) -> None:
-        self.seconds = 0.0
+        self.number = 0
+        self._longest = self._together = 0.0
 
     def note(self, seconds: float) -> None:
-        self.seconds = max(self.seconds, seconds)
+        self.number += 1
+        self._together += seconds
+        self._longest = max(self._longest, seconds)
+
+    @property
+    def is_endless(self) -> bool:
+        return self.number > MOST_QUESTIONS or self._together > MOST_SEARCH_SECONDS
+
+    @property
+    def seconds(self) -> float:
+        """The seconds that count for the plugin: those for which it held everybody up at once, and
+        for a search that took too long all of them.
+        """
+        return self._together if self._together > MOST_SEARCH_SECONDS else self._longest
+
+    def __str__(self) -> str:
+        return f"{self._together:.1f} s in {self.number} steps"

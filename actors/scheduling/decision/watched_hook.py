@@ -48,7 +48,7 @@ from .failures import (
 )
 from .guard import NO_ANSWER, Check, Hook, IsCancelled, Points, key_of
 from .overruns import calls_plugins
-from .timed_steps import LongestStep, timed, timed_wait
+from .timed_steps import StepTimes, timed, timed_wait
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -101,26 +101,27 @@ class WatchedHook(Hook[A]):
         breaker, now = self.breaker, self.breaker.now
         if not self._is_asked(now()):
             return self._instead(breaker, node, now())
-        with self._counted(state, info) as note:
-            return await timed_wait(super().ask_async(state, info, node, is_cancelled), now, note)
+        with self._counted(state, info) as times:
+            call = super().ask_async(state, info, node, is_cancelled)
+            return await timed_wait(call, now, times.note)
 
-    def ask_in_steps(self, attempt: FailedAttempt) -> Steps[A]:
+    def ask_in_steps(self, attempt: FailedAttempt, _times: StepTimes | None = None) -> Steps[A]:
         breaker, now = self.breaker, self.breaker.now
         if not breaker.admits(now()):
             return self._instead(breaker, attempt, now())
-        with self._counted(attempt.state, attempt.info) as note:
-            return (yield from timed(super().ask_in_steps(attempt), now, note))
+        with self._counted(attempt.state, attempt.info) as times:
+            return (yield from timed(super().ask_in_steps(attempt, times), now, times.note))
 
     @contextmanager
-    def _counted(self, state: CycleState, info: PodInfo) -> Iterator[Callable[[float], None]]:
-        """Counts a call that waits or pauses, by the longest of its steps, which are noted."""
-        longest = LongestStep()
+    def _counted(self, state: CycleState, info: PodInfo) -> Iterator[StepTimes]:
+        """Counts a call that waits or pauses, by its steps, which are noted."""
+        times = StepTimes()
         try:
-            yield longest.note
+            yield times
         except PluginError as problem:
-            self._failed(problem, longest.seconds, state, info)
+            self._failed(problem, times.seconds, state, info)
             raise
-        self._succeeded(longest.seconds, state, info)
+        self._succeeded(times.seconds, state, info)
 
     def _is_asked(self, now: float) -> bool:
         """True if the plugin is asked: in any case to undo, unless it took too long for that."""

@@ -85,6 +85,11 @@ class CycleState:
         return self.left_out - self.passes_filter
 
     def write(self, key: StateKey[T], value: T) -> None:
+        """Keeps a value for the rest of the attempt. Raises TypeError for PODS_TO_ACTIVATE that are
+        no set, which is read when no attempt can fail any more.
+        """
+        if key is PODS_TO_ACTIVATE and not isinstance(value, set):
+            raise TypeError(f"{key.name}: expected a set of namespace/name, got {value!r:.80}")
         self._data[key] = value
 
     def __contains__(self, key: StateKey[T]) -> bool:

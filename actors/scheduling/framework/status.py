@@ -74,6 +74,13 @@ def fit_error(nodes: int, reasons: Iterable[str]) -> str:
     return f"{head} {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
 
 
+def encodable(text: str) -> str:
+    """Returns the text of a plugin in a form that UTF-8 has: half of a surrogate pair, which Python
+    makes of a file name that is not UTF-8, is escaped.
+    """
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
 SUCCESS = Status(Code.SUCCESS)
 SKIP = Status(Code.SKIP)
 

@@ -21,7 +21,12 @@ from berth.actors.scheduling.framework.handle import (
     Objects,
     OwnMetrics,
 )
-from berth.actors.scheduling.framework.handle_values import check_event, key_of, uid_of
+from berth.actors.scheduling.framework.handle_values import (
+    check_assumed,
+    checked_note,
+    key_of,
+    uid_of,
+)
 from berth.actors.scheduling.framework.logger import get_logger
 from berth.actors.scheduling.framework.measuring import NO_MEASURES
 from berth.actors.scheduling.framework.status import Code, NotFound, Status
@@ -84,10 +89,12 @@ class HeldObjects:
         return selected(self.every(kind), namespace, labels)
 
     def assume(self, item: HasMetadata) -> None:
-        """Does nothing: no decision follows."""
+        """Does nothing more: no decision follows."""
+        check_assumed(item)
 
     def restore(self, item: HasMetadata) -> None:
-        """Does nothing: no object was assumed."""
+        """Does nothing more: no object was assumed."""
+        check_assumed(item)
 
     async def wait_for(
         self, check: Callable[[], Status | Sequence[ObjectKey]], seconds: float
@@ -219,7 +226,7 @@ class ReadOnlyHandle:
         warning: bool = False,
         action: str = "Scheduling",
     ) -> None:
-        check_event(reason, action)
+        checked_note(reason, action, note)
 
     def activate(self, *pods: PodInfo | Pod | str) -> None:
         for pod in pods:

@@ -23,6 +23,7 @@ from berth.actors.wiring.plugin_lives import (
     START_SECONDS,
     TASK,
     Work,
+    check_rest,
     lives,
     told,
 )
@@ -41,8 +42,7 @@ class _Life:
             self.tasks.append(asyncio.ensure_future(told(self.plugin, TASK, work)))
 
     def every(self, seconds: float, work: Work, *, leading: bool = False) -> None:
-        if not seconds > 0:
-            raise ValueError(f"expected seconds above 0, got {seconds!r}")
+        check_rest(seconds)
         if not leading:
             self.repeated.append(work)
 
@@ -105,10 +105,17 @@ def _close(loop: asyncio.AbstractEventLoop, started: list[_Life]) -> None:
 
 def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
     """Runs the loop until the work is done; in a thread of its own if this one has a loop."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _has_loop():
         loop.run_until_complete(work)
         return
     with ThreadPoolExecutor(1) as thread:
         thread.submit(loop.run_until_complete, work).result()
+
+
+def _has_loop() -> bool:
+    """True if this thread has one. Apart from the work, whose errors would else name this one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

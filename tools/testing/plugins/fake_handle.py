@@ -15,7 +15,7 @@ import msgspec
 from berth.actors.client.objects import AnyKind, ApiObjects
 from berth.actors.client.rest import ApiError
 from berth.actors.scheduling.framework.handle import Handle
-from berth.actors.scheduling.framework.handle_values import check_event, key_of, uid_of
+from berth.actors.scheduling.framework.handle_values import checked_note, key_of, uid_of
 from berth.actors.scheduling.framework.logger import DEBUG, Fields, Logger
 from berth.actors.scheduling.kube.kinds import BY_KIND, WatchedKind, decode
 from berth.actors.scheduling.kube.meta import HasMetadata, key
@@ -271,7 +271,7 @@ class FakeHandle(ReadOnlyHandle):
         warning: bool = False,
         action: str = "Scheduling",
     ) -> None:
-        check_event(reason, action)
+        note = checked_note(reason, action, note)
         item = about.pod if isinstance(about, PodInfo) else about
         self.events.append(RecordedEvent(key(item), reason, note, warning))
 
@@ -284,9 +284,11 @@ class FakeHandle(ReadOnlyHandle):
         return super().allow(pod)
 
     def reject(self, pod: PodInfo | Pod, reason: str) -> bool:
-        if self.waiting.get(uid_of(pod)) is not None:
+        is_waiting = self.waiting.get(uid_of(pod)) is not None
+        rejected = super().reject(pod, reason)
+        if is_waiting:
             self.rejected[key_of(pod)] = reason
-        return super().reject(pod, reason)
+        return rejected
 
 
 def _typed(item: Document | HasMetadata) -> HasMetadata:

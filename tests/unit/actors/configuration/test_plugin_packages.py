@@ -9,17 +9,19 @@ from typing import Any
 
 import pytest
 
-from berth.actors.configuration.plugin_packages import origin_of
+from berth.actors.configuration.plugin_packages import every_plugin, origin_of
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.wiring.profiles import profiles_of
 from berth.config.load import from_mapping
+from berth.plugin import Plugin
 from tests.kit.handle import NoApi
 from tests.kit.logs import capture_logs
 from tests.kit.processes import install
 
 SOUND = """
-from berth.plugin import SUCCESS, NodeFilterPlugin
+from msgspec import Struct
+from berth.plugin import SUCCESS, NodeFilterPlugin, ObjectMeta, WatchedKind
 
 
 class Sound(NodeFilterPlugin):
@@ -147,7 +149,14 @@ def test_a_name_that_nobody_has(site: Path) -> None:
 
 
 MAKING = """
+    class A(Struct):
+        spec: dict[str, str] = {{}}
+
+    class B(Struct):
+        metadata: ObjectMeta
+
     def __init__(self, args, handle):
+        A, B = self.A, self.B
         {body}
 """
 
@@ -189,6 +198,11 @@ def test_a_plugin_that_depends_on_no_member(site: Path) -> None:
     [
         ("self.depends_on = 'NODE'", "expected depends_on to be a member of DependsOn, got 'NODE'"),
         ("self.lookups = (str,)", "lookups: expected a WatchedKind or some of .*, got str"),
+        ("self.lookups = WatchedKind('a/v1', 'A', '/a', A)", "lookups: expected a tuple, got Wat"),
+        ("self.lookups = (WatchedKind('a/v1', 'A', '/a', A),)", "lookups: A: .* metadata: Obj"),
+        ("self.lookups = (WatchedKind('a/v1', 'A', '/a', int),)", "lookups: A: .* Struct, got <"),
+        ("self.lookups = (WatchedKind('a/v1', 'A', 'a', B),)", "lookups: A: .* slash, got 'a'"),
+        ("self.lookups = (WatchedKind('a/v1', 'A', '/a', B, '', -1),)", "lookups: A: .*, got -1"),
     ],
 )
 def test_a_plugin_that_declares_wrong_things_when_it_is_made(
@@ -197,6 +211,19 @@ def test_a_plugin_that_declares_wrong_things_when_it_is_made(
     install_sound(site, MAKING.format(body=body))
     with pytest.raises(RegistryError, match=f"plugin Sound: {problem}"):
         profile_with("Sound")
+
+
+def test_a_class_that_makes_something_else(site: Path) -> None:
+    install_sound(site, "\n    def __new__(cls, args, handle):\n        return 5\n")
+    with pytest.raises(RegistryError, match=r"plugin Sound: expected its class to make .*, got 5"):
+        profile_with("Sound")
+
+
+@pytest.mark.parametrize("name", ["", "two\nlines", "half-\udcff"])
+def test_a_name_that_cannot_be_written(name: str) -> None:
+    kind = type("Odd", (Plugin,), {"name": name})
+    with pytest.raises(RegistryError, match="plugin Odd: expected a name, got"):
+        every_plugin([kind])
 
 
 def test_an_abstract_plugin(site: Path) -> None:

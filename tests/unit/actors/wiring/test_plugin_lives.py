@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from random import Random
 from typing import ClassVar
 
@@ -116,6 +117,22 @@ async def test_what_a_task_raises_is_told_with_the_plugins_name(
         ("Alive", "Task", "OSError: no answer"),
         ("Alive", "Task", "SystemExit: 3"),
     }
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 1e-9, nan])
+async def test_a_function_without_a_rest_is_refused(
+    seconds: float, clock: VirtualClock, told: Told
+) -> None:
+    class Busy(Alive):
+        async def start(self, scope: PluginScope) -> None:
+            scope.every(seconds, lambda: self.told.add("tick"))
+
+    with capture_logs() as lines:
+        async with started(lives_of(made(Busy, told), clock=clock).run):
+            await clock.advance(1)
+    error = f"ValueError: expected 0.01 seconds or more, got {seconds}"
+    assert {line["error"] for line in lines} == {error}
+    assert [what for _, what in told.take()] == ["close"]
 
 
 async def test_a_start_that_fails_is_repeated_and_its_tasks_end(

@@ -18,6 +18,7 @@ from anyio.abc import TaskStatus
 from berth.actors.client.rest import ApiError
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.config.load import ConfigError
+from berth.plugin import SUCCESS, Pod, PreEnqueuePlugin, Status
 from berth.testing import (
     BlockingCluster,
     Cluster,
@@ -42,6 +43,14 @@ from berth.tools.kubernetes.api.types.resources import Kind
 from tests.kit.custom_kinds import definition, shirt
 
 
+class Odd(PreEnqueuePlugin):
+    name = "Odd"
+    lookups = 5  # type: ignore[assignment]
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        return SUCCESS
+
+
 async def test_a_pod_of_higher_priority_takes_the_place_of_another(cluster: Cluster) -> None:
     await cluster.add(priority_class("high", 100), nodes(1, cpu=4), pod("low", cpu=3))
     await cluster.settled()
@@ -51,6 +60,11 @@ async def test_a_pod_of_higher_priority_takes_the_place_of_another(cluster: Clus
     assert cluster.pod("low").evicted_by("PreemptionByScheduler")
     assert not cluster.pod("high").evicted_by("PreemptionByScheduler")
     assert cluster.events("Preempted")
+
+
+async def test_what_cannot_be_used_is_told_by_its_own_error() -> None:
+    with pytest.raises(RegistryError, match="plugin Odd: lookups: expected a tuple, got 5"):
+        await Cluster(plugins=[Odd]).__aenter__()
 
 
 async def test_pods_may_be_asked_for_before_they_are_there(cluster: Cluster) -> None:

@@ -70,7 +70,7 @@ async def post_bind(profile: Profile, info: PodInfo) -> None:
 
 
 async def pre_bind(profile: Profile, info: PodInfo) -> object:
-    ((step,),) = profile.pre_bind_steps(CycleState(), info, "n", lambda: False)
+    ((step,),) = profile.pre_bind_steps(CycleState(), info, "n", lambda _: False)
     return await step()
 
 
@@ -117,7 +117,7 @@ POINTS: list[tuple[str, type[at.Answering], Call, str | None]] = [
     (
         "Bind",
         at.Bind,
-        lambda profile, info: profile.bind(CycleState(), info, "n", lambda: False),
+        lambda profile, info: profile.bind(CycleState(), info, "n", lambda _: False),
         "n",
     ),
     ("PostBind", at.Bind, post_bind, "n"),
@@ -173,6 +173,17 @@ async def test_a_traceback_is_logged(
     assert line["error"] == f"{type(raised).__name__}: {raised}"
 
 
+@pytest.mark.parametrize("kind", [at.PreFilter, at.Filter, at.VectorFilter, at.Score])
+def test_the_exit_of_a_generator_is_a_failure_where_there_is_no_generator(
+    kind: type[at.Answering], info: PodInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.RAISED", [GeneratorExit()])
+    with capture_logs():
+        outcome = scheduled(profile_with(kind), info)
+    assert isinstance(outcome, DecisionFailure)
+    assert "GeneratorExit" in outcome.status.message
+
+
 def test_the_same_failure_is_a_repeat_and_another_is_none(info: PodInfo) -> None:
     with capture_logs() as lines:
         for kind in (at.Filter, at.Filter, at.Score, at.VectorFilter):
@@ -194,6 +205,7 @@ class UntoldError(Exception):
     [
         (UntoldError(), "UntoldError: (its text cannot be made)"),
         (ValueError(), "ValueError"),
+        (ValueError("gone-\udcff"), r"ValueError: gone-\udcff"),
         (ValueError("x" * 100_000), f"ValueError: {'x' * 1000} ..."),
     ],
 )

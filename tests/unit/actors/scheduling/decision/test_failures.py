@@ -81,12 +81,12 @@ async def bound(profile: Profile, state: CycleState, info: PodInfo, node: str) -
     flight = profile.pre_bind_pre_flight(state, info, node)
     if not flight.ok and flight.code is not Code.SKIP:
         return flight
-    for step in profile.pre_bind_steps(state, info, node, lambda: False):
+    for step in profile.pre_bind_steps(state, info, node, lambda _: False):
         for call in step:
             status = await call()
             if not status.ok:
                 return status
-    return await profile.bind(state, info, node, lambda: False)
+    return await profile.bind(state, info, node, lambda _: False)
 
 
 def raising() -> Any:
