@@ -20,8 +20,8 @@ from .answers import WrongAnswerError
 log = get_logger(__name__)
 
 # A plugin may raise anything. A task that was cancelled elsewhere, or an extension that panics,
-# raises a BaseException that is not an Exception. `let_pass` raises exceptions again that do not
-# come from the plugin.
+# raises a BaseException that is not an Exception. `raise_if_not_plugins` raises exceptions again
+# that do not come from the plugin.
 CRASHES = BaseException
 MOST_CHARACTERS = 1_000  # of an exception's text
 # Their text tells the user all, without the type and the traceback.

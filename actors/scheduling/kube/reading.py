@@ -3,7 +3,7 @@
 For nearly every object, one msgspec decode is enough. Only if that fails are the values normalized
 by their types, as Go decodes them: a field that is null counts as absent, and a null in a list or a
 map becomes the zero value of its type. If decoding fails again, the object cannot be read;
-`salvage` returns its readable part.
+`readable_part` returns what can be read of it.
 
 A type can name the function that parses its values later, as `Annotated[str, ReadBy(function)]`. A
 value for which that function raises ValueError is rejected here, so that later users of the value
