@@ -18,8 +18,7 @@ from ...kubernetes.objects.documents import status_of
 from ...kubernetes.objects.properties import deleting
 from ...kubernetes.objects.structs import Document, Node, Pod
 from ...kubernetes.objects.writes import Patch, Write, delete, patch, status_writes
-from ..negotiation.kinds import PodSchedulingContext, ResourceClass
-from .resource_v1alpha2 import ResourceClaim
+from ..negotiation.kinds import PodSchedulingContext, ResourceClaim, ResourceClass
 
 IMMEDIATE = "Immediate"
 CLAIMS_PER_NODE = "berth.dev/claims-per-node"

@@ -22,17 +22,28 @@ from berth.actors.runtime.clock import Clock
 from berth.actors.scheduling.framework.logger import get_logger
 from berth.actors.scheduling.kube.meta import HasMetadata, key
 
+from ...kubernetes.api.types.resources import BY_KIND, Kind
 from ...kubernetes.devices.claim_release import ClaimRelease
 from ...kubernetes.object_index import ObjectChange, ObjectIndex
-from ...kubernetes.objects.structs import Pod
+from ...kubernetes.objects.structs import Node, Pod
 from ...kubernetes.objects.writes import Again, Delete, Patch, Write
 from ..controllers.cluster_access import ClusterAccess
 from ..controllers.object_watches import Watches
-from ..negotiation.kinds import PodSchedulingContext
+from ..negotiation.kinds import API_VERSION, PodSchedulingContext, ResourceClaim, ResourceClass
 from .negotiation_decisions import allocate_immediately, answer, free
-from .resource_v1alpha2 import FOLLOWED, ResourceClaim
 
 log = get_logger(__name__)
+# The path and the type of each kind that the driver follows.
+FOLLOWED: dict[str, tuple[Kind, type[HasMetadata]]] = {
+    type_.__name__: (BY_KIND[version, type_.__name__], type_)
+    for version, type_ in (
+        ("v1", Pod),
+        ("v1", Node),
+        (API_VERSION, ResourceClass),
+        (API_VERSION, ResourceClaim),
+        (API_VERSION, PodSchedulingContext),
+    )
+}
 RETRY = Backoff(initial=0.05, most=10.0, jitter=0.2)
 
 

@@ -30,8 +30,9 @@ class ResourceClass(Object, frozen=True, kw_only=True):
 
 
 class ResourceClaimConsumerReference(Object, frozen=True, kw_only=True):
-    """The pod for which a claim is reserved."""
+    """Who a claim is reserved for: for a pod, "pods" without a group."""
 
+    api_group: str = ""
     resource: str = ""
     name: str = ""
     uid: str = ""
@@ -42,14 +43,22 @@ class ResourceClaimSpec(Object, frozen=True, kw_only=True):
     allocation_mode: str = ""
 
 
+class ResourceHandle(Object, frozen=True, kw_only=True):
+    """A driver's own data about an allocation."""
+
+    data: str = ""
+
+
 class AllocationResult(Object, frozen=True, kw_only=True):
     """An allocation. Without `available_on_nodes`, its resource can be used on every node."""
 
+    resource_handles: tuple[ResourceHandle, ...] = ()
     available_on_nodes: NodeSelector | None = None
     shareable: bool = False
 
 
 class ResourceClaimStatus(Object, frozen=True, kw_only=True):
+    driver_name: str = ""
     allocation: AllocationResult | None = None
     reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
     deallocation_requested: bool = False

@@ -8,8 +8,7 @@ import pytest
 
 from berth.actors.scheduling.kube.meta import HasMetadata
 from berth.tools.cluster.drivers.negotiation_decisions import allocate_immediately, answer, free
-from berth.tools.cluster.drivers.resource_v1alpha2 import ResourceClaim
-from berth.tools.cluster.negotiation.kinds import PodSchedulingContext, ResourceClass
+from berth.tools.cluster.negotiation.kinds import PodSchedulingContext, ResourceClaim, ResourceClass
 from berth.tools.kubernetes.object_index import ObjectIndex
 from berth.tools.kubernetes.objects.structs import Node, Pod, read
 from berth.tools.kubernetes.objects.writes import Delete, Patch, Write

@@ -423,6 +423,15 @@ async def test_allocated_claims_are_reserved_and_the_context_is_deleted() -> Non
     assert (read(attempt), read(attempt, "d")) == (["p"], ["q"]), "only its own write is undone"
 
 
+async def test_a_reservation_leaves_other_users_as_they_are() -> None:
+    user = {"apiGroup": "example.com", "resource": "trainings", "name": "t", "uid": "t"}
+    shared = claim(mode="Immediate", allocation={"shareable": True}, reservedFor=[user])
+    attempt = Attempt(pod("c"), shared)
+    assert await attempt.place() is SUCCESS
+    ((_, _, status),) = attempt.server.written
+    assert status["reservedFor"][:-1] == [user]
+
+
 async def test_an_immediate_claim_needs_no_context() -> None:
     attempt = Attempt(pod("c"), claim(mode="Immediate", allocation={}))
     assert await attempt.place() is SUCCESS
