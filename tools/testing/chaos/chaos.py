@@ -15,7 +15,6 @@ from typing import Any
 import aiohttp
 import anyio
 import msgspec
-from anyio.abc import TaskGroup
 
 from berth.actors.client.rest import Client, Connection
 from berth.actors.client.silence import SILENCE_SECONDS
@@ -40,6 +39,7 @@ ELECTION = (
     "--leader-elect-renew-deadline=6s",
     "--leader-elect-retry-period=1s",
 )
+CRASH = "Traceback (most recent call last)"
 READY = {"apiserver": "API server at ", "run": "Attempting to acquire leader lease"}
 
 
@@ -119,9 +119,10 @@ class Chaos:
                 with anyio.move_on_after(self._seconds):
                     async with anyio.create_task_group() as busy:
                         busy.start_soon(workload.run)
-                        busy.start_soon(self._make_trouble, group)
+                        busy.start_soon(self._make_trouble)
                 await self._calm()
                 await self._check(workload, client)
+                self._check_crashes()
                 group.cancel_scope.cancel()
         finally:
             for program in (*self._schedulers, self._server):
@@ -143,9 +144,10 @@ class Chaos:
 
     # ------------------------------------------------------------------------------- trouble
 
-    async def _make_trouble(self, group: TaskGroup) -> None:
+    async def _make_trouble(self) -> None:
         for pause, fault in troubles(self._seed, len(self._schedulers)):
             await anyio.sleep(pause)
+            await self._start_ended()
             self._troubles.append(Trouble(round(monotonic() - self._began, 1), fault))
             if fault.does in OF_PROCESSES:
                 self._met[fault.does] += 1
@@ -186,10 +188,14 @@ class Chaos:
             self._met.update((await answer.json())["met"])
 
     async def _calm(self) -> None:
-        """Ends all faults, and starts what has ended by itself, as after the loss of its lease."""
+        """Ends all faults."""
         await self._count()
         async with self._session.delete(self._control) as answer:
             assert answer.status == 200
+        await self._start_ended()
+
+    async def _start_ended(self) -> None:
+        """Starts the schedulers that have ended by themselves, as after the loss of a lease."""
         for scheduler in self._schedulers:
             if scheduler.has_ended:
                 await scheduler.start()
@@ -243,6 +249,12 @@ class Chaos:
             report(f"{name} was acknowledged, and is lost")
         for name in sorted(workload.gone & pods.keys()):
             report(f"{name} was deleted, and is there again")
+
+    def _check_crashes(self) -> None:
+        """Looks for tracebacks: whatever happens to a process, it has words for it."""
+        for program in (self._server, *self._schedulers):
+            if program.count(CRASH):
+                self._problems.append(f"{program.name} crashed: {program.name}.log has a traceback")
 
     async def _listed(self, client: Client) -> dict[str, Pod]:
         answer: dict[str, Any] = await client.call("GET", PODS, dict)

@@ -68,6 +68,8 @@ class ChaosProgram:
         return self._leash is None or self._leash.poll() is not None
 
     def _said(self, since: int) -> str:
+        if not self._output.exists():
+            return ""
         with self._output.open("rb") as output:
             output.seek(since)
             return output.read().decode("utf-8", "replace")

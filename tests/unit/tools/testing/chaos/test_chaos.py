@@ -50,6 +50,15 @@ def test_a_pod_that_is_bound_twice_is_told_once(tmp_path: Path) -> None:
     assert run._problems == ["a was bound to node-1 and to node-2"]
 
 
+def test_a_process_that_crashed_is_told(tmp_path: Path) -> None:
+    run = Chaos(tmp_path, 1)
+    (tmp_path / "scheduler-1.log").write_text(
+        "  + Exception Group Traceback (most recent call last):"
+    )
+    run._check_crashes()
+    assert run._problems == ["scheduler-1 crashed: scheduler-1.log has a traceback"]
+
+
 def test_a_folder_that_cannot_be_made_is_told() -> None:
     with pytest.raises(OSError, match="no temporary folder"), lent_folder("no/such/folder-"):
         pass
