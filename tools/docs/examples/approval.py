@@ -189,7 +189,8 @@ class Approval(PreFilterPlugin):
             known.failures, counts = 0, self.args.cache_seconds
         except ServiceError as problem:
             known.outcome = str(problem)
-            known.failures, counts = known.failures + 1, min(2.0**known.failures, LONGEST_BACKOFF)
+            counts = min(2.0 ** min(known.failures, 30), LONGEST_BACKOFF)
+            known.failures += 1
         finally:
             known.is_asked = False
         known.until = self.handle.now() + counts

@@ -126,6 +126,16 @@ def test_pods_wait_while_the_service_is_down_and_it_is_asked_less_and_less() -> 
     played(story)
 
 
+async def test_the_service_may_be_down_for_days() -> None:
+    services.append(Service())
+    services[-1].answer, services[-1].seconds = None, 0
+    handle = FakeHandle(plugin=Asking)
+    plugin = Asking({"url": "http://approval"}, handle)
+    for _ in range(2_000):
+        await plugin._ask(ApprovalQuestion("default", "red"))
+    assert [line["event"] for line in handle.lines] == ["no approval"]
+
+
 def test_pods_are_placed_without_the_service_if_so_configured() -> None:
     async def story(cluster: Cluster) -> None:
         service = services[-1]
