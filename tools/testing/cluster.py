@@ -68,7 +68,7 @@ LOOKS = 0.05  # seconds between two looks at a condition
 NAMESPACES, NODES = BY_KIND["v1", "Namespace"], BY_KIND["v1", "Node"]
 CLASSES = BY_KIND["storage.k8s.io/v1", "StorageClass"]
 CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
-_LATEST = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
+KINDS_BY_NAME = {kind.kind: kind for kind in KINDS if kind.stored_as is None}
 _MOST_TOLD = 10
 
 
@@ -302,7 +302,7 @@ class Cluster:
         """Returns the kind of a name such as Pod, or Kind.group for one of several groups. Raises
         LookupError.
         """
-        if (kind := _LATEST.get(name)) is not None:
+        if (kind := KINDS_BY_NAME.get(name)) is not None:
             return kind
         for kind in self.store.catalog.added:
             if name in (kind.kind, f"{kind.kind}.{kind.group}"):

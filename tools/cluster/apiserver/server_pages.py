@@ -31,8 +31,10 @@ def server_page(store: Store, request: HttpRequest, more: tuple[Kind, ...]) -> R
     406 if it cannot be had in a form that the client accepts.
     """
     path, catalog = request.path, store.catalog
-    if path.count("/") > 3 and path.startswith(_PARTS):
-        return None  # most requests
+    if path.startswith(_PARTS):
+        path = path.rstrip("/")  # as go-restful does, which serves these pages
+        if path.count("/") > 3:
+            return None  # most requests
     health = health_page(path, request.query)
     if health is not None:
         return Response(health.text.encode(), health.code, TEXT)
@@ -42,7 +44,7 @@ def server_page(store: Store, request: HttpRequest, more: tuple[Kind, ...]) -> R
     if request.method != "GET" and plain not in ("/api", "/apis"):
         if path.startswith("/api/") and path.count("/") > 2:
             return None  # most writes of what has no namespace
-        if _discovery(path, catalog, more) is not None:
+        if _discovery(plain, catalog, more) is not None:
             raise RefusedError(405, "MethodNotAllowed", NOT_ALLOWED)
         return None
     if path.startswith("/openapi/v3"):
@@ -60,7 +62,7 @@ def server_page(store: Store, request: HttpRequest, more: tuple[Kind, ...]) -> R
             check_accepts(request.headers.get("accept", ""), KEY_SET)
             keys = [] if store.token_signer is None else store.token_signer.public_keys()
             return Response(msgspec.json.encode({"keys": keys}), content_type=KEY_SET)
-    served = _discovery(path, catalog, more)
+    served = _discovery(plain, catalog, more)
     if served is None:
         return None
     accepted_form(request.headers.get("accept", ""))

@@ -24,6 +24,7 @@ POINTS = (
 )  # fmt: skip
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 WRITES = METHODS[1:]
+MOST_SECONDS = 366 * 86400.0  # a year: longer than a story, and no date overflows
 DISK_FULL = "etcdserver: mvcc: database space exceeded"  # as kube-apiserver passes it on
 _REASONS = {
     400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound",
@@ -225,12 +226,13 @@ def _problem(field: str, value: object, fault: Fault) -> str:
     match field, value:
         case "chance", float() if not 0 <= value <= 1:
             return "a probability from 0 to 1"
-        case "begin", float() if value < 0:
-            return "seconds, at least 0"
-        case "end", float() if value <= fault.begin:
+        case "end", float() if not value > fault.begin:
             return f"seconds after {fault.begin:g}"
-        case "seconds", float() if value < 0 and fault.does != "clock-jump":
-            return "seconds, at least 0"
+        case "seconds", float() if fault.does == "clock-jump" and abs(value) <= MOST_SECONDS:
+            return ""
+        case "begin" | "seconds", float() if not 0 <= value <= MOST_SECONDS:
+            least = "" if fault.does == "clock-jump" and field == "seconds" else "at least 0 and "
+            return f"seconds, {least}at most a year"
         case "code", int() if not 400 <= value <= 599:
             return "an HTTP status from 400 to 599"
         case "methods", tuple() if not set(value) <= set(METHODS):

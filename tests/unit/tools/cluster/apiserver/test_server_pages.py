@@ -131,6 +131,11 @@ def test_other_clients_get_the_versions_of_groups(server: Server) -> None:
     assert read(page(server, "/apis/apps/v1"))["kind"] == "APIResourceList"
 
 
+@pytest.mark.parametrize("path", ["/api/v1", "/apis/apps", "/apis/apps/v1", "/version"])
+def test_pages_may_end_with_a_slash(server: Server, path: str) -> None:
+    assert page(server, f"{path}/") == page(server, path)  # pykube asks so
+
+
 def test_what_is_no_path_of_the_api_is_no_status(server: Server) -> None:
     for path in ("/nowhere", "/apis/none.example.com/v1/things"):
         answer = page(server, path)

@@ -47,6 +47,13 @@ def test_a_fault_of_python_is_checked_as_one_of_a_file() -> None:
         ({"does": "slowly"}, "fault.does: Invalid enum value 'slowly'"),
         ({"does": "slow", "chance": 2}, "fault.chance: expected a probability"),
         ({"does": "slow", "seconds": -1}, "fault.seconds: expected seconds, at least 0"),
+        ({"does": "slow", "seconds": float("nan")}, "fault.seconds: expected seconds, at least 0"),
+        ({"does": "slow", "end": float("nan")}, "fault.end: expected seconds after 0, got nan"),
+        (
+            {"does": "compact", "begin": 1e300},
+            "fault.begin: expected seconds, at least 0 and at most",
+        ),
+        ({"does": "clock-jump", "seconds": -1e15}, "fault.seconds: expected seconds, at most a"),
         ({"does": "lose", "methods": "POST"}, "fault.methods: Expected `array`, got `str`"),
         ({"does": "lose", "methods": ["GIVE"]}, "fault.methods: expected some of GET"),
     ]

@@ -62,6 +62,29 @@ def test_a_scenario_survives_its_file(seed: int, tmp_path: Path) -> None:
             r"steps\[0\].body: unknown kinds: Podd \(did you mean Pod\?\)",
         ),
         ("seed: 1\n---\nseed: 2", "expected one document, got 2"),
+        ("seconds: 1e300", "seconds: Expected `float` <= 31622400.0"),
+        ("steps: [{at: 1e300, verb: compact}]", r"steps\[0\].at: Expected `float` <= 31622400.0"),
+        ("schedulers: 100000000", "schedulers: Expected `int` <= 100"),
+        ("locks: [leases, foo]", r"locks\[1\]: expected one of leases, .*, got 'foo'"),
+        ("version: '9.9'", "version: expected 1.33 to 1.38, got '9.9'"),
+        ("config: {foo: 1}", "config: foo: unknown field"),
+        (
+            "config: {profiles: [{plugins: {filter: {enabled: [{name: Ghost}]}}}]}",
+            r"config: profiles\[0\].plugins.filter.enabled\[0\].name: unknown plugin 'Ghost'",
+        ),
+        (
+            "faults: [{does: kill, number: 1}]",
+            r"faults\[0\].number: expected one of 1 schedulers, from 0, got 1",
+        ),
+        (
+            "steps: [{at: 0, verb: delete, kind: Foo, name: a}]",
+            r"steps\[0\].kind: expected the name of a kind, such as Pod, got 'Foo'",
+        ),
+        ("steps: [{at: 0, verb: evict}]", r"steps\[0\].name: expected the name of what to evict"),
+        (
+            "steps: [{at: 0, verb: bind, name: a}]",
+            r"steps\[0\].node: expected the name of a node, got ''",
+        ),
     ],
 )
 def test_a_scenario_that_cannot_be_read_says_why(text: str, problem: str, tmp_path: Path) -> None:
@@ -192,6 +215,8 @@ def test_the_scenario_of_the_page_keeps_every_property(tmp_path: Path) -> None:
 
 
 def test_a_time_that_is_none_is_refused() -> None:
-    result = CliRunner().invoke(simulate, ["--time", "long"])
-    assert result.exit_code == 2
-    assert "long" in result.output
+    for time, problem in (("long", "a duration such as"), ("-5m", "more than 0"), ("0s", "more")):
+        result = CliRunner().invoke(simulate, ["--time", time])
+        assert result.exit_code == 2
+        assert f"--time: expected {problem}" in result.output
+        assert repr(time) in result.output
