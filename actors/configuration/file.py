@@ -27,7 +27,7 @@ from ..scheduling.decision.registry import plugin_problems, plugin_warnings
 from ..scheduling.framework.plugin_args import read_args
 from ..scheduling.kube.yaml_documents import documents
 from ..scheduling.plugins.in_tree import IN_TREE
-from .enabled_plugins import with_plugins_of_files
+from .enabled_plugins import Plugins, with_plugins_of_files
 from .plugin_packages import every_plugin
 
 MOST_BYTES = 16 << 20
@@ -73,9 +73,13 @@ class ConfigurationFile:
         return self._finish(_parsed(raw, self.path, self._gates))
 
 
-def load_file(path: str | Path, gates: Mapping[str, bool] = DEFAULTS) -> KubeSchedulerConfiguration:
-    """Reads, defaults and validates a configuration file. Raises ConfigError with every problem."""
-    return _parsed(_read(str(path)), str(path), gates)
+def load_file(
+    path: str | Path, gates: Mapping[str, bool] = DEFAULTS, others: Plugins = ()
+) -> KubeSchedulerConfiguration:
+    """Reads, defaults and validates a configuration file, which may name these other plugins.
+    Raises ConfigError with every problem.
+    """
+    return _parsed(_read(str(path)), str(path), gates, others)
 
 
 def file_or_default(
@@ -98,13 +102,15 @@ def _read(path: str) -> bytes:
     return raw
 
 
-def _parsed(raw: bytes, path: str, gates: Mapping[str, bool]) -> KubeSchedulerConfiguration:
+def _parsed(
+    raw: bytes, path: str, gates: Mapping[str, bool], others: Plugins = ()
+) -> KubeSchedulerConfiguration:
     document = _document(raw, path)
     try:
         configuration = from_mapping(document, gates)
     except ConfigError as invalid:
         raise ConfigError(*invalid.problems, file=path) from None
-    problems = plugin_problems(configuration, every_plugin(), gates)
+    problems = plugin_problems(configuration, every_plugin(others), gates)
     if problems:
         raise ConfigError(*problems, file=path)
     return with_plugins_of_files(configuration)

@@ -121,7 +121,7 @@ class Cluster:
     ) -> None:
         release = emulated(version)
         gates = with_defaults(feature_gates or {}, release)
-        self._configuration = with_plugins(configuration_of(config, gates), plugins, args)
+        self._configuration = with_plugins(configuration_of(config, gates, plugins), plugins, args)
         self._calls = RecordedCalls()
         self._plugins = self._calls.recording(plugins)
         self._tries = Tries(self._calls)

@@ -33,15 +33,16 @@ _COMMON = {"apiVersion": API_VERSION, "kind": KIND, "leaderElection": {"leaderEl
 
 
 def configuration_of(
-    config: Configuration, gates: Mapping[str, bool]
+    config: Configuration, gates: Mapping[str, bool], plugins: Plugins = ()
 ) -> KubeSchedulerConfiguration:
     """Returns a configuration: a file, or a mapping whose apiVersion and kind may be missing; by
-    default kube-scheduler's. No leader is elected unless it says so. The plugins of files that are
-    offered are enabled, as with every command. Raises ConfigError, RegistryError and TypeError.
+    default kube-scheduler's. It may name these plugins. No leader is elected unless it says so. The
+    plugins of files that are offered are enabled, as with every command. Raises ConfigError,
+    RegistryError and TypeError.
     """
     refuse_text(config, "a mapping")
     if isinstance(config, Path):
-        return load_file(config, gates)
+        return load_file(config, gates, plugins)
     read = from_mapping({**_COMMON, **config}, gates) if config else _default()
     return with_plugins_of_files(read)
 

@@ -160,7 +160,7 @@ def _explainer(
     explainer = _explainers.get(key)
     if explainer is None:
         gates = with_defaults(feature_gates or {}, emulated(version))
-        configuration = with_plugins(configuration_of(config, gates), plugins, args)
+        configuration = with_plugins(configuration_of(config, gates, plugins), plugins, args)
         explainer = Explainer(configuration, gates, others=plugins)
         if len(_explainers) >= MOST_KEPT:
             _explainers.clear()

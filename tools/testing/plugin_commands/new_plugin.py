@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
 
@@ -64,6 +65,15 @@ profiles:
         enabled: [{name: CLASS}]
 """,
 }
+# Of these points a profile has one plugin, or the first that answers: more lines of scheduler.yaml.
+_INSTEAD = {
+    "queue-sort": """\
+      queueSort: {enabled: [{name: CLASS}], disabled: [{name: "*"}]}
+""",
+    "bind": """\
+      bind: {enabled: [{name: CLASS}, {name: DefaultBinder}], disabled: [{name: "*"}]}
+""",
+}
 
 
 @click.command()
@@ -92,7 +102,7 @@ def new(name: str, kind: str) -> None:
     if cls in IN_TREE:
         raise click.UsageError(f"{cls} is the name of an in-tree plugin")
     package = "_".join(words).lower()
-    if iskeyword(package) or package in _TAKEN:
+    if iskeyword(package) or package in _TAKEN or find_spec(package) is not None:
         raise click.UsageError(f"{package} cannot be the name of the package: it is taken")
     folder = Path("-".join(words).lower())
     if folder.exists():
@@ -114,7 +124,8 @@ def new(name: str, kind: str) -> None:
 
 def _files(kind: str, cls: str, package: str, folder: str) -> Iterator[tuple[str, str]]:
     """Yields the paths of the files with their texts."""
-    for path, text in _FILES.items():
+    files = {**_FILES, "scheduler.yaml": _FILES["scheduler.yaml"] + _INSTEAD.get(kind, "")}
+    for path, text in files.items():
         named = text.replace("CLASS", cls).replace("PACKAGE", package).replace("FOLDER", folder)
         yield path.replace("PACKAGE", package), named
     yield f"{package}/plugin.py", plugin_source(kind, cls)

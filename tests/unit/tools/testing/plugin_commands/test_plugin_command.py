@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from berth.actors.configuration.plugin_files import load_plugin
+from berth.testing import Cluster, pod, run_virtually
 from berth.tools.testing.plugin_commands.plugin_command import plugin
 from berth.tools.testing.plugin_commands.plugin_kind_tests import TESTS
 from berth.tools.testing.plugin_commands.plugin_kinds import KINDS
@@ -56,6 +59,26 @@ def test_a_new_package_has_all_that_the_next_commands_need(kind: str) -> None:
     compile((folder / "tests/test_plugin.py").read_text(), "test", "exec")
 
 
+@pytest.mark.parametrize(("kind", "method"), [("queue-sort", "sort_key"), ("bind", "bind")])
+def test_the_configuration_of_a_new_package_has_the_plugin_in_the_place_of_the_default_one(
+    kind: str, method: str
+) -> None:
+    said("new", f"my-{kind}", "--kind", kind)
+    (module,) = Path(f"my-{kind}").glob("*/plugin.py")
+    (name,) = re.findall(r"^class (\w+)", module.read_text(), re.MULTILINE)
+
+    made = load_plugin(f"{module}:{name}")
+
+    async def story() -> None:
+        config = Path(f"my-{kind}/scheduler.yaml")
+        async with Cluster(pod("web"), nodes=1, plugins=[made], config=config) as cluster:
+            await cluster.settled()
+            assert cluster.pod("web").placed_on("node-1")
+            assert cluster.calls(name, method)
+
+    run_virtually(story)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_test_of_a_kind_passes(kind: str) -> None:
     TESTS[kind]()
@@ -95,7 +118,7 @@ def test_nothing_is_overwritten() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a b", "../a", "1st", "NodeName", "", "class", "Berth", "json", "tests"]
+    "name", ["a b", "../a", "1st", "NodeName", "", "class", "Berth", "json", "tests", "numpy"]
 )
 def test_a_name_that_cannot_be_used(name: str) -> None:
     assert said("new", name).exit_code == 2
