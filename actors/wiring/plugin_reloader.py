@@ -2,12 +2,14 @@
 from beside it, into use between two pods.
 
 A file that cannot be imported, or whose plugin cannot be made, changes nothing: the class of before
-stays in use, and the log has the reason.
+stays in use, and the log has the reason. What it imports is not known then, so it is tried again
+when any module beside it changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -35,7 +37,7 @@ class PluginReloader:
         self._clock = clock
         self._problems: dict[str, str] = {}  # by FILE:CLASS
         self._missing: set[str] = set()  # whose file could not be read at the last look
-        self._seen = {text: _content(file) for text, file in files_offered().items()}
+        self._seen = {text: self._content(text, file) for text, file in files_offered().items()}
 
     @property
     def problem(self) -> str:
@@ -46,14 +48,14 @@ class PluginReloader:
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             for text, file in files_offered().items():
-                content = _content(file)
+                content = self._content(text, file)
                 is_gone = content is None
                 # An editor that replaces a file leaves none for a moment.
                 if content == self._seen.get(text) or (is_gone and text not in self._missing):
                     (self._missing.add if is_gone else self._missing.discard)(text)
                     continue
                 await self._reload(text, file)
-                self._seen[text] = _content(file)  # with the modules that it imports now
+                self._seen[text] = self._content(text, file)  # with the modules that it imports now
 
     async def _reload(self, text: str, file: Path) -> None:
         self._problems.pop(text, None)
@@ -69,14 +71,13 @@ class PluginReloader:
         else:
             log.info("plugin reloaded", file=str(file))
 
-
-def _content(file: Path) -> dict[Path, bytes] | None:
-    """Returns the content of a file and of those that it imports; None if it cannot be read."""
-    contents: dict[Path, bytes] = {}
-    for each in files_behind(file):
-        try:
-            contents[each] = each.read_bytes()
-        except OSError:
-            if each == file:
-                return None
-    return contents
+    def _content(self, text: str, file: Path) -> dict[Path, bytes] | None:
+        """Returns the content of a file and of those that it imports, or if it is not in use of all
+        that it may import; None if it cannot be read.
+        """
+        beside = sorted(file.parent.glob("*.py")) if text in self._problems else ()
+        contents: dict[Path, bytes] = {}
+        for each in dict.fromkeys((*files_behind(file), *beside)):
+            with suppress(OSError):
+                contents[each] = each.read_bytes() if each.is_file() else b""  # such as a pipe
+        return contents if contents.get(file) else None  # nor is one that is being written

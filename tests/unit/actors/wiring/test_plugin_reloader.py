@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -168,3 +169,43 @@ async def test_a_file_that_stays_away_is_told_once(tmp_path: Path) -> None:
             await clock.advance(2 * LOOK_SECONDS)
             assert reloader.problem == ""
     assert [line["event"] for line in lines] == ["plugin not reloaded", "plugin reloaded"]
+
+
+@pytest.mark.usefixtures("_modules")
+async def test_a_module_that_could_not_be_imported_is_followed_until_it_can(tmp_path: Path) -> None:
+    file, helper = tmp_path / "one.py", tmp_path / "helper.py"
+    file.write_text(SOUND.format(1))
+    clock = VirtualClock()
+
+    async def swap() -> None:
+        pass
+
+    with offering([f"{file}:Sound"]), capture_logs() as lines:
+        reloader = PluginReloader(swap, clock)
+        async with started(reloader.run):
+            helper.write_text("import circle\nWORD = 1")
+            (tmp_path / "circle.py").write_text("from helper import WORD")
+            file.write_text(f"import helper\n{SOUND.format(2)}")
+            await clock.advance(3 * LOOK_SECONDS)
+            assert "partially initialized module" in reloader.problem
+            (tmp_path / "circle.py").write_text("")
+            await clock.advance(LOOK_SECONDS)
+            assert reloader.problem == ""
+    assert [line["event"] for line in lines] == ["plugin not reloaded", "plugin reloaded"]
+
+
+async def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "sound.py"
+    file.write_text(SOUND.format(1))
+    clock = VirtualClock()
+
+    async def swap() -> None:
+        pass
+
+    with offering([f"{file}:Sound"]), capture_logs():
+        reloader = PluginReloader(swap, clock)
+        async with started(reloader.run):
+            file.unlink()
+            os.mkfifo(file)
+            await clock.advance(3 * LOOK_SECONDS)
+            assert "it is no file" in reloader.problem
