@@ -23,13 +23,18 @@ from berth.plugin import (
     Pod,
     PodInfo,
     PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
     Registration,
+    Snapshot,
     StatefulSet,
     Status,
     Verdicts,
     WatchedKind,
     unresolvable,
 )
+from berth.testing import Cluster, decide, run_virtually
+from berth.tools.testing import builders as documents
 from tests.kit.daemon import Daemon, daemon
 from tests.kit.virtual_cluster import VirtualCluster, node, pod, virtual_cluster
 
@@ -210,3 +215,40 @@ async def test_a_known_kind_without_a_resource(monkeypatch: pytest.MonkeyPatch) 
         running.api.put("/apis/apps/v1/statefulsets", "default/s", stateful_set)
         await running.advance(2)
         assert running.node_of("p") == "a"
+
+
+class Place(Object, frozen=True, kw_only=True):
+    hostname: str = ""
+
+
+class OwnPod(Object, frozen=True, kw_only=True):
+    """A pod with a field that berth does not read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Place = Place()
+
+
+class ByHostname(PreFilterPlugin):
+    name = "ByHostname"
+    lookups = (WatchedKind("v1", "Pod", "/api/v1/pods", OwnPod),)
+
+    def pre_filter(
+        self, state: CycleState, info: PodInfo, snapshot: Snapshot
+    ) -> Status | PreFilterResult:
+        at = info.pod.metadata
+        own = snapshot.objects.get(OwnPod, at.name, at.namespace)
+        assert own is not None
+        return PreFilterResult(frozenset({own.spec.hostname}))
+
+
+def test_a_plugin_reads_fields_of_a_pod_that_berth_does_not() -> None:
+    web = documents.pod("web", hostname="node-2")
+    assert decide(web, documents.nodes(3), web, plugins=[ByHostname]).node == "node-2"
+
+    async def story() -> None:
+        async with Cluster(nodes=3, plugins=[ByHostname]) as cluster:
+            await cluster.add(web)
+            await cluster.settled()
+            assert cluster.pod("web").placed_on("node-2")
+
+    run_virtually(story)

@@ -71,6 +71,7 @@ PODS, EVENTS = BY_KIND["v1", "Pod"], BY_KIND["events.k8s.io/v1", "Event"]
 CLAIMS = BY_KIND["resource.k8s.io/v1", "ResourceClaim"]
 TEMPLATES = BY_KIND["resource.k8s.io/v1", "ResourceClaimTemplate"]
 EVENTS_END = f"/{EVENTS.plural}"
+_TYPES: dict[str, type[Any]] = {kind.path: kind.type for kind in FOLLOWED.values()}
 
 
 class _Shelf(Generic[Kept]):
@@ -149,7 +150,13 @@ class InProcess:
         await work(self)
 
     def follow(self, path: str, kind: type[Kept], selector: str = "") -> Source[Kept]:
-        assert selector in ("", NOT_FINISHED), selector
+        """Raises ClusterError for a kind of a plugin that is no custom one."""
+        known = _TYPES.get(path, kind)
+        if known is not kind or selector not in ("", NOT_FINISHED):
+            raise ClusterError(
+                f"{path} as {kind.__name__}: --api inproc has objects with the fields that berth "
+                "itself reads, and no selectors: measure with --api embedded"
+            )
         return _Subscription(self._shelves.setdefault(path, _Shelf()), unfinished=bool(selector))
 
     # ----------------------------------------------------------------------------------- as Cluster

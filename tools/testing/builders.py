@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..kubernetes.api.rules.fields import is_extended
 from ..kubernetes.kubelet.hollow_nodes import hollow_node
 
 Document = dict[str, Any]
@@ -50,8 +51,10 @@ def _pod_spec(
     container: Document = {"name": "main", "image": image}
     amounts = _amounts(cpu, memory, requests)
     names = [claim["metadata"]["name"] for claim in devices]
+    limits = {resource: amount for resource, amount in amounts.items() if is_extended(resource)}
     resources = {
         **({"requests": amounts} if amounts else {}),
+        **({"limits": limits} if limits else {}),
         **({"claims": [{"name": name} for name in names]} if names else {}),
     }
     if resources:
@@ -82,8 +85,9 @@ def pod(
     metadata: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Document:
-    """Returns a pod of one container that requests this much. With `node`, it is on that node.
-    `devices` are claims, or templates of claims, as by `device_claim`.
+    """Returns a pod of one container that requests this much, of extended resources with the limit
+    that the API server wants. With `node`, it is on that node. `devices` are claims, or templates
+    of claims, as by `device_claim`.
     """
     spec = _pod_spec(cpu, memory, requests, image, devices, fields)
     if node:

@@ -59,6 +59,7 @@ PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
 MOST_TOLD = 20
 SETTLES_WITHIN = "20m"
 ZONE = "topology.kubernetes.io/zone"
+CREATED = "2026-01-01T00:00:00Z"  # as each object of a cluster has it
 _VECTOR = (FilterPlugin, ScorePlugin)
 # The contracts, each with the beginnings of the problems with it.
 CONTRACTS: Mapping[str, tuple[str, ...]] = {
@@ -161,7 +162,8 @@ def _drawn(rng: Random, nodes: Sequence[Document], pods: Sequence[Document]) -> 
 
     def of(given: Sequence[Document], made: Document, name: str) -> Document:
         document = deepcopy(rng.choice(given) if given and rng.random() < 0.5 else made)
-        document["metadata"] = {**document.get("metadata", {}), "name": name, "uid": name}
+        metadata = {"creationTimestamp": CREATED, **document.get("metadata", {})}
+        document["metadata"] = {**metadata, "name": name, "uid": name}
         return document
 
     def a_node(number: int) -> Document:

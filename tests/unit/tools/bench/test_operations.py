@@ -86,6 +86,12 @@ async def test_a_kind_that_the_scheduler_does_not_follow_is_updated() -> None:
     assert refused.value.code == 405
 
 
+def test_a_known_kind_with_fields_of_a_plugins_own_is_refused() -> None:
+    cluster, nodes = InProcess(PodTracker()), BY_KIND["v1", "Node"]
+    with pytest.raises(ClusterError, match=r"/api/v1/nodes as Pod: .* --api embedded"):
+        cluster.follow(nodes.path(), Pod)
+
+
 class Story:
     """A workload of these operations, in its folder."""
 

@@ -21,6 +21,13 @@ from berth.testing import (
 from berth.tools.answers.explain.cluster_source import SourceError
 
 
+def test_a_request_of_an_extended_resource_has_the_limit_that_a_cluster_wants() -> None:
+    with_gpu = node("b", resources={"example.com/gpu": 1})
+    asks = pod("a", requests={"example.com/gpu": 1, "memory": "1Gi"})
+    assert decide(asks, [node("a"), with_gpu]).node == "b"
+    assert asks["spec"]["containers"][0]["resources"]["limits"] == {"example.com/gpu": "1"}
+
+
 def test_a_pod_goes_where_the_scores_are_highest() -> None:
     decision = decide(pod("a", cpu=2), nodes(2, cpu=4), pod("b", cpu=1, node="node-1"))
     assert decision.node == "node-2"

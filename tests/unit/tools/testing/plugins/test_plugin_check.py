@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import count
 from typing import Any
 
@@ -70,6 +71,22 @@ class GoodVector(FilterPlugin, ScorePlugin):
 @pytest.mark.parametrize("kind", [Good, GoodVector])
 def test_a_plugin_that_keeps_its_contracts_passes(kind: type[Plugin]) -> None:
     check_plugin(kind, nodes=NODES, examples=8)
+
+
+class Aged(NodeFilterPlugin):
+    """Reads what each object of a cluster has."""
+
+    name = "Aged"
+
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        assert node.node is not None
+        for each in (info.pod, node.node, *(other.pod for other in node.pods.values())):
+            datetime.fromisoformat(each.metadata.creation_timestamp or "")
+        return SUCCESS
+
+
+def test_the_objects_of_the_clusters_have_been_created() -> None:
+    check_plugin(Aged, examples=3)
 
 
 class Raising(NodeFilterPlugin):
