@@ -83,10 +83,13 @@ class Unreadable(msgspec.Struct, Generic[T], frozen=True):
 
 
 class ObjectsListed(msgspec.Struct, Generic[T], frozen=True):
-    """All objects that exist at the moment of the list."""
+    """All objects that exist at the moment of the list, at this resource version; "" if that is not
+    known.
+    """
 
     items: Sequence[T]
     unreadable: Sequence[Unreadable[T]] = ()
+    version: str = ""
 
 
 class ObjectChanged(msgspec.Struct, Generic[T], frozen=True):
@@ -161,7 +164,8 @@ class Reflector(Generic[T]):
                         for line in lines:
                             if self._streamed is not None:
                                 if await self._add_listed_line(line, self._streamed, held or {}):
-                                    listed, self._streamed = self._streamed.listed(), None
+                                    listed = self._streamed.listed(self._version)
+                                    self._streamed = None
                                     yield listed
                                     del listed  # It would hold all objects as they were then.
                                 continue
@@ -259,7 +263,7 @@ class Reflector(Generic[T]):
                             pass
             if not page.metadata.continue_:
                 self._begin_at(page.metadata.resource_version)
-                return ObjectsListed(items, unreadable)
+                return ObjectsListed(items, unreadable, page.metadata.resource_version)
 
     async def _fetch(
         self, token: str, pages: list[Page | ApiError | ConnectionFailedError]
@@ -489,14 +493,14 @@ class StreamedList(Generic[T]):
             case None:
                 pass
 
-    def listed(self) -> ObjectsListed[T]:
+    def listed(self, version: str) -> ObjectsListed[T]:
         items, unreadable = [], []
         for item in self._items.values():
             if isinstance(item, Unreadable):
                 unreadable.append(item)
             else:
                 items.append(item)
-        return ObjectsListed(items, unreadable)
+        return ObjectsListed(items, unreadable, version)
 
 
 def _place(item: HasMetadata | dict[str, Any]) -> str:

@@ -142,6 +142,9 @@ def test_the_files_of_seeds(path: Path) -> None:
     seed-302486: a silent watch tells at once that a pod came, was placed by another scheduler, and
     finished, while it is assumed. Its binding is refused, and no later event would free its room.
 
+    seed-361737: a list is on its way while a job creates pods, which are not in it. Its controller
+    did not see them again, and their finalizer was never removed.
+
     seed-321643: a pod may preempt once the claim that it shares with another one is bound, which
     concerned the dry runs of its preemption alone.
     """

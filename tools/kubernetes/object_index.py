@@ -18,7 +18,7 @@ import msgspec
 from berth.actors.scheduling.kube.claims import class_of
 from berth.actors.scheduling.kube.coordination import Lease
 from berth.actors.scheduling.kube.devices import ResourceClaim, ResourceSlice
-from berth.actors.scheduling.kube.meta import HasMetadata, version_of
+from berth.actors.scheduling.kube.meta import HasMetadata, version_number, version_of
 from berth.actors.scheduling.kube.reading import UNREADABLE
 from berth.actors.scheduling.kube.storage import (
     PersistentVolume,
@@ -212,7 +212,7 @@ class ObjectIndex:
         if before is None:
             self._index(obj)
         elif not _has_same_place(before, obj):
-            self._forget(before, replaced=before.metadata.uid == metadata.uid)
+            self._forget(before, is_deleted=before.metadata.uid != metadata.uid)
             self._index(obj)
         named[metadata.name] = obj
         if not readable:
@@ -245,7 +245,7 @@ class ObjectIndex:
         if stored is None or stored.metadata.uid != uid:
             self._remember(uid)
             return None
-        self._forget(stored, replaced=False)
+        self._forget(stored, is_deleted=True)
         return ObjectChange(stored, None)
 
     def note_none(self, kind: type[HasMetadata]) -> None:
@@ -253,23 +253,27 @@ class ObjectIndex:
         self._listed.add(kind)
 
     def replace(
-        self, kind: type[T], objects: Iterable[T], parts: Iterable[T] = ()
+        self, kind: type[T], objects: Iterable[T], parts: Iterable[T] = (), version: str = ""
     ) -> list[ObjectChange]:
         """Replaces all objects of a kind by those of a list.
 
-        `parts` are the readable parts of objects that cannot be read.
+        `parts` are the readable parts of objects that cannot be read. An object that is newer than
+        the `version` of the list, as the answer to a write may be, is removed too, but may come
+        back: the list does not say that it was deleted.
         """
         self._listed.add(kind)
         listed = {obj.metadata.uid: obj for obj in objects}
         unreadable = {part.metadata.uid: part for part in parts}
         uids = listed.keys() | unreadable.keys()
         gone = [obj for obj in self.all(kind) if obj.metadata.uid not in uids]
-        changes = [self.remove(obj) for obj in gone]
+        changes: list[ObjectChange | None] = [ObjectChange(obj, None) for obj in gone]
+        for obj in gone:
+            self._forget(obj, is_deleted=not 0 < version_number(version) < version_of(obj))
         changes += [self.put(obj) for obj in listed.values()]
         changes += [self.put(part, readable=False) for part in unreadable.values()]
         return [change for change in changes if change is not None]
 
-    def _forget(self, obj: HasMetadata, *, replaced: bool) -> None:
+    def _forget(self, obj: HasMetadata, *, is_deleted: bool) -> None:
         place = _key(obj)
         kind, namespace, name = place
         del self._objects[kind][namespace][name]
@@ -280,7 +284,7 @@ class ObjectIndex:
         for field, values in _INDEXED.get(kind, {}).items():
             for value in values(obj):
                 _drop(self._indexed[kind, field], value, place)
-        if not replaced:
+        if is_deleted:
             self._remember(obj.metadata.uid)
 
     def _remember(self, uid: str) -> None:

@@ -271,7 +271,7 @@ class Subscription(Generic[Kept]):
                         unreadable.append(item)
                     case ObjectChanged(item):
                         items.append(item)
-        return ObjectsListed(items, unreadable)
+        return ObjectsListed(items, unreadable, str(at or self._store.revision))
 
     def change(self, event: StoreEvent) -> WatchUpdate[Kept] | None:
         """Returns the change that an event makes for the reader."""

@@ -101,11 +101,11 @@ class Watches:
                         self._heartbeat_of(change)
                 case ObjectChanged(obj):
                     self._pass_on(self._cluster.put(obj))
-                case ObjectsListed(items, unreadable):
+                case ObjectsListed(items, unreadable, version):
                     for item in unreadable:
                         _warn(item.part, item.problem)
                     parts = [item.part for item in unreadable]
-                    self._changed(self._cluster.replace(type_, items, parts))
+                    self._changed(self._cluster.replace(type_, items, parts, version))
                 case Unreadable(part, problem):
                     _warn(part, problem)
                     self._pass_on(self._cluster.put(part, readable=False))

@@ -98,7 +98,7 @@ async def test_a_late_reader_gets_a_list_again() -> None:
     Api(store).seed()
     access = EmbeddedAccess(store)
     async with aclosing(access.follow("/api/v1/pods", Pod).changes()) as changes:
-        assert await anext(changes) == ObjectsListed([], [])
+        assert await anext(changes) == ObjectsListed([], [], str(store.revision))
         for number in range(6):
             await access.call("POST", PODS, dict, pod(f"p{number}"))
         again = await anext(changes)
@@ -225,7 +225,7 @@ async def test_a_review_is_refused_as_it_has_no_name(store: Store) -> None:
 async def test_a_kind_that_the_version_lacks_has_no_objects(store: Store) -> None:
     rules = "/apis/resource.k8s.io/v1/devicetaintrules"
     async with aclosing(EmbeddedAccess(store).follow(rules, dict).changes()) as changes:
-        assert await anext(changes) == ObjectsListed([], [])
+        assert await anext(changes) == ObjectsListed([], [], str(store.revision))
 
 
 async def test_the_fields_that_a_program_writes_are_tracked_under_its_name() -> None:

@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 from berth.actors.client.interruption import KindUnlisted
-from berth.actors.client.watch import ObjectsListed
+from berth.actors.client.watch import ObjectChanged, ObjectsListed
+from berth.actors.scheduling.kube.meta import ObjectMeta
 from berth.tools.cluster.controllers.object_watches import Watches
 from berth.tools.kubernetes.api.types.resources import BY_KIND
 from berth.tools.kubernetes.object_index import ObjectIndex
@@ -56,3 +57,21 @@ async def test_a_watch_begins_with_its_list_or_without_its_kind(
             started = True
             group.cancel_scope.cancel()
     assert started == starts
+
+
+@pytest.mark.parametrize(
+    ("version", "is_kept"), [("5", True), ("7", False), ("9", False), ("", False)]
+)
+@in_virtual_time
+async def test_a_list_does_not_know_of_later_objects(version: str, is_kept: bool) -> None:
+    """The answer to a write may come before an older list, which was on its way: the watch tells of
+    that object then. What is told of an object that the list would have had is late.
+    """
+    metadata = ObjectMeta(name="a", uid="u", resource_version="7")
+    created, cluster = DeviceTaintRule(metadata=metadata), ObjectIndex()
+    cluster.put(created)
+    access: Any = Answers(ObjectsListed((), (), version), ObjectChanged(created))
+    with anyio.move_on_after(1):
+        await Watches(cluster, access, lambda _: None).follow(RULES, DeviceTaintRule)
+    assert [*cluster.all(DeviceTaintRule)] == ([created] if is_kept else [])
+    assert cluster.is_gone("u") == (not is_kept)
