@@ -26,7 +26,7 @@ from berth.actors.scheduling.kube.requests import pod_requests
 from ...cluster.apiserver.kubeconfig import kubeconfig
 from ...cluster.faults.vocabulary import Fault
 from .program import ChaosProgram
-from .troubles import OF_PROCESSES, troubles
+from .troubles import OF_PROCESSES, OF_SCHEDULERS, troubles
 from .workload import PODS, Workload
 
 # Until every pod that fits must be bound: a client knows of a silent watch after SILENCE_SECONDS,
@@ -95,6 +95,7 @@ class Chaos:
         self._nodes_of: dict[str, list[str]] = {}
         self._pods: dict[str, Pod] = {}
         self._troubles: list[Trouble] = []
+        self._one_at_a_time = anyio.Lock()
         self._met: Counter[str] = Counter()
         self._problems: list[str] = []
 
@@ -115,11 +116,14 @@ class Chaos:
                 group.start_soon(self._follow, watching)
                 for scheduler in self._schedulers:
                     await scheduler.start()
-                await self._add(self._first)
+                await self._add(tuple(f for f in self._first if f.does not in OF_SCHEDULERS))
                 with anyio.move_on_after(self._seconds):
                     async with anyio.create_task_group() as busy:
                         busy.start_soon(workload.run)
                         busy.start_soon(self._make_trouble)
+                        for fault in self._first:
+                            if fault.does in OF_SCHEDULERS:
+                                busy.start_soon(self._make_later, fault)
                 await self._calm()
                 await self._check(workload, client)
                 self._check_crashes()
@@ -147,6 +151,14 @@ class Chaos:
     async def _make_trouble(self) -> None:
         for pause, fault in troubles(self._seed, len(self._schedulers)):
             await anyio.sleep(pause)
+            await self._make(fault)
+
+    async def _make_later(self, fault: Fault) -> None:
+        await anyio.sleep(fault.begin)
+        await self._make(fault)
+
+    async def _make(self, fault: Fault) -> None:
+        async with self._one_at_a_time:
             await self._start_ended()
             self._troubles.append(Trouble(round(monotonic() - self._began, 1), fault))
             if fault.does in OF_PROCESSES:
@@ -156,24 +168,26 @@ class Chaos:
                 await self._add((fault,))
 
     async def _hit(self, fault: Fault) -> None:
-        """Does to a process what a fault says. It runs again afterwards, also if the run ends
-        meanwhile.
-        """
-        with anyio.CancelScope(shield=True):
-            if fault.does == "stop":
-                scheduler = self._schedulers[fault.number]
-                scheduler.send(signal.SIGSTOP)
+        """Does to a process what a fault says. It runs again afterwards, or when the run ends."""
+        if fault.does == "stop":
+            scheduler = self._schedulers[fault.number]
+            scheduler.send(signal.SIGSTOP)
+            try:
                 await anyio.sleep(fault.seconds)
+            finally:
                 scheduler.send(signal.SIGCONT)
-                return
-            if fault.does == "kill":
-                hit = self._schedulers[fault.number]
-            else:
-                await self._count()
-                hit = self._server
-            hit.kill()
+            return
+        if fault.does == "kill":
+            hit = self._schedulers[fault.number]
+        else:
+            await self._count()
+            hit = self._server
+        hit.kill()
+        try:
             await anyio.sleep(fault.seconds)
-            await hit.start()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await hit.start()
 
     async def _add(self, faults: tuple[Fault, ...]) -> None:
         if faults:

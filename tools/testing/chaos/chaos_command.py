@@ -15,15 +15,16 @@ from rich.table import Table
 
 from berth.actors.runtime.exceptions import ungrouped
 from berth.actors.telemetry.logs import configure_logs
-from berth.config.types import Duration
 
 from ...answers.terminal.options import output_option
 from ...answers.terminal.sheet import Sheet
 from ...cluster.faults.fault_files import read_faults
-from ...cluster.faults.vocabulary import FaultError, FaultPlace
+from ...cluster.faults.vocabulary import Fault, FaultError, FaultPlace
+from ..run_length import run_seconds
 from .chaos import Chaos, ChaosResult
 from .lent_folder import lent_folder
 from .program import ProgramError
+from .troubles import OF_SCHEDULERS
 
 BROKEN = 1
 
@@ -72,8 +73,8 @@ def chaos(
     berth chaos --time 10m --page chaos.html
     """
     try:
-        seconds = float(Duration.parse(length))
-        first = () if file is None else read_faults(file, FaultPlace.CHAOS).faults
+        seconds = run_seconds(length)
+        first = () if file is None else _faults(file, schedulers)
     except (ValueError, FaultError, OSError) as problem:
         raise click.UsageError(str(problem)) from None
     try:
@@ -92,6 +93,18 @@ def chaos(
         for line in (*_summary(result), *result.problems):
             click.echo(line)
     sys.exit(BROKEN if result.problems else 0)
+
+
+def _faults(file: Path, schedulers: int) -> tuple[Fault, ...]:
+    """Reads the faults of a file. Raises FaultError and OSError."""
+    faults = read_faults(file, FaultPlace.CHAOS).faults
+    for number, fault in enumerate(faults):
+        if fault.does in OF_SCHEDULERS and fault.number >= schedulers:
+            expected = f"one of {schedulers} schedulers, from 0"
+            raise FaultError(
+                f"{file}: faults[{number}].number: expected {expected}, got {fault.number}"
+            )
+    return faults
 
 
 @contextmanager

@@ -15,7 +15,8 @@ SCHEDULERS = ("scheduler",)
 WRITES = ("POST", "PATCH", "PUT", "DELETE")
 BINDING = ("/binding",)
 # Those that happen to processes, and not on the wire.
-OF_PROCESSES = ("kill", "stop", "server-restart", "server-restart-cold")
+OF_SCHEDULERS = ("kill", "stop")
+OF_PROCESSES = (*OF_SCHEDULERS, "server-restart", "server-restart-cold")
 
 
 def troubles(seed: int, schedulers: int) -> Iterator[tuple[float, Fault]]:

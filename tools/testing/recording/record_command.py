@@ -22,11 +22,11 @@ from berth.actors.client.rest import ApiError, Connection, ConnectionFailedError
 from berth.actors.runtime.exceptions import ungrouped
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import parse_gates
-from berth.config.types import Duration
 
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from, version_asked
 from ...answers.terminal.options import context_option, output_option
 from ...answers.terminal.signal_end import cancel_at_signal
+from ..run_length import run_seconds
 from .recorder import Recorder
 from .recording import RecordingError, read_recording
 from .replayed import PodComparison, replayed
@@ -59,7 +59,7 @@ def record(kubeconfig: str, context: str, length: str, most: int, force: bool, f
     """
     configure_logs(quiet=True)
     try:
-        seconds = float(Duration.parse(length))
+        seconds = run_seconds(length)
         connection = load(kubeconfig or None, context, home=True)
     except (ValueError, KubeconfigError) as problem:
         raise click.UsageError(str(problem)) from None

@@ -17,10 +17,8 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from berth.config.types import Duration
-
 from ...answers.terminal.options import output_option
-from ...cluster.faults.vocabulary import MOST_SECONDS
+from ..run_length import run_seconds
 from .scenario import Scenario, read_scenario, written
 from .shrinking import shrunk
 from .simulation import CALM_SECONDS, play
@@ -121,7 +119,7 @@ def simulate(
     berth simulate --scenario broken/seed-17.yaml --page seed-17.html
     """
     try:
-        seconds = None if short else _seconds(length)
+        seconds = None if short else run_seconds(length)
         stories: list[tuple[str, Seed | Scenario]] = [
             (str(file), read_scenario(file)) for file in files
         ] or [(f"seed {number}", Seed(number, seconds)) for number in range(seed, seed + seeds)]
@@ -146,17 +144,6 @@ def simulate(
     else:
         _show(results, broken)
     sys.exit(BROKEN if broken else 0)
-
-
-def _seconds(length: str) -> float:
-    """Reads the length of stories. Raises ValueError."""
-    try:
-        seconds = float(Duration.parse(length))
-    except ValueError as problem:
-        raise ValueError(f"--time: {problem}") from None
-    if not 0 < seconds <= MOST_SECONDS:
-        raise ValueError(f"--time: expected more than 0 and at most a year, got {length!r}")
-    return seconds
 
 
 def _played(stories: Sequence[tuple[str, Seed | Scenario]], jobs: int) -> Iterator[_Played]:

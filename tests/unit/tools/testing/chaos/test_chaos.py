@@ -34,9 +34,12 @@ def test_a_seed_draws_faults_that_processes_can_have() -> None:
 
 def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text("faults: [{does: plugin-raise}]")
+    (tmp_path / "g.yaml").write_text("faults: [{does: stop, number: 2}]")
     for asked, problem in (
-        (["--time", "long"], "long"),
+        (["--time", "long"], "--time: expected a duration such as"),
+        (["--time", "0s"], "--time: expected more than 0 and at most a year, got '0s'"),
         (["--faults", str(tmp_path / "f.yaml")], "plugin-raise is not for berth chaos"),
+        (["--faults", str(tmp_path / "g.yaml")], "faults[0].number: expected one of 2 schedulers"),
     ):
         result = CliRunner().invoke(chaos, asked)
         assert result.exit_code == 2
@@ -90,7 +93,8 @@ def test_nothing_is_lost(tmp_path: Path) -> None:
     """A short run, in which every request to bind may lose its answer, and all watches end once."""
     away = "{does: server-restart, begin: 4, seconds: 0.2}"
     lost = "{does: unanswered, chance: 0.3, paths: [/binding]}"
-    (tmp_path / "f.yaml").write_text(f"faults: [{lost}, {away}]")
+    killed = "{does: kill, number: 1, begin: 1}"
+    (tmp_path / "f.yaml").write_text(f"faults: [{lost}, {away}, {killed}]")
     page = tmp_path / "chaos.html"
     asked = ["--time", "8s", "--faults", str(tmp_path / "f.yaml"), "--page", str(page)]
     result = CliRunner().invoke(chaos, [*asked, "-o", "json"])
@@ -98,6 +102,7 @@ def test_nothing_is_lost(tmp_path: Path) -> None:
     assert (result.exit_code, told["problems"], result.stderr) == (0, [], "")
     assert told["bound"] > 5
     assert told["met"]["unanswered"]
+    assert told["starts"]["scheduler-1"] > 1
     assert "nothing is lost" in page.read_text()
 
 

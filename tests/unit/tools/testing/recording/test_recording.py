@@ -152,7 +152,7 @@ def test_a_recording_overwrites_nothing_unasked(tmp_path: Path) -> None:
     there, nowhere = tmp_path / "there", tmp_path / "no" / "folder"
     there.write_text("of another day")
     with ServedCluster() as served:
-        asked = ["--kubeconfig", str(served.kubeconfig), "--time", "0s"]
+        asked = ["--kubeconfig", str(served.kubeconfig), "--time", "1ms"]
         for file, problem in (
             (there, "it exists; --force overwrites it"),
             (nowhere, "No such file or directory"),
@@ -161,7 +161,7 @@ def test_a_recording_overwrites_nothing_unasked(tmp_path: Path) -> None:
             assert (refused.exit_code, f"{file}: {problem}" in refused.output) == (2, True)
         assert there.read_text() == "of another day"
         assert CliRunner().invoke(record, [*asked, "--force", str(there)]).exit_code == 0
-    assert there.read_text() == ""
+    assert "of another day" not in there.read_text()
 
 
 def test_the_command_compares(tmp_path: Path) -> None:
