@@ -93,6 +93,14 @@ class Noting(Filtering):
         return SUCCESS
 
 
+class Measuring(Filtering):
+    name = "Measuring"
+
+    def answer(self, info: PodInfo) -> Status:
+        self.handle.metrics.histogram("measured", "").observe("much")  # type: ignore[arg-type]
+        return SUCCESS
+
+
 class Searching(Filtering, PostFilterPlugin):
     name = "Searching"
 
@@ -175,6 +183,7 @@ CASES: list[tuple[type[Plugin], str]] = [
     (NoReason, r"gone-\udcff"),
     (Talking, "expected 1000 reasons at most, got 100000 (node node-1)"),
     (Noting, "TypeError: note of an event: expected a text, got ['no text'] (node node-1)"),
+    (Measuring, "TypeError: expected a number, got 'much' (node node-1)"),
     (Searching, "PluginOverrunError: no answer after 0.0 s in 10001 steps"),
     (OddScores, "expected an integer for each of 2 nodes, got _Odd"),
     (Activating, "TypeError: PodsToActivate: expected a set of namespace/name, got ("),
