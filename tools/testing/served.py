@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -66,7 +66,8 @@ class ServedCluster:
             self._loop.call_soon_threadsafe(self._end.set)
         self._thread.join()
         self._folder.cleanup()
-        if self._failure is not None and error is None:
+        is_cancelled = isinstance(error, CancelledError)  # by the end of the loop
+        if self._failure is not None and (error is None or is_cancelled):
             raise self._failure
 
     def call(self, work: Callable[[Cluster], Coroutine[Any, Any, T]]) -> T:

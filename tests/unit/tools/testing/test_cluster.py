@@ -305,8 +305,9 @@ def test_a_cluster_that_cannot_begin_says_why() -> None:
         pass
 
 
+@pytest.mark.parametrize("calls", [False, True])
 def test_the_end_of_a_served_cluster_raises_what_failed_in_it(
-    monkeypatch: pytest.MonkeyPatch,
+    calls: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, failed = asyncio.Event(), threading.Event()
 
@@ -319,6 +320,8 @@ def test_the_end_of_a_served_cluster_raises_what_failed_in_it(
     def play() -> None:
         with ServedCluster(nodes=1) as served:
             served._loop.call_soon_threadsafe(begun.set)
+            if calls:
+                served.call(lambda cluster: cluster.run_for("1h"))
             assert failed.wait(10)
 
     monkeypatch.setattr("berth.tools.testing.parts.run_controllers", failing)
