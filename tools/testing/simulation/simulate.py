@@ -24,7 +24,7 @@ from .shrinking import shrunk
 from .simulation import CALM_SECONDS, play
 from .timeline import Timeline
 from .timeline_page import page
-from .worker import Crash, Seed, Told, Worker
+from .worker import Crash, Seed, Told, TurnWatch, Worker
 
 BROKEN = 1
 MOST_SHOWN = 5
@@ -132,8 +132,10 @@ def simulate(
         for played in _progress(stories, jobs):
             small = _shrink(played, folder) if folder is not None else ""
             results.append(_result(played, small))
-            if page_file is not None:
+            if page_file is not None and isinstance(played.result, Told):
                 _write_page(page_file, played)
+            elif page_file is not None:
+                click.echo("--page: a part of the cluster failed, and left no story", err=True)
     except OSError as problem:
         raise _UnusableError(str(problem)) from None
     places = {name: place for place, (name, _) in enumerate(stories)}
@@ -199,9 +201,13 @@ def _scenario_of(played: _Played) -> Scenario:
 
 def _write_page(file: Path, played: _Played) -> None:
     """Plays the story once more, and writes its time line. Raises OSError."""
-    scenario, timeline = _scenario_of(played), Timeline()
-    with timeline.logged():
-        story = play(scenario, timeline.follow)
+    scenario, timeline, watch = _scenario_of(played), Timeline(), TurnWatch()
+    watch.begin()
+    try:
+        with timeline.logged():
+            story = play(scenario, timeline.follow)
+    finally:
+        watch.end()
     text = page(played.name, story, timeline, scenario.seconds + CALM_SECONDS)
     file.write_text(text, encoding="utf-8")
 

@@ -33,11 +33,12 @@ class TimelineEntry(msgspec.Struct, frozen=True):
 
 
 class Timeline:
-    """Collects the entries of a story, up to MOST_ENTRIES."""
+    """Collects the entries of a story, up to MOST_ENTRIES; the last ones are `left_out`."""
 
     def __init__(self) -> None:
         self._now: Callable[[], float] = lambda: 0.0
         self.entries: list[TimelineEntry] = []
+        self.left_out = 0
         self.verbosity = DEBUG
 
     def follow(self, now: Callable[[], float]) -> Timeline:
@@ -46,7 +47,9 @@ class Timeline:
         return self
 
     def add(self, lane: str, about: str, text: str) -> None:
-        if len(self.entries) < MOST_ENTRIES:
+        if len(self.entries) >= MOST_ENTRIES:
+            self.left_out += 1
+        else:
             self.entries.append(TimelineEntry(round(self._now(), 3), lane, about, text))
 
     def note(self, kind: Kind, event: StoreEvent) -> None:

@@ -28,6 +28,8 @@ def page(name: str, story: Story, timeline: Timeline, seconds: float) -> str:
         sheet.print(f"[red]{violation.at:g} s, {violation.property}: {escape(violation.text)}[/]")
     if not story.violations:
         sheet.print("[green]every property holds[/]")
+    if timeline.left_out:
+        sheet.print(f"after {entries[-1].at:g} s, {timeline.left_out} entries are left out")
     sheet.print(_picture(entries, story, seconds))
     for lane, own in sorted(_by_lane(entries).items()):
         sheet.fold(f"{lane} ({len(own)})", _table(own))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from click.testing import CliRunner
 
 from berth.actors.cache.state import CacheState
 from berth.actors.messages.cache import NodeDeleted
@@ -19,11 +22,11 @@ from berth.tools.cluster.faults.vocabulary import Fault
 from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.types.resources import BY_KIND, Kind
 from berth.tools.kubernetes.api.writes import registry
-from berth.tools.testing.simulation import simulation
+from berth.tools.testing.simulation import simulate, simulation
 from berth.tools.testing.simulation.properties import Properties
 from berth.tools.testing.simulation.scenario import Scenario, ScenarioStep
-from berth.tools.testing.simulation.simulation import play
-from berth.tools.testing.simulation.worker import TurnWatch
+from berth.tools.testing.simulation.simulation import Story, play
+from berth.tools.testing.simulation.worker import Told, TurnWatch, Worker
 from tests.kit import documents
 from tests.kit.stores import fresh_store
 
@@ -250,8 +253,8 @@ def test_a_part_that_runs_on_without_time_ends_the_story(monkeypatch: pytest.Mon
     assert f"{__name__}.spin" in violation.text
 
 
-@pytest.mark.full("CPU-seconds")
-def test_a_turn_without_end_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     handle = QueueState.handle
 
     def stuck(state: QueueState, message: Any, now: float) -> Any:
@@ -260,6 +263,11 @@ def test_a_turn_without_end_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> N
         return handle(state, message, now)
 
     monkeypatch.setattr(QueueState, "handle", stuck)
+
+
+@pytest.mark.full("CPU-seconds")
+@pytest.mark.usefixtures("_stuck")
+def test_a_turn_without_end_ends_the_story() -> None:
     watch = TurnWatch(0.1)
     watch.begin()
     try:
@@ -268,6 +276,18 @@ def test_a_turn_without_end_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> N
         watch.end()
     assert violation.property == "time stands still"
     assert violation.text.endswith(" > handle > stuck")
+
+
+@pytest.mark.full("CPU-seconds")
+@pytest.mark.usefixtures("_stuck")
+def test_a_turn_without_end_has_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told(Story("", 0, 0, 0.0, {}, {}, ()), 0.0)
+    monkeypatch.setattr(Worker, "play", lambda *_: told)
+    monkeypatch.setattr(simulate, "TurnWatch", partial(TurnWatch, 0.1))
+    file = tmp_path / "page.html"
+    arguments = ["--time", "10s", "--page", str(file)]
+    assert CliRunner().invoke(simulate.simulate, arguments).exit_code == 0
+    assert "time stands still" in file.read_text()
 
 
 def test_two_stories_are_never_in_the_same_turn() -> None:

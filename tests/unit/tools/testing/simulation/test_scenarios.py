@@ -24,7 +24,7 @@ from berth.tools.testing.simulation.simulate import simulate
 from berth.tools.testing.simulation.simulation import play
 from berth.tools.testing.simulation.timeline import Timeline
 from berth.tools.testing.simulation.timeline_page import page
-from berth.tools.testing.simulation.worker import Worker
+from berth.tools.testing.simulation.worker import Crash, Worker
 from tests.docs.blocks import ROOT, write_files
 from tests.unit.tools.testing.simulation.test_properties import WITHOUT_FIT, created
 
@@ -166,6 +166,22 @@ def test_a_time_line_follows_a_story_and_changes_nothing() -> None:
     assert "every property holds" in text
     assert "POST refuse" in text
     assert "<script" not in text
+
+
+def test_a_page_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("berth.tools.testing.simulation.timeline.MOST_ENTRIES", 2)
+    timeline = Timeline()
+    story = play(Scenario(seconds=1), timeline.follow)
+    assert f"after 0 s, {timeline.left_out} entries are left out" in page("s", story, timeline, 1)
+
+
+def test_a_story_that_crashed_has_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Worker, "play", lambda *_: Crash("OSError: the disk is full"))
+    result = CliRunner().invoke(simulate, ["--time", "1s", "--page", str(tmp_path / "page.html")])
+    assert result.exit_code == 1
+    assert "OSError: the disk is full" in result.stdout
+    assert result.stderr == "--page: a part of the cluster failed, and left no story\n"
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.full("processes")
