@@ -6,8 +6,8 @@ the same run. In any other loop it runs in real time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -49,6 +49,7 @@ from .garbage import SELDOM_COLLECTED
 from .history import EVENT, PodHistory, PodLife
 from .livelock import MANY_TRIES, MOST_TRIES, Tries
 from .own_loop import OwnLoop, asked_anywhere
+from .own_task import OwnTask
 from .parts import Parts
 from .pods import UNSAID, Pods, condition, why_pending
 from .recorded_calls import PluginCall, RecordedCalls
@@ -136,6 +137,7 @@ class Cluster:
         self._dump = dump
         self._observers = observers
         self._stack = AsyncExitStack()
+        self._life: OwnTask | None = None  # in real time
         self._has_begun = self._is_running = False
         self._clock: Clock = SystemClock()
         self._is_due: Callable[[str], bool] = lambda _: False
@@ -161,10 +163,18 @@ class Cluster:
         self._fill()
         self.access = EmbeddedAccess(self.store)
         with ungrouped():  # of the task group, which would hide what cannot be used
-            await self._begin()
+            if self._is_virtual:
+                self._stack = await self._begin()
+            else:
+                self._life = await self._stack.enter_async_context(OwnTask(self._living()))
         return self
 
-    async def _begin(self) -> None:
+    @asynccontextmanager
+    async def _living(self) -> AsyncGenerator[None]:
+        async with await self._begin():
+            yield
+
+    async def _begin(self) -> AsyncExitStack:
         async with AsyncExitStack() as stack:
             stack.enter_context(SELDOM_COLLECTED)
             for objects in self._first:
@@ -178,7 +188,7 @@ class Cluster:
             self._is_running = True
             if self._devices:
                 await self._publish()
-            self._stack = stack.pop_all()
+            return stack.pop_all()
 
     def _fill(self) -> None:
         """Makes the objects that the cluster begins with: of the dump, or of every cluster."""
@@ -338,23 +348,23 @@ class Cluster:
         """Lets this time pass, in seconds or as "10m" or "1h30m". Raises ValueError for less than
         none, and for one without an end.
         """
-        self.own_loop.check()
+        self._check()
         seconds = _seconds(time)
         if not 0 <= seconds < inf:
             raise ValueError(f"expected 0 seconds or more, got {time!r}")
-        await anyio.sleep(seconds)
+        await self._sleep(seconds)
 
     async def until(self, condition: Callable[[], object], limit: Seconds = "10m") -> None:
         """Runs until a condition holds. Raises NotReachedError after the limit, and TypeError for
         one whose answer is a coroutine or a method.
         """
-        self.own_loop.check()
+        self._check()
         ends = self.now + _seconds(limit)
         while not (found := answer_of(condition)):
             if self.now >= ends:
                 shown = f": {found}" if found is not None and found is not False else ""
                 raise NotReachedError(f"not reached after {limit}{shown}\n{self.report()}")
-            await anyio.sleep(LOOKS)
+            await self._sleep(LOOKS)
 
     async def settled(self, limit: Seconds = "1h", still: Seconds | None = None) -> None:
         """Runs until nothing is left to do: nothing but leases, heartbeats and events was written
@@ -365,7 +375,7 @@ class Cluster:
         Raises NotReachedError if the cluster has not settled within the limit, and Livelock if a
         pod was tried a thousand times meanwhile, or a hundred times in the end.
         """
-        self.own_loop.check()
+        self._check()
         self._tries.begin()
         usual = STILL_SECONDS if self._is_virtual else STILL_REAL_SECONDS
         quiet, began = usual if still is None else _seconds(still), self.now
@@ -381,6 +391,19 @@ class Cluster:
                 raise NotReachedError(f"not settled after {limit}\n{self.report()}")
             wait = rests_at - self.now if rests_at > self.now else quiet
             await self._tries.sleep(min(wait, ends - self.now) or LOOKS)
+            self._check()
+
+    def _check(self) -> None:
+        """Raises RuntimeError in another loop, and what a part of the cluster has raised."""
+        self.own_loop.check()
+        if self._life is not None:
+            self._life.check()
+
+    async def _sleep(self, seconds: float) -> None:
+        if self._life is None:
+            await anyio.sleep(seconds)
+        else:
+            await self._life.sleep(seconds)
 
     def _has_work(self) -> bool:
         return any(
