@@ -24,6 +24,7 @@ class Clients:
     """Draws the steps of the clients. What they have created is in `apps`, `pods` and `nodes`."""
 
     pauses = STEP_SECONDS
+    most_replicas, most_scaled = 8, 8
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
@@ -100,12 +101,12 @@ class Clients:
     def _new_app(self) -> None:
         name = self._name("app")
         self.apps.append(name)
-        replicas = self._rng.randint(1, 8)
+        replicas = self._rng.randint(1, self.most_replicas)
         self._create(deployment(name, replicas=replicas, cpu=self._cpu(), **self._spec(name)))
 
     def _scale(self) -> None:
         if name := self._one_of(self.apps):
-            body = {"spec": {"replicas": self._rng.randint(0, 8)}}
+            body = {"spec": {"replicas": self._rng.randint(0, self.most_scaled)}}
             self._step(verb="patch", kind="Deployment", name=name, body=body)
 
     def _delete_app(self) -> None:

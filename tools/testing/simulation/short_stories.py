@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from ...cluster.faults.vocabulary import Fault
-from ..builders import claim, deployment, device_claim, node, pod, priority_class, stateful_set
+from ..builders import claim, device_claim, node, pod, priority_class, stateful_set
 from ..demo.creation import STANDARD
 from .chance import (
     ANOTHER,
@@ -33,6 +33,7 @@ class CrowdedClients(Clients):
     """Clients whose objects get in each other's way."""
 
     pauses = 3.0
+    most_replicas, most_scaled = 3, 4
 
     def begin(self) -> None:
         for name, value in (("low", -10), ("high", 100)):
@@ -65,17 +66,6 @@ class CrowdedClients(Clients):
         if self._rng.random() < 0.4:
             spec["priorityClassName"] = self._rng.choice(["low", "high", "high", "patient"])
         return {**spec, "terminationGracePeriodSeconds": self._rng.choice([0, 0, 1, 5])}
-
-    def _new_app(self) -> None:
-        name = self._name("app")
-        self.apps.append(name)
-        replicas = self._rng.randint(1, 3)
-        self._create(deployment(name, replicas=replicas, cpu=self._cpu(), **self._spec(name)))
-
-    def _scale(self) -> None:
-        if name := self._one_of(self.apps):
-            body = {"spec": {"replicas": self._rng.randint(0, 4)}}
-            self._step(verb="patch", kind="Deployment", name=name, body=body)
 
     def _evict(self) -> None:
         for _ in range(self._rng.choice([1, 2])):
