@@ -77,8 +77,18 @@ class PodTracker:
             for callback in self.on_bound:
                 callback(pod)
 
+    def listed(self, pods: Sequence[Pod]) -> None:
+        """Takes a list of all pods; those that it has not are gone."""
+        there = {(pod.metadata.namespace, pod.metadata.name) for pod in pods}
+        for name in self._pods.keys() - there:
+            self._forget(name)
+        for pod in pods:
+            self.changed(pod)
+
     def deleted(self, pod: Pod) -> None:
-        name = (pod.metadata.namespace, pod.metadata.name)
+        self._forget((pod.metadata.namespace, pod.metadata.name))
+
+    def _forget(self, name: PodName) -> None:
         seen = self._pods.pop(name, None)
         self._messages.pop(name, None)
         if seen is not None:

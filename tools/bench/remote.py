@@ -145,8 +145,7 @@ async def remote_cluster(connection: Connection, pods: PodTracker) -> AsyncItera
                 async for change in changes:
                     match change:
                         case ObjectsListed(items):
-                            for pod in items:
-                                pods.changed(pod)
+                            pods.listed(items)
                             listed.set()
                         case ObjectChanged(pod):
                             pods.changed(pod)

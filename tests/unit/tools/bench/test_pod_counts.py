@@ -52,6 +52,15 @@ def test_pods_are_counted_by_namespace_selector_and_state() -> None:
     assert (told, dict(tracker.ever_bound)) == (["t", "p"], {"b": 1, "a": 1})
 
 
+def test_pods_that_a_list_has_not_are_gone() -> None:
+    tracker = PodTracker()
+    tracker.listed([pod("p", message="no room"), pod("q", "n")])
+    tracker.listed([pod("q", "n"), pod("r")])
+    assert tracker.names("a", {}) == ["q", "r"]
+    assert tracker.tally("a", {}) == Tally(bound=1, untried=1)
+    assert tracker.why(["a"]) == "none of them was tried"
+
+
 def test_a_pod_without_its_gates_counts_as_untried_until_an_attempt() -> None:
     """Its condition still says that it is gated."""
     tracker = PodTracker()
