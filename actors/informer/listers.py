@@ -105,7 +105,7 @@ class Listers:
     ) -> Status | None:
         until = self._clock.now() + seconds
         while not isinstance(result := check(), Status):
-            if self._clock.now() >= until:
+            if not self._clock.now() < until:  # nor if it is no number
                 return None
             await self._change_of(result, until)
         return result

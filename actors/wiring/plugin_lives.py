@@ -117,6 +117,7 @@ class _Task:
         self._clock = clock
         self._rng = rng
         self._scopes: dict[anyio.CancelScope, anyio.Event] = {}
+        self.name = f"a task of plugin {plugin.name}"
         self._is_over = False
 
     async def run(self) -> None:
@@ -242,7 +243,7 @@ class PluginLives:
             try:
                 for life in self._lives.values():
                     for task in life.leading:
-                        group.start_soon(task.run)
+                        group.start_soon(task.run, name=task.name)
                 task_status.started()
                 await anyio.sleep_forever()
             finally:
@@ -300,4 +301,4 @@ class PluginLives:
         """Runs a task. One that needs the lease waits for it."""
         group = self._leading if leading else self._group
         if group is not None:
-            group.start_soon(task.run)
+            group.start_soon(task.run, name=task.name)

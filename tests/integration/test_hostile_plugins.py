@@ -36,6 +36,7 @@ from berth.plugin import (
     unschedulable,
 )
 from berth.testing import Cluster, pod, run_virtually
+from berth.tools.testing import virtual_time
 from tests.kit.logs import capture_logs
 
 HALF = "gone-\udcff"  # what Python makes of a file name that is not UTF-8
@@ -261,3 +262,27 @@ def test_an_exit_in_start_and_in_close_ends_nothing() -> None:
         run_virtually(story)
     told = {(line["point"], line["error"]) for line in lines if line["event"] == "plugin failed"}
     assert told == {("Start", "SystemExit: 1"), ("Close", "SystemExit: 2")}
+
+
+class Spinning(PreEnqueuePlugin):
+    name = "Spinning"
+
+    async def start(self, scope: PluginScope) -> None:
+        async def spin() -> None:
+            while True:
+                await asyncio.sleep(0)
+
+        scope.run(spin)
+
+    def pre_enqueue(self, pod: Pod) -> Status:
+        return SUCCESS
+
+
+def test_a_task_that_never_waits_ends_a_test_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with Cluster(nodes=1, plugins=[Spinning]) as cluster:
+            await cluster.run_for(5)
+
+    monkeypatch.setattr(virtual_time, "MOST_TURNS", 20_000)
+    with pytest.raises(virtual_time.StandStillError, match="run: a task of plugin Spinning"):
+        run_virtually(story)

@@ -28,6 +28,7 @@ TRANSIT_SECONDS = 0.001
 MOST_SECONDS = 60.0
 # Turns of the loop before a stand-still of which what runs is told, and how much of it.
 TOLD_TURNS = 100
+MOST_TURNS = 1_000_000  # of a test's loop at one instant: eight real seconds; few need 1,000
 MOST_NAMED = 5
 
 
@@ -170,8 +171,10 @@ def refuse_running_loop(what: str) -> None:
 
 
 def virtual_loop() -> VirtualLoop:
-    """Returns a loop in virtual time whose parts do not talk through sockets."""
-    return VirtualLoop(transit=0.0)
+    """Returns a loop in virtual time whose parts do not talk through sockets, and in which a task
+    that never waits ends the test.
+    """
+    return VirtualLoop(transit=0.0, most_turns=MOST_TURNS)
 
 
 def run_virtually(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from math import nan
 from typing import Any
 from unittest.mock import patch
 
@@ -224,6 +225,10 @@ async def test_the_wait_ends_in_time(setting: Setting, seconds: float) -> None:
             assert not setting.results
         await setting.clock.advance(1.0)
     assert setting.results == [(seconds, None)]
+
+
+async def test_a_wait_of_no_number_of_seconds_is_over_at_once(setting: Setting) -> None:
+    assert await setting.listers.wait_for(list, nan) is None
 
 
 async def test_several_tasks_wait_for_one_object(setting: Setting) -> None:
