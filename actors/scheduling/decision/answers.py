@@ -99,6 +99,11 @@ def as_verdicts(answer: object, nodes: NodeView, _hook: object = None) -> Verdic
     for name, array in (("codes", answer.codes), ("keys", answer.keys)):
         if not _is_vector(array, nodes.size, "iu"):
             raise expected(f"{name} of {nodes.size} nodes as integers", array)
+    codes = answer.codes
+    if codes.dtype.itemsize > 1:  # those that do not fit into int8 would be others there
+        for position in np.flatnonzero(codes.astype(np.int8) != codes)[:1].tolist():
+            wrong = expected("the code of Success or of a rejection", int(codes[position]))
+            raise WrongAnswerError(f"{wrong} (node {nodes.name(position)})")
     return answer
 
 

@@ -170,6 +170,11 @@ ATTEMPTS: list[tuple[type[at.Answering], Any, str]] = [
         verdicts([2, -3]),
         f"{FILTER}expected the code of Success or of a rejection, got -3 (node b)",
     ),
+    (
+        at.VectorFilter,
+        verdicts([2, 256]),
+        f"{FILTER}expected the code of Success or of a rejection, got 256 (node b)",
+    ),
     (at.VectorFilter, verdicts([2, 1]), f"{FILTER}full"),
     (at.PreScore, None, f"{PRE_SCORE}expected a Status, got None"),
     (at.PreScore, Status(Code.WAIT), f"{PRE_SCORE}unexpected status Wait"),
