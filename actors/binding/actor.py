@@ -150,9 +150,8 @@ class BindingActor(Actor[BindingMessage]):
                 status = await self._bind_to_node(profile, placement)
                 if not status.ok:
                     where = await self._node_in_cache(info)
-                    if not where and flight.ok:
+                    if not where:
                         where = await self._node_at_server(info)
-                    # The binding may be written though its answer is lost.
                     failure = None if where == node else failed_at_stage(Stage.AFTER_DONE, status)
             ended = True
         finally:
@@ -327,7 +326,8 @@ class BindingActor(Actor[BindingMessage]):
     async def _node_at_server(self, info: PodInfo) -> str | None:
         """Returns the node of a pod at the API server, "" for none, None if there is no answer.
 
-        The binding may be written though its answer is lost. Then the pod needs what PreBind wrote.
+        The binding may be written though its answer is lost. Then the pod has the room that is
+        assumed for it, and needs what PreBind wrote.
         """
         metadata = info.pod.metadata
         for seconds in PATIENCE:

@@ -112,6 +112,19 @@ def test_pods_that_a_plugin_gates_while_it_is_off_are_tried_though_nothing_happe
     assert (story.violations, story.bound) == ((), 6)
 
 
+def test_a_binding_without_an_answer_keeps_its_room_until_there_is_one() -> None:
+    """A pod is bound, but the answer is lost, the next one too, and the watch is late."""
+    clients = ("kube-scheduler",)
+    faults = (
+        Fault("watch-late", begin=0.5, end=9, seconds=30, paths=("/pods",), clients=clients),
+        Fault("unanswered", end=5, paths=("/binding",)),
+        Fault("truncated", end=6, methods=("GET",), paths=("/a", "/b"), clients=clients),
+    )
+    steps = (*created(0, pod("a", cpu=1), pod("b", cpu=1)), *created(1, *nodes(1, cpu=1)))
+    story = play(Scenario(seconds=60, faults=faults, steps=steps))
+    assert (story.violations, story.bound, story.met["truncated"]) == ((), 1, 2)
+
+
 def test_what_made_a_preemption_vain_ends() -> None:
     """Not the filter that rejected the pod, but another one refused the node without its pods: the
     end of that reason has to wake the pod.
@@ -144,6 +157,9 @@ def test_the_files_of_seeds(path: Path) -> None:
 
     seed-361737: a list is on its way while a job creates pods, which are not in it. Its controller
     did not see them again, and their finalizer was never removed.
+
+    seed-371442: a preemptor is bound while the watch is silent. The answer is lost, and so is that
+    to the question whether it is bound.
 
     seed-321643: a pod may preempt once the claim that it shares with another one is bound, which
     concerned the dry runs of its preemption alone.
