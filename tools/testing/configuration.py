@@ -14,7 +14,7 @@ from berth.actors.configuration.enabled_plugins import (
     with_plugins_of_files,
 )
 from berth.actors.configuration.file import load_file
-from berth.config.load import from_mapping
+from berth.config.load import ConfigError, from_mapping
 from berth.config.types import API_VERSION, KIND, KubeSchedulerConfiguration
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Configuration",
     "Plugins",
     "configuration_of",
+    "refuse_extenders",
     "refuse_text",
     "with_plugins",
 ]
@@ -50,6 +51,15 @@ def configuration_of(
 @cache
 def _default() -> KubeSchedulerConfiguration:
     return from_mapping(_COMMON)
+
+
+def refuse_extenders(configuration: KubeSchedulerConfiguration) -> None:
+    """Raises ConfigError for extenders in virtual time, which passes before they have answered."""
+    if configuration.extenders:
+        raise ConfigError(
+            "extenders: expected none in virtual time, which does not wait for their answers; a"
+            " ServedCluster asks them"
+        )
 
 
 def refuse_text(given: object, expected: str) -> None:

@@ -24,11 +24,12 @@ from ..cluster.kubelets.housekeeping import Setup
 from ..cluster.kubelets.kubelets import run_kubelets
 from ..kubernetes.api.requests.field_managers import CONTROLLERS, KUBELET
 from ..kubernetes.api.store import Store
-from .configuration import Plugins, with_plugins
+from .configuration import Plugins, refuse_extenders, with_plugins
 from .faulty_access import FaultyAccess, Program, Tell
 from .faulty_plugin import FaultyPlugin
 from .machine import Machine
 from .scheduler import HOST, KeptScheduler
+from .virtual_time import LoopClock
 
 SCHEDULER = "kube-scheduler"
 OF_PLUGINS = {does for does, kind in FAULTS.items() if kind.met is Met.POINT}
@@ -104,6 +105,8 @@ class Parts:
         """Starts one more scheduler, with these plugins beside those of packages, and one who sees
         each decision; several must elect a leader. Raises what is wrong with the configuration.
         """
+        if isinstance(self._clock, LoopClock):
+            refuse_extenders(configuration)
         if self.has_plugin:
             configuration = with_plugins(configuration, [FaultyPlugin], {})
             plugins = (*plugins, FaultyPlugin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr
@@ -72,6 +73,8 @@ def chaos(
     \b
     berth chaos --time 10m --page chaos.html
     """
+    if page_file is not None and not os.access(page_file.parent, os.W_OK):
+        raise click.UsageError(f"--page: expected a folder to write to, got {page_file.parent}")
     try:
         seconds = run_seconds(length)
         first = () if file is None else _faults(file, schedulers)
@@ -85,13 +88,16 @@ def chaos(
                 result = anyio.run(run.run)
     except (ProgramError, OSError) as problem:
         raise click.ClickException(str(problem)) from None
-    if page_file is not None:
-        page_file.write_text(_page(result, seed), encoding="utf-8")
     if output == "json":
         click.echo(msgspec.json.encode(result).decode())
     else:
         for line in (*_summary(result), *result.problems):
             click.echo(line)
+    if page_file is not None:
+        try:
+            page_file.write_text(_page(result, seed), encoding="utf-8")
+        except OSError as problem:
+            raise click.ClickException(f"{page_file}: {problem.strerror}") from None
     sys.exit(BROKEN if result.problems else 0)
 
 

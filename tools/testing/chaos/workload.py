@@ -10,10 +10,12 @@ import anyio
 from berth.actors.client.rest import ApiError, Client, ConnectionFailedError, IgnoredAnswer
 
 from ..builders import node, pod
+from .program import ProgramError
 
 Document = dict[str, Any]
 PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
 RETRY_SECONDS = 0.2
+BEGIN_SECONDS = 60.0  # for the nodes, before there are faults
 PAUSE_SECONDS = 0.15  # between two writes, on average
 CPU = (100, 250, 500, 1000, 2000)  # milli-CPUs of a pod
 
@@ -31,11 +33,17 @@ class Workload:
         self.alive: dict[str, int] = {}
         self.gone: set[str] = set()
         self.writes = 0
+        self._refused = ""  # the last reason
 
     async def begin(self) -> None:
-        """Creates the nodes."""
-        for number in range(self._nodes):
-            await self._sent("POST", NODES, node(f"node-{number}", cpu=8))
+        """Creates the nodes. Raises ProgramError if the API server takes them not, as on a full
+        disk.
+        """
+        with anyio.move_on_after(BEGIN_SECONDS) as begun:
+            for number in range(self._nodes):
+                await self._sent("POST", NODES, node(f"node-{number}", cpu=8))
+        if begun.cancelled_caught:
+            raise ProgramError(f"the API server takes no nodes: {self._refused}")
 
     async def run(self) -> None:
         """Creates and deletes pods until cancelled."""
@@ -68,9 +76,10 @@ class Workload:
             tries += 1
             try:
                 await self._client.call(method, path, IgnoredAnswer, body)
-            except ConnectionFailedError:
-                pass
+            except ConnectionFailedError as failed:
+                self._refused = str(failed)
             except ApiError as refused:
+                self._refused = str(refused)
                 if refused.code == done and refused.reason != "Conflict":
                     break
             else:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from ...cluster.faults.vocabulary import MOST_SECONDS
 from ...kubernetes.api.types.resources import BY_KIND, Kind
 
 Document = dict[str, Any]
@@ -44,7 +45,7 @@ class RecordingError(ValueError):
 class RecordedChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """An object as it is `at` a second of the recording, or that it is `gone` then."""
 
-    at: float
+    at: Annotated[float, msgspec.Meta(ge=0, le=MOST_SECONDS)]
     kind: str
     object: Document
     gone: bool = False

@@ -22,7 +22,7 @@ from ...cluster.faults.fault_files import check_all, one_document
 from ...cluster.faults.vocabulary import MOST_SECONDS, Fault, FaultError, FaultPlace
 from ..added_objects import manifests_of
 from ..cluster import KINDS_BY_NAME
-from ..configuration import configuration_of
+from ..configuration import configuration_of, refuse_extenders
 
 Document = dict[str, Any]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=MOST_SECONDS)]
@@ -105,7 +105,9 @@ def _check_schedulers(scenario: Scenario) -> None:
         raise FaultError(f"version: {problem}") from None
     if scenario.config:
         try:
-            Explainer(configuration_of(scenario.config, gates), gates)
+            configuration = configuration_of(scenario.config, gates)
+            refuse_extenders(configuration)
+            Explainer(configuration, gates)
         except (ConfigError, RegistryError) as problem:
             raise FaultError(f"config: {problem}") from None
 

@@ -296,6 +296,9 @@ def test_a_cluster_that_cannot_begin_says_why() -> None:
         pass
     with pytest.raises(ManifestError, match="unknown field"), ServedCluster(pod("x", hue=1)):
         pass
+    asked = {"extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter"}]}
+    with pytest.raises(ConfigError, match="none in virtual time"), BlockingCluster(config=asked):
+        pass
     enabled = {"multiPoint": {"enabled": [{"name": "Nobodys"}]}}
     unknown = {"config": {"profiles": [{"plugins": enabled}]}}
     with pytest.raises(RegistryError, match="Nobodys"), BlockingCluster(**unknown):

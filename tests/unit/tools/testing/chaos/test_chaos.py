@@ -10,12 +10,16 @@ import sys
 import time
 from itertools import islice
 from pathlib import Path
+from random import Random
+from typing import cast
 
 import pytest
 from click.testing import CliRunner
 
+from berth.actors.client.rest import ApiError, Client
 from berth.actors.scheduling.kube.core import Pod, PodSpec
 from berth.actors.scheduling.kube.meta import ObjectMeta
+from berth.testing import run_virtually
 from berth.tools.cluster.faults.fault_files import check_all
 from berth.tools.cluster.faults.vocabulary import FaultPlace
 from berth.tools.testing.chaos.chaos import Chaos
@@ -23,6 +27,7 @@ from berth.tools.testing.chaos.chaos_command import chaos
 from berth.tools.testing.chaos.lent_folder import lent_folder
 from berth.tools.testing.chaos.program import ChaosProgram, ProgramError
 from berth.tools.testing.chaos.troubles import troubles
+from berth.tools.testing.chaos.workload import Workload
 
 
 def test_a_seed_draws_faults_that_processes_can_have() -> None:
@@ -39,6 +44,7 @@ def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
         (["--time", "long"], "--time: expected a duration such as"),
         (["--time", "0s"], "--time: expected more than 0 and at most a year, got '0s'"),
         (["--faults", str(tmp_path / "f.yaml")], "plugin-raise is not for berth chaos"),
+        (["--page", str(tmp_path / "no" / "page.html")], "--page: expected a folder to write to"),
         (["--faults", str(tmp_path / "g.yaml")], "faults[0].number: expected one of 2 schedulers"),
     ):
         result = CliRunner().invoke(chaos, asked)
@@ -71,6 +77,18 @@ async def test_a_leash_that_fails_is_told(tmp_path: Path) -> None:
     program = ChaosProgram("apiserver", tmp_path / "no" / "folder", ("version",), "berth")
     with pytest.raises(ProgramError, match="apiserver did not start"):
         await program.start()
+
+
+def test_a_server_that_takes_no_nodes_ends_the_run() -> None:
+    class Refusing:
+        async def call(self, *_: object) -> None:
+            raise ApiError(500, "", "no space left on device")
+
+    async def story() -> None:
+        with pytest.raises(ProgramError, match="takes no nodes: no space left on device"):
+            await Workload(cast("Client", Refusing()), Random(1), 3).begin()
+
+    run_virtually(story)
 
 
 def test_a_leash_says_nothing_when_somebody_interrupts(tmp_path: Path) -> None:

@@ -124,6 +124,8 @@ def test_what_containers_are_told_is_left_out() -> None:
     [
         ("x", "line 1"),
         ('{"at": 0, "kind": "Secret", "object": {}}', "unknown kind 'Secret'"),
+        ('{"at": 1e300, "kind": "Pod", "object": {}}', "Expected `float` <= 31622400.0"),
+        ('{"at": -1, "kind": "Pod", "object": {}}', "Expected `float` >= 0.0"),
         ('{"at": 0, "kind": "Node", "object": {}}', "line 1: object: .* `metadata`"),
         ('{"at": 0, "kind": "Node", "object": {"metadata": {"name": "n"}}}', "line 1: .* `uid`"),
         ('{"at": 0, "kind": "Pod", "object": {"metadata": {"name": "p", "uid": "u"}}}', "`spec`"),

@@ -69,6 +69,10 @@ def test_a_scenario_survives_its_file(seed: int, tmp_path: Path) -> None:
         ("version: '9.9'", "version: expected 1.33 to 1.38, got '9.9'"),
         ("config: {foo: 1}", "config: foo: unknown field"),
         (
+            "config: {extenders: [{urlPrefix: 'http://127.0.0.1:1', filterVerb: f}]}",
+            "config: extenders: expected none in virtual time",
+        ),
+        (
             "config: {profiles: [{plugins: {filter: {enabled: [{name: Ghost}]}}}]}",
             r"config: profiles\[0\].plugins.filter.enabled\[0\].name: unknown plugin 'Ghost'",
         ),
