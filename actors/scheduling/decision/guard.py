@@ -33,7 +33,7 @@ from .failures import (
     failure_status,
 )
 from .overruns import PluginOverrunError, calls_plugins
-from .timed_steps import StepTimes
+from .timed_steps import MOST_QUESTIONS, StepTimes
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -218,12 +218,16 @@ def questions_of(
     """Passes on the questions that a plugin yields. Raises WrongAnswerError for any but
     PreemptVictims and a pause, and PluginOverrunError if they have no end.
     """
+    asked = 0
     answer: Answer | None = None
     while True:
         try:
             question = next(steps) if answer is None else steps.send(answer)
         except StopIteration as done:
             return done.value
-        if times is not None and times.is_endless:
+        asked += 1
+        if asked > MOST_QUESTIONS:
+            raise PluginOverrunError(f"no answer after {asked:,} questions or pauses")
+        if times is not None and times.take_too_long:
             raise PluginOverrunError(f"no answer after {times}")
         answer = yield as_question(question)

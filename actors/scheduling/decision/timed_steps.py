@@ -44,27 +44,25 @@ timed_wait = coroutine(timed)
 
 
 class StepTimes:
-    """The steps of a call so far: their number, and the seconds of the longest and of all."""
+    """The steps of a call so far: the seconds of the longest and of all."""
 
     def __init__(self) -> None:
-        self.number = 0
         self._longest = self._together = 0.0
 
     def note(self, seconds: float) -> None:
-        self.number += 1
         self._together += seconds
         self._longest = max(self._longest, seconds)
 
     @property
-    def is_endless(self) -> bool:
-        return self.number > MOST_QUESTIONS or self._together > MOST_SEARCH_SECONDS
+    def take_too_long(self) -> bool:
+        return self._together > MOST_SEARCH_SECONDS
 
     @property
     def seconds(self) -> float:
         """The seconds that count for the plugin: those for which it held everybody up at once, and
         for a search that took too long all of them.
         """
-        return self._together if self._together > MOST_SEARCH_SECONDS else self._longest
+        return self._together if self.take_too_long else self._longest
 
     def __str__(self) -> str:
-        return f"{self._together:.1f} s in {self.number} steps"
+        return f"{self._together:.1f} s of computing"

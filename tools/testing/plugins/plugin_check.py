@@ -7,8 +7,9 @@ guess. The same seed gives the same examples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from copy import deepcopy
 from random import Random
 from typing import Any
@@ -23,8 +24,10 @@ from berth.actors.scheduling.decision.registry import EXTENSION_POINTS
 from berth.actors.scheduling.decision.rules import Rules, rule_hooks
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.actors.scheduling.framework.changes import node_changes
+from berth.actors.scheduling.framework.logger import Fields, Level, output, use_output
 from berth.actors.scheduling.kube.core import Node, Pod
 from berth.actors.scheduling.kube.kinds import decode
+from berth.actors.wiring.plugin_lives import CLOSE, START, TASK
 from berth.config.feature_gates import DEFAULTS
 from berth.plugin import (
     Action,
@@ -138,18 +141,51 @@ def problems_of(
     """
     check = _Check(kind, {} if args is None else args, nodes, others)
     told: set[str] = set()
-    for number in range(examples):
-        rng = Random(f"{seed}-{number}")
-        for problem in check.example(_drawn(rng, nodes, pods), rng):
+
+    def new(problems: Iterable[str]) -> Iterator[str]:
+        for problem in problems:
             what, _, _ = problem.partition(":")
-            if what not in told:
+            if what not in told and len(told) < MOST_TOLD:
                 told.add(what)
                 yield problem
+
+    with _failures_of(kind) as failures:
+        for number in range(examples):
+            rng = Random(f"{seed}-{number}")
+            yield from new(check.example(_drawn(rng, nodes, pods), rng))
+            yield from new(failures)
             if len(told) >= MOST_TOLD:
                 return
-        advance(check.was_concerned)
-    if not told:  # Attempts that fail are repeated anyway.
-        yield from check.livelocks(nodes, pods, seed)
+            advance(check.was_concerned)
+        if not told:  # Attempts that fail are repeated anyway.
+            livelocks = list(check.livelocks(nodes, pods, seed))
+            yield from new((*failures, *livelocks))
+
+
+@contextmanager
+def _failures_of(kind: type[Plugin]) -> Iterator[list[str]]:
+    """Yields a list of what fails in a plugin, also where a failure ends no attempt. What `start`
+    and tasks raise is in the log alone, as what they wait for may not be there.
+    """
+    failures: list[str] = []
+    before = output()
+
+    class Noting:
+        def level_of(self, module: str) -> Level:
+            return before.level_of(module)
+
+        def tell(self, module: str, level: str, fields: Fields) -> None:
+            point = fields.get("point")
+            is_of_it = (fields["event"], fields.get("plugin")) == ("plugin failed", kind.name)
+            if is_of_it and point not in (START.name, TASK.name, CLOSE.name):
+                failures.append(f"an answer is not valid: {point}: {fields['error']}")
+            before.tell(module, level, fields)
+
+    use_output(Noting())
+    try:
+        yield failures
+    finally:
+        use_output(before)
 
 
 def contract_of(problem: str) -> str:
@@ -229,7 +265,7 @@ class _Check:
             yield from _forms(plugin, info, snapshot, answers)
             yield from self._depends(plugin, example, answers, rng)
             yield from self._reserves(plugin, info, snapshot)
-            yield from self._hints(plugin, example, answers)
+            yield from self._hints(attempt.profile, plugin, example, answers)
         except PluginError as failure:
             yield f"an answer is not valid: {failure.status.message}"
         if _digest(snapshot) != before:
@@ -302,13 +338,17 @@ class _Check:
         if after != before:
             yield f"unreserve does not undo reserve: {_difference(before, after)}"
 
-    def _hints(self, plugin: Plugin, example: _Example, answers: _Answers) -> Iterator[str]:
+    def _hints(
+        self, profile: Profile, plugin: Plugin, example: _Example, answers: _Answers
+    ) -> Iterator[str]:
         """Looks for a change after which the plugin accepts a node, and that wakes no pod."""
         if any(code == 0 for code in answers.codes.values()) or not example.nodes:
             return
         if type(plugin).events_to_register is Plugin.events_to_register:
             return  # It waits for every event.
-        registered = plugin.events_to_register()
+        registered = profile.hints().get(plugin.name)
+        if registered is None:
+            return  # It fails there: then it waits for every event too.
         pending = _typed(defaulted(PODS, example.pending))
         assert isinstance(pending, Pod)
         for what, event, old, new, cluster in _changes(example, self._given):

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from berth.plugin import (
+    PAUSE,
     SUCCESS,
     Action,
     ClusterEvent,
     Code,
     CycleState,
     DependsOn,
+    FailedAttempt,
     FilterPlugin,
     Handle,
     Ints,
@@ -24,8 +26,11 @@ from berth.plugin import (
     NodeInfo,
     NodeScorePlugin,
     NodeView,
+    PermitPlugin,
     Plugin,
     PodInfo,
+    PostBindPlugin,
+    PostFilterPlugin,
     Registration,
     ReservePlugin,
     Resource,
@@ -158,6 +163,43 @@ class Strict(Leaking):
         self.taken.remove(node)
 
 
+class Hinting(Good):
+    """Answers hints in a way that wakes pods all the same."""
+
+    name = "Hinting"
+
+    def events_to_register(self) -> Sequence[Registration]:
+        def hint(*_: object) -> Any:
+            raise ValueError("no hint")
+
+        return (Registration(ClusterEvent(Resource.NODE, Action.ALL), hint),)
+
+
+class Permitting(PermitPlugin):
+    name = "Permitting"
+
+    def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
+        return Status(Code.WAIT), float("nan")
+
+
+class Told(PostBindPlugin):
+    name = "Told"
+
+    def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None:
+        raise ValueError("too late")
+
+
+class Pausing(NodeFilterPlugin, PostFilterPlugin):
+    name = "Pausing"
+
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        return unschedulable("no")
+
+    def post_filter(self, attempt: FailedAttempt) -> Any:
+        while True:
+            yield PAUSE
+
+
 @pytest.mark.parametrize(
     ("kind", "what"),
     [
@@ -168,6 +210,10 @@ class Strict(Leaking):
         (Deaf, "no hint wakes a pod that fits after a "),
         (Leaking, "unreserve does not undo reserve: codes: "),
         (Strict, "unreserve without reserve raises: KeyError: "),
+        (Hinting, "an answer is not valid: QueueingHint: ValueError: no hint"),
+        (Permitting, "an answer is not valid: Permit: expected seconds to wait, from 0, got nan"),
+        (Told, "an answer is not valid: PostBind: ValueError: too late"),
+        (Pausing, "an answer is not valid: PostFilter: PluginOverrunError: no answer after 10,001"),
     ],
 )
 def test_what_is_wrong_is_told(kind: type[Plugin], what: str) -> None:
