@@ -248,6 +248,9 @@ class ShadowState:
             chosen = {id(message) for message in (*later, *others[:number])}
             with self._changed([each for each in lately if id(each) in chosen], earlier):
                 yield f"the last {_changes(number)} came after it"
+        for number in _increasing_numbers(len(others)) if later or earlier else ():
+            with self._changed(others[:number], ()):
+                yield f"the last {_changes(number)} came after it"
         for number in _increasing_numbers(len(nodes_to_come)):
             with self._changed((), nodes_to_come[:number]):
                 yield f"the next {_changes(number)} came before it"

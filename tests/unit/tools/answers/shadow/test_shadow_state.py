@@ -195,6 +195,27 @@ def test_a_change_of_the_last_moment_may_have_come_too_late() -> None:
     assert placement.reason == "the last change came after it"
 
 
+def test_a_change_may_have_come_too_late_though_pods_kept_their_order() -> None:
+    """`web` did not fit on b before `busy` left. It would have, before `failed` came, which as a
+    pod that failed may have come at any time.
+    """
+    cluster = Cluster(
+        node("a"),
+        node("b", "8"),
+        pod("other", nodeName="a", cpu="1900m"),
+        pod("busy", nodeName="b", cpu="5"),
+        failed(pod("failed", "2")),
+        pod("web", "2"),
+    )
+    cluster.judged()
+    cluster.put(failed(pod("failed", "2", nodeName="b")))
+    cluster.delete("busy")
+    cluster.bind("web", "a", cpu="2")
+    _, web = cluster.judged()
+    assert web.agreement is Agreement.ORDER
+    assert web.reason == "the last change came after it"
+
+
 def test_a_change_of_a_node_may_be_seen_after_the_binding_that_it_led_to() -> None:
     """Two watches: the scheduler had seen the taint of b when it placed `web` on a."""
     cluster = Cluster(node("a"), node("b"), pod("busy", nodeName="a"), pod("web"))
