@@ -40,7 +40,15 @@ from ..kubernetes.work_items import Item
 from .added_objects import manifests_of
 from .builders import nodes as many_nodes
 from .conditions import answer_of
-from .configuration import NO_ARGS, Args, Configuration, Plugins, configuration_of, with_plugins
+from .configuration import (
+    NO_ARGS,
+    Args,
+    Configuration,
+    Plugins,
+    configuration_of,
+    refuse_text,
+    with_plugins,
+)
 from .demo.creation import FIRST, needs_class, standard_class
 from .devices.known_devices import Devices, pools
 from .dumps import load_dump
@@ -120,6 +128,7 @@ class Cluster:
         plugins: Plugins = (),
         args: Args = NO_ARGS,
     ) -> None:
+        refuse_text(dump, "None")
         release = emulated(version)
         gates = with_defaults(feature_gates or {}, release)
         self._configuration = with_plugins(configuration_of(config, gates, plugins), plugins, args)

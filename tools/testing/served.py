@@ -21,6 +21,7 @@ from ..cluster.apiserver.streams.script_files import read_scripts
 from ..cluster.faults.vocabulary import Fault
 from ..kubernetes.kubelet.scripts.script_rules import Scripts
 from .cluster import Cluster, Objects
+from .configuration import refuse_text
 
 T = TypeVar("T")
 START_SECONDS = 30.0
@@ -36,6 +37,7 @@ class ServedCluster:
     kubeconfig: Path
 
     def __init__(self, *objects: Objects, scripts: Path | None = None, **arguments: Any) -> None:
+        refuse_text(scripts, "None")
         self.cluster = Cluster(*objects, **arguments)
         self._scripts = Scripts(() if scripts is None else read_scripts(scripts))
         self._started: Future[str] = Future()

@@ -36,6 +36,10 @@ async def test_a_text_is_no_path(cluster: Cluster) -> None:
         Cluster(config=TEXT)
     with pytest.raises(TypeError, match="expected a mapping or a Path"):
         decide(pod("a"), nodes(1), config=TEXT)
+    with pytest.raises(TypeError, match=r"expected None or a Path, got 'nodes.yaml': Path\("):
+        Cluster(dump=TEXT)
+    with pytest.raises(TypeError, match="expected None or a Path"):
+        ServedCluster(scripts=TEXT)
     with pytest.raises(ValueError, match="expected 0 nodes or more, got -1"):
         Cluster(nodes=-1)
 
