@@ -99,9 +99,8 @@ class ServedCluster:
 
     def _run(self) -> None:
         try:
-            anyio.run(
-                self._live
-            )  # not asyncio's: tells sniffio, where it is installed, the library
+            # not asyncio's: this tells sniffio the library, where it is installed
+            anyio.run(self._live)
         except BaseException as error:  # noqa: BLE001 - raised at the start, or else at the end
             if self._started.done():
                 self._failure = error

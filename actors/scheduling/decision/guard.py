@@ -8,6 +8,7 @@ one pod, never the process. A plugin is timed if the attempt is recorded in deta
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from inspect import isawaitable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -124,7 +125,7 @@ class Hook(Generic[A]):
         started = record.now() if record.detailed else 0.0
         try:
             waiting = self.call(state, info, node)
-            if not hasattr(waiting, "__await__"):
+            if not isawaitable(waiting):
                 raise expected("an async function, which can be awaited", waiting)
             answer = self._checked(await waiting, node)
         except GeneratorExit:  # nobody waits for the answer any more

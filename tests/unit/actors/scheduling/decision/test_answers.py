@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from math import inf, nan
 from random import Random
+from types import coroutine
 from typing import Any
 
 import numpy as np
@@ -429,6 +430,19 @@ async def test_after_a_node_is_chosen(
     status = await call(profile_with(kind, answer), info)
     assert (status.code, status.plugin) == (Code.ERROR, "Wrong")
     assert status.message.startswith(message)
+
+
+class _OlderForm(at.Bind):
+    @coroutine
+    def bind(self, state: CycleState, info: PodInfo, node: str) -> Any:
+        """Awaits nothing, as a generator that can be awaited."""
+        yield from ()
+        return SUCCESS
+
+
+async def test_a_generator_that_can_be_awaited_is_an_async_function(info: PodInfo) -> None:
+    profile = profile_with(_OlderForm, None)
+    assert await profile.bind(CycleState(), info, "a", lambda _: False) == SUCCESS
 
 
 async def test_permit_may_let_a_pod_wait_for_ever(info: PodInfo) -> None:
