@@ -42,6 +42,7 @@ class ServedCluster:
         self._scripts = Scripts(() if scripts is None else read_scripts(scripts))
         self._started: Future[str] = Future()
         self._failure: BaseException | None = None
+        self._calls, self._takes_calls = threading.RLock(), False
         self._thread = threading.Thread(target=self._run, name="berth cluster", daemon=True)
 
     def __enter__(self) -> Self:
@@ -74,14 +75,21 @@ class ServedCluster:
 
     def call(self, work: Callable[[Cluster], Coroutine[Any, Any, T]]) -> T:
         """Runs a coroutine of the cluster in its thread, and returns its result:
-        `served.call(lambda cluster: cluster.add(pod("web")))`. Raises what it raises; RuntimeError
-        outside of the `with`, and in that thread, which would wait for itself.
+        `served.call(lambda cluster: cluster.add(pod("web")))`. Raises what it raises; the error of
+        a part of the cluster that has failed; RuntimeError outside of the `with`, and in that
+        thread, which would wait for itself.
         """
-        if not self._thread.is_alive():
-            raise RuntimeError("the cluster is not running: use it in `with`")
         if threading.current_thread() is self._thread:
             raise RuntimeError("this is the cluster's own thread: await its methods instead")
-        return asyncio.run_coroutine_threadsafe(work(self.cluster), self._loop).result()
+        future = None
+        with self._calls:
+            if self._takes_calls:
+                future = asyncio.run_coroutine_threadsafe(work(self.cluster), self._loop)
+        if future is not None:
+            return future.result()
+        if self._started.done():  # and ended since, or about to
+            self._thread.join()
+        raise self._failure or RuntimeError("the cluster is not running: use it in `with`")
 
     def add_faults(self, *faults: Fault) -> None:
         """Puts faults in force, for the parts of the cluster and for the other programs. Raises
@@ -112,8 +120,16 @@ class ServedCluster:
         async with self.cluster as cluster:
             wire = FaultyWire(cluster.parts.store_faults, self._loop.time)
             async with serve(store=cluster.store, faults=wire, scripts=self._scripts) as url:
+                self._takes_calls = True
                 self._started.set_result(url)
-                await self._end.wait()
+                try:
+                    await self._end.wait()
+                finally:
+                    with self._calls:
+                        self._takes_calls = False
+                    # the calls of until now become tasks, which end with the loop
+                    with anyio.CancelScope(shield=True):
+                        await asyncio.sleep(0)
 
 
 async def _report(cluster: Cluster) -> str:

@@ -308,9 +308,9 @@ def test_a_cluster_that_cannot_begin_says_why() -> None:
         pass
 
 
-@pytest.mark.parametrize("calls", [False, True])
+@pytest.mark.parametrize("calls", ["never", "at once", "once it has failed"])
 def test_the_end_of_a_served_cluster_raises_what_failed_in_it(
-    calls: bool, monkeypatch: pytest.MonkeyPatch
+    calls: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, failed = asyncio.Event(), threading.Event()
 
@@ -323,7 +323,9 @@ def test_the_end_of_a_served_cluster_raises_what_failed_in_it(
     def play() -> None:
         with ServedCluster(nodes=1) as served:
             served._loop.call_soon_threadsafe(begun.set)
-            if calls:
+            if calls == "once it has failed":
+                served._thread.join(10)
+            if calls != "never":
                 served.call(lambda cluster: cluster.run_for("1h"))
             assert failed.wait(10)
 
