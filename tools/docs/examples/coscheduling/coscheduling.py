@@ -1,14 +1,15 @@
 """The Coscheduling plugin: pods of a PodGroup get nodes all together or not at all.
 
 Members that have a node wait in Permit until `minMember` of them have one. If one of them finds no
-node and more than a few are missing, or the time is over, all give their nodes back, and the group
-backs off as a whole. While a group sleeps, one member, its head, is tried at each change; if there
-is room for the whole group by its requests, the head takes a node and wakes the others.
+node, so that more than a few are missing whom nobody can replace, or the time is over, all give
+their nodes back, and the group backs off as a whole. While a group sleeps, one member, its head, is
+tried at each change; if there is room for the whole group by its requests, the head takes a node
+and wakes the others. A head that finds none leaves its part to the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -19,6 +20,7 @@ from berth.plugin import (
     Action,
     ClusterEvent,
     Code,
+    Concerns,
     CycleState,
     FailedAttempt,
     Handle,
@@ -71,23 +73,32 @@ class _Group:
     """What the plugin remembers of a group.
 
     `since` is its place in the queue. `holds` are the members that have a node by a Reserve of this
-    process, by uid. After `failures` in a row it backs off until the time `until`, 0 for none.
-    `asleep` are the members that the plugin rejected, by uid, the last one at the end; `head` is
-    the uid of the one that the latest `change` wakes.
+    process, by uid, and `in_vain` the uids of those that found none meanwhile. After `failures` in
+    a row it backs off until the time `until`, 0 for none. `asleep` are the members that the plugin
+    rejected, by uid, the last one at the end; `head` is the uid of the one that the latest `change`
+    wakes. `smallest` is the least that a member requested of each resource.
     """
 
     def __init__(self, since: float) -> None:
         self.since = since
         self.holds: dict[str, Pod] = {}
+        self.in_vain: set[str] = set()
         self.failures = 0
         self.until = 0.0
         self.asleep: dict[str, Pod] = {}
         self.change: tuple[object | None, object | None] = (None, None)
         self.head = ""
+        self.smallest: Mapping[str, int] | None = None
 
     def sleeps(self, pod: Pod) -> None:
         self.asleep.pop(pod.metadata.uid, None)
         self.asleep[pod.metadata.uid] = pod
+
+    def asks(self, requests: Mapping[str, int]) -> Mapping[str, int]:
+        """Notes what a member requests, and returns the least of each resource so far."""
+        least = requests if self.smallest is None else self.smallest
+        self.smallest = {name: min(least[name], requests.get(name, 0)) for name in least}
+        return self.smallest
 
 
 class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePlugin, PermitPlugin):
@@ -128,10 +139,12 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         group = self._group(name)
         bound = self._bound(name, snapshot)
         state.write(BOUND, bound)
-        if bound or any(self._is_there(pod) for pod in group.holds.values()):
-            return SUCCESS  # the group runs, or the first member has asked what follows
-        status = self._may_begin(name, group, pod_group, info, snapshot)
-        if not status.ok:
+        status = SUCCESS  # if the group runs, or the first member has asked what follows
+        if not bound and not any(self._is_there(pod) for pod in group.holds.values()):
+            status = self._may_begin(name, group, pod_group, info, snapshot)
+        if status.ok:
+            group.asleep.pop(info.uid, None)
+        else:
             group.sleeps(info.pod)
         return status
 
@@ -144,34 +157,49 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         snapshot: Snapshot,
     ) -> Status:
         """Says whether the first member may take a node."""
-        needed = pod_group.spec.min_member
+        needed, least = pod_group.spec.min_member, group.asks(info.requests)
         ready = sum(not pod.spec.scheduling_gates for pod in self._members(name))
         if ready < needed:
             return unresolvable(f'pod group "{name[1]}" has {ready} pods of {needed}')
         if self.handle.now() < group.until:
             return unresolvable(f'pod group "{name[1]}" failed recently')
-        if not has_room_for(needed, info, snapshot):
+        if not has_room_for(needed, least, info.priority, snapshot):
             return unresolvable(f'no room for the {needed} pods of pod group "{name[1]}"')
         return SUCCESS
 
     def post_filter(self, attempt: FailedAttempt) -> PostFiltered:
-        """If a member finds no node, the others do not wait for the end of their time."""
-        pod = attempt.info.pod
+        """If too many members find no node, the others do not wait for the end of their time."""
+        pod, uid = attempt.info.pod, attempt.info.uid
         name = group_of(pod)
-        if name is None or not any(self._waiting(name)) or self._misses_few(name, attempt):
+        group = None if name is None else self._group(name)
+        if name is None or group is None or uid in group.asleep:
+            return PostFiltered(unschedulable())
+        if not any(self._waiting(name)):
+            self.handle.activate(*self._next_head(group))
+            return PostFiltered(unschedulable())
+        group.in_vain.add(uid)
+        if self._may_be_whole(name, group, attempt):
             return PostFiltered(unschedulable())
         reason = f'pod group "{name[1]}" gives its nodes back, as {pod.metadata.name} has none'
         self._fail(name, reason)
         return PostFiltered(unschedulable(reason))
 
-    def _misses_few(self, name: GroupName, attempt: FailedAttempt) -> bool:
-        """True if so few members are without a node that the others may wait for them."""
+    def _may_be_whole(self, name: GroupName, group: _Group, attempt: FailedAttempt) -> bool:
+        """True if enough members are left to try, or so few are missing that the others may wait
+        for them.
+        """
         pod_group = attempt.snapshot.objects.get(PodGroup, name[1], name[0])
         if pod_group is None:
             return False
-        needed = pod_group.spec.min_member
+        needed, scheduler = pod_group.spec.min_member, attempt.info.pod.spec.scheduler_name
         missing = needed - len(self._with_node(name, attempt.state))
-        return 100 * missing <= self.args.pod_group_reject_percentage * needed
+        left = sum(
+            pod.metadata.uid not in group.in_vain
+            and not pod.spec.scheduling_gates
+            and pod.spec.scheduler_name == scheduler
+            for pod in self._without_node(name, group)
+        )
+        return missing <= left or 100 * missing <= self.args.pod_group_reject_percentage * needed
 
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
         name = group_of(info.pod)
@@ -197,6 +225,7 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         for waiting in self._waiting(name):
             self.handle.allow(waiting)
         group.failures = 0
+        group.in_vain.clear()
         return SUCCESS, 0.0
 
     def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
@@ -206,6 +235,7 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         name = group_of(info.pod)
         group = None if name is None else self._groups.get(name)
         if name is not None and group is not None and group.holds.pop(info.uid, None) is not None:
+            group.sleeps(info.pod)
             reason = f'pod group "{name[1]}" gives its nodes back, as {info.pod.metadata.name} did'
             self._fail(name, reason)
 
@@ -219,8 +249,10 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
             ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN),
         )
         changed = ClusterEvent("PodGroup", Action.ADD | Action.UPDATE)
+        placed_by_others = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
         return (
             Registration(changed, _is_of_the_group),
+            Registration(placed_by_others, _is_of_the_group, Concerns(_namespaces, _namespaces)),
             *(Registration(event, self._may_have_room) for event in room),
         )
 
@@ -238,18 +270,23 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
             given_back = new is None and isinstance(old, Pod) and self._is_there(old)
             if not given_back:
                 group.until = 0.0
-            asleep = group.asleep.items()
-            group.asleep = {uid: each for uid, each in asleep if self._is_there(each)}
-            group.head = next(iter(group.asleep), pod.metadata.uid)
-            group.sleeps(group.asleep.get(group.head, pod))
+            head = next(iter(self._next_head(group)), pod)
+            group.head = head.metadata.uid
+            group.sleeps(head)
         return Hint.QUEUE if group.head == pod.metadata.uid else Hint.SKIP
 
     def _end_backoffs(self) -> None:
         now = self.handle.now()
-        for name, group in self._groups.items():
+        for group in self._groups.values():
             if 0 < group.until <= now:
                 group.until = 0.0
-                self.handle.activate(*self._without_node(name, group)[:1])
+                self.handle.activate(*self._next_head(group))
+
+    def _next_head(self, group: _Group) -> Sequence[Pod]:
+        """Returns the member that was not tried for the longest time, as one pod, or none."""
+        asleep = group.asleep.items()
+        group.asleep = {uid: pod for uid, pod in asleep if self._is_there(pod)}
+        return [*group.asleep.values()][:1]
 
     def _forget(self) -> None:
         """Forgets the groups without pods."""
@@ -274,6 +311,7 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         longest = self.args.pod_group_max_backoff_seconds
         backoff = self.args.pod_group_backoff_seconds * 2.0 ** min(group.failures, 30)
         group.failures += 1
+        group.in_vain.clear()
         group.since, group.until = now, now + min(backoff, longest)
         self._failed.inc()
         self.handle.log.at(2, "pod group failed", group="/".join(name), reason=reason)
@@ -321,7 +359,12 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
 
 
 def _is_of_the_group(pod: Pod, _: object | None, new: object | None) -> Hint:
-    if not isinstance(new, PodGroup):
-        return Hint.QUEUE
-    ours = group_of(pod) == (new.metadata.namespace, new.metadata.name)
+    if isinstance(new, PodGroup):
+        ours = group_of(pod) == (new.metadata.namespace, new.metadata.name)
+    else:
+        ours = not isinstance(new, Pod) or group_of(pod) == group_of(new)
     return Hint.QUEUE if ours else Hint.SKIP
+
+
+def _namespaces(*pods: object | None) -> Sequence[str]:
+    return [pod.metadata.namespace for pod in pods if isinstance(pod, Pod)]

@@ -16,6 +16,8 @@ from berth.tools.docs.examples.coscheduling import Coscheduling
 DEFINITION = Path("tools/docs/examples/coscheduling/pod-groups.yaml").resolve()
 LABEL = "scheduling.x-k8s.io/pod-group"
 Document = dict[str, Any]
+LAST_ROOM = pod("alone", cpu=8, node="n-0", terminationGracePeriodSeconds=0)
+ALONE = {"controllers": False, "kubelets": False}  # nothing happens but what the story does
 CALLS: list[tuple[str, str]] = []  # method and pod, of the story that is played
 
 
@@ -155,6 +157,93 @@ def test_room_that_comes_bit_by_bit_is_taken_within_a_second() -> None:
     played(story, sized(8), group("b", 1), ends)
 
 
+def test_a_member_that_fits_nowhere_is_replaced_by_one_that_the_group_has_left() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.run_for(1)
+        assert placed(cluster) == {"a": 2}
+        assert not calls("unreserve")
+
+    odd = member("a", 1, nodeSelector={"disk": "ssd"})
+    pods = [member("a", 0), odd, member("a", 2)]
+    played(story, sized(8), pods, group("a", 2))
+
+
+def test_a_head_that_fits_nowhere_leaves_its_part_to_another() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.run_for("1m")
+        await cluster.delete("Pod", "alone")
+        await cluster.run_for(1)
+        assert placed(cluster) == {"a": 2}
+
+    odd = member("a", 0, nodeSelector={"disk": "ssd"})
+    pods = [odd, member("a", 1), member("a", 2)]
+    played(story, sized(8), LAST_ROOM, group("a", 2), pods, **ALONE)
+
+
+def test_room_for_members_of_different_sizes_is_taken_whoever_is_tried_first() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.run_for("1m")
+        assert placed(cluster) == {}
+        await cluster.delete("Pod", "alone")
+        await cluster.run_for(1)
+        assert placed(cluster) == {"a": 3}
+
+    pods = [member("a", 0, cpu=6), member("a", 1), member("a", 2)]
+    played(story, sized(8), LAST_ROOM, group("a", 3), pods, **ALONE)
+
+
+def test_a_gated_member_does_not_keep_the_group_asleep() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.run_for(1)
+        tries = len(calls("reserve"))
+        await cluster.run_for("1m")
+        assert len(calls("reserve")) > tries
+
+    gated = member("a", 0, schedulingGates=[{"name": "example.com/later"}])
+    odd = member("a", 3, nodeSelector={"disk": "ssd"})
+    played(story, sized(8), group("a", 3), gated, member("a", 1), member("a", 2), odd)
+
+
+def test_a_member_that_somebody_else_places_completes_the_group() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.run_for("1m")
+        await cluster.add(member("a", 2, nodeName="n-0"))
+        await cluster.run_for(1)
+        assert placed(cluster) == {"a": 3}
+
+    played(story, sized(8), group("a", 3), members("a", 2))
+
+
+def test_members_that_have_finished_do_not_count() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.settled()
+        for number in range(3):
+            await cluster.patch(
+                "Pod", f"a-{number}", {"status": {"phase": "Succeeded"}}, subresource="status"
+            )
+        await cluster.add(member("a", 7))
+        await cluster.settled()
+        assert cluster.pod("a-7").pending_because('pod group "a" has 1 pods of 3')
+
+    played(story, sized(8), group("a", 3), members("a", 3))
+
+
+def test_a_group_that_is_deleted_meanwhile_gives_its_nodes_back() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.run_for(1)
+        await cluster.delete("PodGroup", "a")
+        await cluster.run_for("1m")
+        assert len(calls("unreserve")) == 2
+        await cluster.run_for(8)
+        assert cluster.pod("a-0").pending_because('pod group "a" not found')
+        await cluster.add(group("a", 2))
+        await cluster.run_for(1)
+        assert placed(cluster) == {"a": 2}
+
+    other = member("a", 2, schedulerName="other")
+    played(story, sized(8), group("a", 3), members("a", 2), other)
+
+
 def test_the_time_of_the_group_ends_the_wait() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.run_for(6)
@@ -221,9 +310,7 @@ def test_ninety_of_a_hundred_groups_fit_whole_and_the_others_wait_for_room() -> 
         for name in names
     ]
     nodes = sized(*[8] * 20, *[7] * 80)
-    played(
-        story, nodes, [group(name, 8) for name in names], mixed, controllers=False, kubelets=False
-    )
+    played(story, nodes, [group(name, 8) for name in names], mixed, **ALONE)
 
 
 def test_arguments() -> None:
