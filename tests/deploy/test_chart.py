@@ -98,6 +98,23 @@ def test_its_configuration_is_one_of_berth() -> None:
     assert configuration.leader_election.resource_namespace == "default"
 
 
+def names_of_profiles(values: Document) -> list[str]:
+    (document,) = documents(only(rendered(values), "ConfigMap")["data"]["scheduler.yaml"].encode())
+    return [each["schedulerName"] for each in document["profiles"]]
+
+
+@pytest.mark.parametrize("configuration", [None, {}, {"profiles": None}, {"profiles": []}])
+def test_values_without_profiles_have_one(configuration: Document | None) -> None:
+    assert names_of_profiles({"configuration": configuration}) == ["berth"]
+
+
+@pytest.mark.parametrize(("in_place", "name"), [(False, "berth"), (True, "default-scheduler")])
+def test_a_profile_without_a_name_is_no_second_default_scheduler(in_place: bool, name: str) -> None:
+    profiles = [{"plugins": {}}, {"schedulerName": "mine"}]
+    values = {"inPlace": in_place, "configuration": {"profiles": profiles}}
+    assert names_of_profiles(values) == [name, "mine"]
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -105,6 +122,12 @@ def test_its_configuration_is_one_of_berth() -> None:
         {"replicas": 0},
         {"image": {"repository": "berth", "digest": "sha256:1"}},
         {"configuration": {"leaderElection": {"leaderElect": False}}},
+        {"configuration": {"profiles": ["mine"]}},
+        {"arguments": ["--config=/etc/mine.yaml"]},
+        {"arguments": ["--secure-port=443"]},
+        {"arguments": ["--v=2", "--leader-elect=false"]},
+        {"environment": [{"name": "WORKERS", "value": 3}]},
+        {"image": None},
     ],
 )
 def test_a_wrong_value_is_refused(values: Document) -> None:

@@ -33,21 +33,26 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   namespace: {{ .Release.Namespace }}
 {{- end }}
 
+{{/* What a profile without a name is called, as in a configuration without profiles. */}}
+{{- define "berth.schedulerName" -}}
+{{ ternary "default-scheduler" "berth" .Values.inPlace }}
+{{- end }}
+
 {{/* The KubeSchedulerConfiguration. */}}
 {{- define "berth.configuration" -}}
+{{- $configuration := .Values.configuration | default dict -}}
+{{- $named := dict "schedulerName" (include "berth.schedulerName" .) -}}
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection:
   leaderElect: true
   resourceName: {{ include "berth.lease" . }}
   resourceNamespace: {{ include "berth.leaseNamespace" . }}
-{{- with omit .Values.configuration "profiles" }}
+{{- with omit $configuration "profiles" }}
 {{ toYaml . }}
 {{- end }}
 profiles:
-{{- with .Values.configuration.profiles }}
-{{ toYaml . | indent 2 }}
-{{- else }}
-  - schedulerName: {{ ternary "default-scheduler" "berth" .Values.inPlace }}
+{{- range $configuration.profiles | default (list dict) }}
+{{ list (merge (dict) . $named) | toYaml | indent 2 }}
 {{- end }}
 {{- end }}
