@@ -262,7 +262,8 @@ class Profile(Rules):
     def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered | None]:
         """Runs PostFilter until a plugin makes room; None if there is no plugin.
 
-        The reasons of the plugins that made none are joined; an error replaces them. Raises
+        The reasons of the plugins that made none are joined, and the last of them that nominates or
+        denominates counts; an error replaces them, and leaves the nomination as it is. Raises
         PluginError if a plugin looks up objects that are not listed: without them nothing can be
         decided, and the pod is tried again.
         """
@@ -282,23 +283,26 @@ class Profile(Rules):
     def _post_filtered(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
         reasons: list[str] = []
         patches: tuple[Patch | Deletion, ...] = ()
-        denominate, rejected_by = False, frozenset[str]()
+        nominates, again, rejected_by = PostFiltered(SUCCESS), False, frozenset[str]()
         for hook in self._post_filter:
             answer = yield from hook.ask_in_steps(attempt)
             patches += answer.patches
             status = with_plugin_name(hook.plugin, answer.status)
-            if (
-                status.ok
-                or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-                or not status.rejected
-            ):
-                return msgspec.structs.replace(answer, status=status, patches=patches)
+            answer = msgspec.structs.replace(answer, status=status, patches=patches)
+            if status.ok or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return answer
+            if not status.rejected:  # the pod keeps the nomination that it has
+                return msgspec.structs.replace(answer, nomination=None, denominate=False)
             reasons += status.reasons
-            denominate = denominate or answer.denominate
+            if answer.nomination is not None or answer.denominate:
+                nominates = answer
+            again = again or answer.again
             rejected_by |= answer.rejected_by
         return PostFiltered(
             Status(Code.UNSCHEDULABLE, tuple(reasons)),
-            denominate=denominate,
+            nominates.nomination,
+            denominate=nominates.denominate,
+            again=again,
             patches=patches,
             rejected_by=rejected_by,
         )

@@ -61,9 +61,10 @@ class Deletion(msgspec.Struct, frozen=True):
 class PostFiltered(msgspec.Struct, frozen=True):
     """The answer of a PostFilter plugin.
 
-    Success comes with a nomination. `denominate` withdraws an earlier nomination of the pod.
-    With `again` the pod is tried again after its backoff, without waiting for an event. The events
-    of the plugins in `rejected_by` wake it too: they are why no room could be made.
+    Success comes with a nomination. `denominate` withdraws an earlier nomination of the pod. With
+    an error, both are ignored. With `again` the pod is tried again after its backoff, without
+    waiting for an event. The events of the plugins in `rejected_by` wake it too: they are why no
+    room could be made.
     `patches` and deletions are sent after the decision, one after the other; a refusal ends them.
     """
 
