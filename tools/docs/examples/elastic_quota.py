@@ -85,7 +85,9 @@ class ElasticQuotas(PreFilterPlugin):
 
     def events_to_register(self) -> Sequence[Registration]:
         return (
-            Registration(ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE)),
+            Registration(
+                ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
+            ),
             Registration(ClusterEvent("ElasticQuota", Action.ADD | Action.UPDATE | Action.DELETE)),
         )
 

@@ -252,6 +252,7 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         placed_by_others = ClusterEvent(Resource.ASSIGNED_POD, Action.ADD)
         return (
             Registration(changed, _is_of_the_group),
+            Registration(ClusterEvent(Resource.UNSCHEDULED_POD, Action.UPDATE_POD_LABEL)),
             Registration(placed_by_others, _is_of_the_group, Concerns(_namespaces, _namespaces)),
             *(Registration(event, self._may_have_room) for event in room),
         )

@@ -214,6 +214,16 @@ def test_a_member_that_somebody_else_places_completes_the_group() -> None:
     played(story, sized(8), group("a", 3), members("a", 2))
 
 
+def test_a_pod_whose_label_is_corrected_is_tried_again() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.run_for("1m")
+        await cluster.patch("Pod", "b-0", {"metadata": {"labels": {LABEL: "a"}}})
+        await cluster.run_for(1)
+        assert placed(cluster) == {"a": 1}
+
+    played(story, sized(8), group("a", 1), member("b", 0))
+
+
 def test_members_that_have_finished_do_not_count() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.settled()

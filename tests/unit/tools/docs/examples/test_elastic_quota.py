@@ -52,6 +52,23 @@ def test_a_namespace_borrows_what_another_leaves_and_no_more_than_its_maximum() 
     run_virtually(story)
 
 
+def test_a_pod_that_is_resized_leaves_room() -> None:
+    async def story() -> None:
+        async with Cluster(DEFINITION, nodes=1, plugins=[ElasticQuotas]) as cluster:
+            await cluster.add(of("a", "first", 3), quota("a", 3, 3))
+            await cluster.settled()
+            await cluster.add(of("a", "second", 2))
+            await cluster.settled()
+            assert cluster.pod("second", "a").pending_because("exceeded: cpu")
+            smaller = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+            body = {"spec": {"containers": [smaller]}}
+            await cluster.patch("Pod", "first", body, "a", subresource="resize")
+            await cluster.run_for(10)
+            assert cluster.pod("second", "a").placed_on()
+
+    run_virtually(story)
+
+
 def test_what_only_others_are_guaranteed_is_borrowed() -> None:
     own = quota("a", 8, 8), quota("b", 0, 8, memory=2 << 30)
     for size, because in ((2, ""), (3, "no namespace has quota to lend: memory")):
