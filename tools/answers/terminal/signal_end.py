@@ -26,3 +26,13 @@ async def cancel_at_signal(scope: anyio.CancelScope, *, task_status: TaskStatus[
         async for _ in received:
             scope.cancel()
             return
+
+
+async def cancel_at_first_signal(
+    scope: anyio.CancelScope, *, task_status: TaskStatus[None]
+) -> None:
+    """Cancels the scope at the first of these signals. A second Ctrl-C does not interrupt the
+    final output.
+    """
+    await cancel_at_signal(scope, task_status=task_status)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

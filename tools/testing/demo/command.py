@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from typing import Any
 import anyio
 import click
 import msgspec
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 from rich.console import Console
 
 from berth.actors.cli.plugin_options import plugin_option, reload_option
@@ -54,7 +53,7 @@ from ...answers.terminal.options import (
     output_option,
     port_option,
 )
-from ...answers.terminal.signal_end import cancel_at_signal
+from ...answers.terminal.signal_end import cancel_at_first_signal, cancel_at_signal
 from ...answers.whatif.verbs import OFFERED, act
 from ...answers.whatif.weights import weights_of
 from ...answers.whatif.whatif_endpoint import WhatIfs
@@ -400,7 +399,8 @@ async def _run(settings: DemoSettings) -> Summary:
         schedulers = {profile.scheduler_name for profile in configuration.profiles}
         watching = Watching(access, clock, schedulers)
         group = await stack.enter_async_context(anyio.create_task_group())
-        await group.start(_stop_on_signal, group, settings.keep)
+        ending = cancel_at_first_signal if settings.keep else cancel_at_signal
+        await group.start(ending, group.cancel_scope)
         after = (
             f"; try: kubectl --kubeconfig {file} get pods -o wide"
             if settings.keep
@@ -495,14 +495,3 @@ async def _live_view(group: TaskGroup, page_url: str, notes: Sequence[str]) -> N
 
     await look(Page(page_url), notes)
     group.cancel_scope.cancel()
-
-
-async def _stop_on_signal(group: TaskGroup, keep: bool, *, task_status: TaskStatus[None]) -> None:
-    """Ends the demo at a signal. With `keep`, a second Ctrl-C does not interrupt the final
-    output.
-    """
-    try:
-        await cancel_at_signal(group.cancel_scope, task_status=task_status)
-    finally:
-        if keep:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from random import Random
 
 import anyio
@@ -28,6 +27,7 @@ from ...answers.shadow.shadow_state import AGREES, Placement
 from ...answers.shadow.shadow_watch import Watching
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
 from ...answers.terminal.options import context_option, output_option
+from ...answers.terminal.signal_end import cancel_at_first_signal
 
 PATIENCE_SECONDS = 10.0
 
@@ -121,7 +121,7 @@ async def _run(
     async with ReadOnlyClient(connection) as client:  # Informers would try for ever.
         await client.call("GET", "/version", dict)
     async with anyio.create_task_group() as group:
-        group.start_soon(_until_signalled, group.cancel_scope)
+        await group.start(cancel_at_first_signal, group.cancel_scope)
         async with anyio.create_task_group() as starting:
             starting.start_soon(_tell_problems, watching)
             await group.start(watching.run, connection)
@@ -140,10 +140,3 @@ async def _tell_problems(watching: Watching) -> None:
         await anyio.sleep(PATIENCE_SECONDS)
         for problem in watching.problems() or ["still listing the objects of the cluster"]:
             click.echo(printable(problem), err=True)
-
-
-async def _until_signalled(scope: anyio.CancelScope) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            scope.cancel()
-            return

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
 
-from berth.tools.answers.terminal.signal_end import signals_that_end
+import anyio
+import pytest
+
+from berth.tools.answers.terminal.signal_end import (
+    cancel_at_first_signal,
+    cancel_at_signal,
+    signals_that_end,
+)
 
 
 def test_a_command_under_nohup_goes_on_when_its_terminal_is_closed() -> None:
@@ -15,3 +24,21 @@ def test_a_command_under_nohup_goes_on_when_its_terminal_is_closed() -> None:
         assert {*signals_that_end()} == {signal.SIGINT, signal.SIGTERM}
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize(
+    ("ending", "then"),
+    [(cancel_at_first_signal, signal.SIG_IGN), (cancel_at_signal, signal.default_int_handler)],
+)
+async def test_ctrl_c_while_the_end_is_printed(
+    ending: Callable[..., Coroutine[Any, Any, Any]], then: object
+) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as group:
+                await group.start(ending, group.cancel_scope)
+                signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGINT) == then
+    finally:
+        signal.signal(signal.SIGINT, before)
