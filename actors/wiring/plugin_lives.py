@@ -20,7 +20,7 @@ from ..runtime.backoff import Rng
 from ..runtime.clock import Clock
 from ..runtime.race import race
 from ..runtime.supervisor import BACKOFF, CANCELLED
-from ..scheduling.decision.failures import CRASHES, Point, failure_status
+from ..scheduling.decision.failures import CRASHES, Point, failure_status, is_unawaited
 from ..scheduling.decision.overruns import calls_plugins
 from ..scheduling.decision.timed_steps import timed_wait
 from ..scheduling.framework.interface import Plugin
@@ -69,10 +69,10 @@ async def told(plugin: Plugin, point: Point, work: Work) -> bool:
             await _called(work)
         else:
             await timed_wait(_called(work), breaker.now, note)
-    except GeneratorExit:
-        raise
     except CRASHES as exception:
         if isinstance(exception, asyncio.CancelledError) and _is_cancelled():
+            raise
+        if is_unawaited(exception):
             raise
         failure_status(plugin, point, exception)
         return False

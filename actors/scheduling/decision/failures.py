@@ -9,6 +9,9 @@ log lines are marked as repeats of each other, so that the log need not show the
 
 from __future__ import annotations
 
+from opcode import opmap
+from types import FrameType, TracebackType
+
 import msgspec
 
 from ..framework.interface import Plugin
@@ -24,6 +27,7 @@ log = get_logger(__name__)
 # that do not come from the plugin.
 CRASHES = BaseException
 MOST_CHARACTERS = 1_000  # of an exception's text
+_RAISE = opmap["RAISE_VARARGS"]
 # Their text tells the user all, without the type and the traceback.
 _IN_WORDS = (WrongAnswerError, UserMessageError)
 
@@ -112,8 +116,27 @@ def failure_status(
 
 def raise_if_not_plugins(exception: BaseException) -> None:
     """Raises an exception that is not the plugin's fault again: the process is ending."""
-    if isinstance(exception, KeyboardInterrupt):
+    if isinstance(exception, KeyboardInterrupt) and not is_raised_by_hand(exception):
         raise exception
+
+
+def is_unawaited(exception: BaseException) -> bool:
+    """True for the end of a coroutine, or a generator, whose answer nobody waits for any more."""
+    return isinstance(exception, GeneratorExit) and not is_raised_by_hand(exception)
+
+
+def is_raised_by_hand(exception: BaseException) -> bool:
+    """True if a `raise` statement raised an exception. The handler of a signal raises its
+    KeyboardInterrupt between two steps, and the end of a coroutine its GeneratorExit at an `await`.
+    """
+    trace = _innermost(exception)
+    if trace is None:
+        return False
+    frame = trace.tb_frame
+    by_statement = frame.f_code.co_code[trace.tb_lasti] == _RAISE
+    # A handler that is written in Python has the interrupted frame as an argument.
+    handles_signal = any(isinstance(value, FrameType) for value in frame.f_locals.values())
+    return by_statement and not handles_signal
 
 
 def refused_status(plugin: Plugin, point: Point, status: Status) -> Status:
@@ -160,9 +183,12 @@ def text_of(exception: BaseException) -> str:
 
 def _place(exception: BaseException) -> str:
     """Returns the file and line that raised the exception."""
+    trace = _innermost(exception)
+    return "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+
+
+def _innermost(exception: BaseException) -> TracebackType | None:
     trace = exception.__traceback__
-    if trace is None:
-        return ""
-    while trace.tb_next is not None:
+    while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+    return trace

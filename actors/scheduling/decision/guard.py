@@ -32,6 +32,7 @@ from .failures import (
     PluginError,
     Point,
     failure_status,
+    is_unawaited,
 )
 from .overruns import PluginOverrunError, calls_plugins
 from .timed_steps import MOST_QUESTIONS, StepTimes
@@ -128,10 +129,8 @@ class Hook(Generic[A]):
             if not isawaitable(waiting):
                 raise expected("an async function, which can be awaited", waiting)
             answer = self._checked(await waiting, node)
-        except GeneratorExit:  # nobody waits for the answer any more
-            raise
         except CRASHES as exception:
-            if is_cancelled(exception):
+            if is_cancelled(exception) or is_unawaited(exception):
                 raise
             raise self._failure(exception, record, started, info, node) from exception
         if record.detailed:
@@ -150,9 +149,9 @@ class Hook(Generic[A]):
             if isinstance(reply, Generator):
                 reply = yield from questions_of(reply, times)
             answer: A = self.check(reply, attempt, self)
-        except GeneratorExit:  # nobody waits for the answer any more
-            raise
         except CRASHES as exception:
+            if is_unawaited(exception):
+                raise
             raise self._failure(exception, record, started, attempt.info) from exception
         if record.detailed:
             self._record_call(record, code_of(answer), started)

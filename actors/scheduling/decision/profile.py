@@ -56,6 +56,7 @@ from .failures import (
     PluginError,
     as_error,
     failure_status,
+    is_unawaited,
     with_plugin_name,
 )
 from .guard import Hook, IsCancelled, Points, questions_of
@@ -249,9 +250,9 @@ class Profile(Rules):
                 if not plugin.prepares_for(info):
                     continue
                 status = as_status((yield from questions_of(plugin.prepare(info, snapshot))))
-            except GeneratorExit:  # nobody waits for the answer any more
-                raise
             except CRASHES as exception:
+                if is_unawaited(exception):
+                    raise
                 problem = failure_status(plugin, point, exception, pod=info.key)
                 raise PluginError(problem) from exception
             if not status.ok:

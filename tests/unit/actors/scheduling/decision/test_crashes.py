@@ -5,8 +5,10 @@ node.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import signal
+from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
+from types import FrameType
 from typing import NoReturn
 
 import pytest
@@ -15,6 +17,7 @@ from berth.actors.scheduling.decision.outcome import DecisionFailure, Outcome
 from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.scheduler import Scheduler
 from berth.plugin import (
+    SUCCESS,
     Action,
     ClusterEvent,
     CycleState,
@@ -22,6 +25,7 @@ from berth.plugin import (
     PodInfo,
     Registration,
     Resource,
+    Status,
 )
 from tests.kit import answering as at
 from tests.kit.documents import node
@@ -142,6 +146,9 @@ class PanicError(BaseException):
         SystemExit(3),
         PanicError("at the disco"),
         asyncio.CancelledError("by nobody"),
+        GeneratorExit("by hand"),
+        KeyboardInterrupt("by hand"),
+        BaseExceptionGroup("both", [SystemExit(3), asyncio.CancelledError()]),
     ],
     ids=repr,
 )
@@ -173,15 +180,36 @@ async def test_a_traceback_is_logged(
     assert line["error"] == f"{type(raised).__name__}: {raised}"
 
 
-@pytest.mark.parametrize("kind", [at.PreFilter, at.Filter, at.VectorFilter, at.Score])
-def test_the_exit_of_a_generator_is_a_failure_where_there_is_no_generator(
-    kind: type[at.Answering], info: PodInfo, monkeypatch: pytest.MonkeyPatch
+def interrupted(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("handler", [signal.default_int_handler, interrupted])
+def test_a_signal_is_no_failure_of_the_plugin_in_which_it_arrives(
+    handler: Callable[[int, FrameType | None], object], info: PodInfo
 ) -> None:
-    monkeypatch.setattr(f"{__name__}.RAISED", [GeneratorExit()])
-    with capture_logs():
-        outcome = scheduled(profile_with(kind), info)
-    assert isinstance(outcome, DecisionFailure)
-    assert "GeneratorExit" in outcome.status.message
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            scheduled(at.profile_with(at.Filter, lambda: signal.raise_signal(signal.SIGINT)), info)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+class _Waits(at.PreBind):
+    async def pre_bind(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        await asyncio.sleep(1e6)
+        return SUCCESS
+
+
+async def test_a_coroutine_that_nobody_awaits_any_more_is_no_failure(info: PodInfo) -> None:
+    ((step,),) = profile_with(_Waits).pre_bind_steps(CycleState(), info, "n", lambda _: False)
+    with capture_logs() as lines:
+        waiting = step()
+        assert isinstance(waiting, Coroutine)
+        waiting.send(None)
+        waiting.close()
+    assert not lines
 
 
 def test_the_same_failure_is_a_repeat_and_another_is_none(info: PodInfo) -> None:
