@@ -51,7 +51,23 @@ def lives(plugin: Plugin) -> bool:
     return kind.start is not Plugin.start or kind.close is not Plugin.close
 
 
-async def told(plugin: Plugin, point: Point, work: Work) -> bool:
+def _is_cancelled_by_scope() -> bool:
+    return anyio.current_effective_deadline() == CANCELLED
+
+
+def _is_cancelled() -> bool:
+    """True if this task is, and not only something that it waited for."""
+    task = asyncio.current_task()
+    by_hand = task is not None and task.cancelling() > 0
+    return by_hand or _is_cancelled_by_scope()
+
+
+async def told(
+    plugin: Plugin,
+    point: Point,
+    work: Work,
+    is_cancelled: Callable[[], bool] = _is_cancelled,
+) -> bool:
     """Calls a function of a plugin, and tells what it raises. False if it failed. A cancellation of
     the task passes. A step that holds everybody up counts for the plugin's breaker; a failure does
     not, as nobody waits for it.
@@ -70,7 +86,7 @@ async def told(plugin: Plugin, point: Point, work: Work) -> bool:
         else:
             await timed_wait(_called(work), breaker.now, note)
     except CRASHES as exception:
-        if isinstance(exception, asyncio.CancelledError) and _is_cancelled():
+        if isinstance(exception, asyncio.CancelledError) and is_cancelled():
             raise
         if is_unawaited(exception):
             raise
@@ -98,11 +114,15 @@ async def _while_switched_off(plugin: Plugin, point: Point, clock: Clock) -> Non
         await clock.sleep(max(breaker.rest(now), SHORTEST_REST))
 
 
-def _is_cancelled() -> bool:
-    """True if this task is, and not only something that it waited for."""
+async def _told_in_scope(plugin: Plugin, point: Point, work: Work) -> bool:
+    """Does what `told` does in a task that only a scope cancels: a plugin that cancels it by hand
+    has failed.
+    """
+    went_well = await told(plugin, point, work, _is_cancelled_by_scope)
     task = asyncio.current_task()
-    by_hand = task is not None and task.cancelling() > 0
-    return by_hand or anyio.current_effective_deadline() == CANCELLED
+    while task is not None and task.cancelling() and not _is_cancelled_by_scope():
+        task.uncancel()
+    return went_well
 
 
 class _Task:
@@ -136,7 +156,7 @@ class _Task:
         failures = 0
         while True:
             await _while_switched_off(self._plugin, TASK, self._clock)
-            went_well = await told(self._plugin, TASK, self._work)
+            went_well = await _told_in_scope(self._plugin, TASK, self._work)
             failures = 0 if went_well else failures + 1
             if self._seconds is not None:
                 await self._clock.sleep(self._seconds)
@@ -190,7 +210,7 @@ class _Life:
     async def start(self) -> None:
         """Starts the plugin; again after a backoff if that fails."""
         failures = 0
-        while not await told(self.plugin, START, lambda: self.plugin.start(self)):
+        while not await _told_in_scope(self.plugin, START, lambda: self.plugin.start(self)):
             await self._end_tasks()
             self.tried.set()
             failures += 1
@@ -202,7 +222,7 @@ class _Life:
         """Ends the tasks, and closes the plugin."""
         self.is_over = True
         await self._end_tasks()
-        await told(self.plugin, CLOSE, self.plugin.close)
+        await _told_in_scope(self.plugin, CLOSE, self.plugin.close)
 
     async def _end_tasks(self) -> None:
         tasks, self._tasks, self.leading = self._tasks, [], []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from math import nan
 from random import Random
 from typing import ClassVar
@@ -175,6 +176,42 @@ async def test_nobody_waits_for_ever_for_a_start_or_an_end(clock: VirtualClock, 
     assert told.take() == [(START_SECONDS, "started"), (START_SECONDS, "close")]
     assert [(each["plugin"], each["log_level"]) for each in lines] == [("Alive", "warning")]
     assert CLOSE_SECONDS < 10
+
+
+async def test_a_plugin_that_cancels_its_own_task_has_failed(
+    clock: VirtualClock, told: Told
+) -> None:
+    def cancel() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    class Cancelling(Alive):
+        starts = 0
+
+        async def start(self, scope: PluginScope) -> None:
+            self.starts += 1
+            if self.starts == 1:
+                cancel()
+                await anyio.sleep_forever()
+            scope.every(15, self.tick)
+
+        async def tick(self) -> None:
+            self.told.add("tick")
+            cancel()
+            await anyio.sleep_forever()
+
+        async def close(self) -> None:
+            cancel()
+            await anyio.sleep_forever()
+
+    lives = lives_of(made(Cancelling, told), clock=clock)
+    with capture_logs() as lines:
+        async with started(lives.run):
+            await clock.advance(20)
+    points = [(each["point"], each["error"]) for each in lines]
+    assert points == [(point, "CancelledError") for point in ("Start", "Task", "Task", "Close")]
+    assert len(told.take()) == 2
 
 
 async def test_tasks_that_need_the_lease_run_while_it_is_held(
