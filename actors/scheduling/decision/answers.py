@@ -67,7 +67,9 @@ def as_status(answer: object) -> Status:
     if not isinstance(code, Code):
         raise expected("a Status with a Code", code)
     reasons = as_reasons(answer.reasons)
-    return answer if reasons is answer.reasons else replace(answer, reasons=reasons)
+    if reasons is answer.reasons and type(answer) is Status:
+        return answer
+    return Status(code, reasons, answer.plugin)  # properties of another class may raise
 
 
 def as_reasons(reasons: object) -> tuple[str, ...]:
@@ -76,7 +78,7 @@ def as_reasons(reasons: object) -> tuple[str, ...]:
         raise expected("reasons as a tuple of strings", reasons)
     if len(reasons) > MOST_REASONS:
         raise expected(f"{MOST_REASONS} reasons at most", len(reasons))
-    if all(map(str.isascii, reasons)):
+    if all(type(reason) is str and reason.isascii() for reason in reasons):
         return reasons
     return tuple(map(encodable, reasons))
 
@@ -179,7 +181,7 @@ def as_permission(answer: object) -> tuple[Status, float]:
         return status, 0.0
     if not _is_number(seconds) or seconds < 0:
         raise expected("seconds to wait, from 0", seconds)
-    return status, seconds
+    return status, float(seconds)
 
 
 def as_question(question: object) -> PreemptVictims | Pause:
@@ -207,7 +209,7 @@ def as_keys(answer: object) -> tuple[str, ...]:
     keys = tuple(answer)
     if not all(isinstance(key, str) for key in keys):
         raise expected("strings as keys", answer)
-    return keys
+    return tuple(map(encodable, keys))
 
 
 def as_registrations(answer: object) -> tuple[Registration, ...]:
@@ -255,7 +257,9 @@ def as_post_filtered(answer: object, attempt: FailedAttempt, _hook: object = Non
     """Returns the answer of a PostFilter plugin about an attempt, if it is valid."""
     if not isinstance(answer, PostFiltered):
         raise expected("PostFiltered", answer)
-    as_status(answer.status)
+    status = as_status(answer.status)
+    if status is not answer.status:
+        answer = replace(answer, status=status)
     patches: object = answer.patches
     if not isinstance(patches, tuple) or not all(
         isinstance(patch, Patch | Deletion) for patch in patches

@@ -4,13 +4,17 @@ that can be compared, under guard.
 
 from __future__ import annotations
 
-from math import nan
 from numbers import Real
 from typing import Any
+
+import numpy as np
 
 from ..framework.interface import Plugin
 from .answers import expected
 from .failures import CRASHES, QUEUE_SORT, failure_status
+
+# Numbers of other classes may compare as they like.
+_PLAIN = frozenset((int, float, bool, np.int64, np.float64))
 
 
 class GuardedKey:
@@ -46,18 +50,15 @@ class GuardedKey:
 
 def as_sort_key(answer: Any, plugin: Plugin) -> tuple[Any, ...]:
     """Returns the key in a form that the queue can always compare. Raises WrongAnswerError."""
-    try:
-        # One call checks nearly all tuples of numbers. Infinities may add up to NaN, which is not
-        # equal to itself.
+    if type(answer) is tuple and _PLAIN.issuperset(map(type, answer)):
+        # One call checks nearly all. Infinities may add up to NaN, which is not equal to itself.
         total = sum(answer)
-    except TypeError:
-        total = nan
-    if type(answer) is tuple and type(total) in (float, int) and total == total:
-        return answer
-    if isinstance(answer, tuple) and all(isinstance(value, Real) for value in answer):
-        if any(value != value for value in answer):
-            raise expected("a key without NaN", answer)
-        return answer
+        if total == total or not any(value != value for value in answer):
+            return answer
+    if isinstance(answer, tuple) and any(
+        isinstance(value, Real) and value != value for value in answer
+    ):
+        raise expected("a key without NaN", answer)
     try:
         orders = isinstance(answer < answer, bool)
     except TypeError:

@@ -76,9 +76,12 @@ def fit_error(nodes: int, reasons: Iterable[str]) -> str:
 
 def encodable(text: str) -> str:
     """Returns the text of a plugin in a form that UTF-8 has: half of a surrogate pair, which Python
-    makes of a file name that is not UTF-8, is escaped.
+    makes of a file name that is not UTF-8, is escaped. It is a plain string: one of another class
+    may compare as it likes.
     """
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+    if type(text) is str and text.isascii():
+        return text
+    return str.encode(text, errors="backslashreplace").decode()
 
 
 SUCCESS = Status(Code.SUCCESS)

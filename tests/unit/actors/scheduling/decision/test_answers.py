@@ -42,6 +42,7 @@ from berth.plugin import (
     Snapshot,
     Status,
     Verdicts,
+    unschedulable,
 )
 from tests.kit import answering as at
 from tests.kit.documents import node
@@ -484,6 +485,63 @@ def test_any_value_that_can_be_compared_sorts(keys: tuple[Any, Any], info: PodIn
     assert later > sooner
     assert not later < sooner
     assert sooner != later
+
+
+class Moody(float):
+    def __lt__(self, other: object) -> bool:
+        raise SystemExit(3)
+
+    __gt__ = __eq__ = __lt__
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Mute(str):
+    def __hash__(self) -> int:
+        raise SystemExit(3)
+
+    __eq__ = __str__ = isascii = encode = __hash__  # type: ignore[assignment]
+
+
+class Split(Status, frozen=True):
+    @property
+    def rejected(self) -> bool:
+        raise SystemExit(3)
+
+    message = ok = rejected
+
+
+def test_numbers_of_a_class_of_their_own_are_compared_under_guard(info: PodInfo) -> None:
+    one, other = (
+        profile_with(at.QueueSort, (Moody(number), 1)).sort_key(info, 12.5) for number in range(2)
+    )
+    with capture_logs():
+        assert not one < other
+        assert not other < one
+
+
+@pytest.mark.parametrize("kind", [at.Filter, at.PreFilter, at.PostFilter, at.Permit])
+@pytest.mark.parametrize(
+    "status",
+    [unschedulable(Mute("no")), Split(Code.UNSCHEDULABLE, ("no",))],
+    ids=["text", "status"],
+)
+def test_texts_and_statuses_of_a_class_of_their_own_are_taken_as_plain_ones(
+    kind: type[at.Answering], status: Status, info: PodInfo
+) -> None:
+    answer: object = status
+    if kind is at.Permit:
+        answer = (status, Moody(0))
+    elif kind is at.PostFilter:
+        answer = PostFiltered(status)
+    profile = profile_with(kind, answer)
+    if kind is at.Permit:
+        told = profile.permit(CycleState(), info, "a")[0]
+        assert told == Status(Code.UNSCHEDULABLE, ("no",), "Wrong")
+        return
+    outcome = Scheduler(Random(1)).schedule(profile, info, snapshot_of([node("a"), node("b")]))
+    assert isinstance(outcome, Unfit)
+    assert "no" in outcome.message
+    assert type(outcome.message) is str
 
 
 @pytest.mark.parametrize("keys", [("b", 1), ((1, "x"), (1, None))])
