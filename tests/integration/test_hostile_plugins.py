@@ -57,6 +57,15 @@ class Closing(Filtering):
         raise GeneratorExit
 
 
+class Circling(Filtering):
+    name = "Circling"
+
+    def answer(self, info: PodInfo) -> Status:
+        first, second = ValueError("first"), ValueError("second")
+        first.__cause__, second.__cause__ = second, first
+        raise first
+
+
 class NoText(Filtering):
     name = "NoText"
 
@@ -179,6 +188,7 @@ class Leaving(PreBindPlugin):
 
 CASES: list[tuple[type[Plugin], str]] = [
     (Closing, "GeneratorExit (node node-1)"),
+    (Circling, "ValueError: first (node node-1)"),
     (NoText, r"FileNotFoundError: gone-\udcff (node node-1)"),
     (NoWords, r"gone-\udcff (node node-1)"),
     (NoReason, r"gone-\udcff"),

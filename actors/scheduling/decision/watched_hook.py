@@ -252,8 +252,10 @@ def pod_of(asker: PodInfo | Pod) -> Pod:
 def is_unlisted(problem: BaseException) -> bool:
     """True if an error comes from the look-up of a kind that is not listed."""
     cause: BaseException | None = problem
-    while cause is not None:
+    seen: set[int] = set()  # two exceptions may be the causes of each other
+    while cause is not None and id(cause) not in seen:
         if isinstance(cause, UnlistedError):
             return True
+        seen.add(id(cause))
         cause = cause.__cause__
     return False

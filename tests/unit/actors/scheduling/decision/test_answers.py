@@ -507,7 +507,7 @@ class Split(Status, frozen=True):
     def rejected(self) -> bool:
         raise SystemExit(3)
 
-    message = ok = rejected
+    ok = rejected
 
 
 def test_numbers_of_a_class_of_their_own_are_compared_under_guard(info: PodInfo) -> None:
