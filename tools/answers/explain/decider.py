@@ -111,7 +111,7 @@ class Explainer:
             pod = GatedFields(self._gates).drop(Reader(Pod).convert(question.pod))
             info = PodInfo(with_json(pod, msgspec.json.encode(question.pod)) if whole else pod)
             if cluster is None:
-                cluster = self.cluster(question.objects, info)
+                cluster = self.cluster(question.objects, (info, question.pod))
         except msgspec.ValidationError as invalid:
             raise SourceError(path_first(invalid, Pod)) from None
         profile = self._profiles.get(pod.spec.scheduler_name)
@@ -123,7 +123,9 @@ class Explainer:
             )
         return Attempt(self.configuration, profile, info, cluster)
 
-    def cluster(self, objects: Iterable[Document], info: PodInfo | None = None) -> DocumentCluster:
+    def cluster(
+        self, objects: Iterable[Document], pending: tuple[PodInfo, Document] | None = None
+    ) -> DocumentCluster:
         """Returns the cluster of these objects and a pending pod. From now on plugins see this
         cluster.
 
@@ -135,8 +137,10 @@ class Explainer:
         cluster = DocumentCluster(names, self.kinds, self._gates, whole=whole, held=held)
         for document in objects:
             cluster.put(document)
-        if info is not None:
+        if pending is not None:
+            info, document = pending
             held.hold([info.pod])
+            cluster.put_declared({"apiVersion": "v1", "kind": "Pod", **document})
             if info.pod.status.nominated_node_name:
                 cluster.nominate(info)
         self._lives.refresh()

@@ -91,6 +91,15 @@ class DocumentCluster:
             whole = with_json(item, msgspec.json.encode(document)) if self._whole else item
             self._add(self._fields.drop(whole) if isinstance(whole, Pod) else whole)
 
+    def put_declared(self, document: Document) -> None:
+        """Adds an object in the types of the kinds that plugins declare alone. Raises
+        msgspec.ValidationError.
+        """
+        items = list(_declared(document, self._kinds))
+        self._held.hold(items)
+        for item in items:
+            self._cache.handle(ObjectPut(item))
+
     def _add(self, item: HasMetadata) -> None:
         match item:
             case Node() as node:
@@ -160,6 +169,10 @@ def decoded(document: Document, kinds: Iterable[WatchedKind]) -> Iterator[HasMet
     item = decode(document)
     if item is not None:
         yield item
+    yield from _declared(document, kinds)
+
+
+def _declared(document: Document, kinds: Iterable[WatchedKind]) -> Iterator[HasMetadata]:
     name = document.get("apiVersion"), document.get("kind")
     for kind in kinds:
         if (kind.api_version, kind.kind) == name:

@@ -5,7 +5,7 @@ Nothing runs: time stands still until the test moves it, requests are answered a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, TypeVar, cast
@@ -17,12 +17,13 @@ from berth.actors.client.rest import ApiError
 from berth.actors.scheduling.framework.handle import Handle
 from berth.actors.scheduling.framework.handle_values import checked_note, key_of, uid_of
 from berth.actors.scheduling.framework.logger import DEBUG, Fields, Logger
-from berth.actors.scheduling.kube.kinds import BY_KIND, WatchedKind, decode
+from berth.actors.scheduling.kube.kinds import BY_KIND, WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata, key
 from berth.actors.scheduling.kube.reading import Reader
 from berth.config.feature_gates import DEFAULTS
 from berth.plugin import Pod, PodInfo, Status
 
+from ...answers.explain.document_cluster import decoded
 from ...answers.explain.plugin_handle import HeldObjects, ReadOnlyHandle
 from ...kubernetes.api.types.defaults import defaulted
 from ...kubernetes.api.types.resources import BY_KIND as SERVED
@@ -206,7 +207,7 @@ class FakeApi(ApiObjects):
 
 class FakeHandle(ReadOnlyHandle):
     """The handle of a plugin in a test. `objects` are documents or typed objects that it looks up,
-    `plugin` the plugin or its name.
+    `plugin` the plugin or its name; documents of kinds that the plugin declares need the plugin.
 
     `events`, `activated` (namespace/name), `lines` of the log, `allowed` and `rejected` (by
     namespace/name) and `requests` are what it was given. `seconds` is the time of its clock.
@@ -229,7 +230,11 @@ class FakeHandle(ReadOnlyHandle):
         self.allowed: list[str] = []
         self.rejected: dict[str, str] = {}
         self.log = _RecordedLog({"plugin": self.plugin}, self.lines)
-        held.hold(map(_typed, objects))
+        lookups = () if isinstance(plugin, str) else plugin.lookups
+        kinds = [kind for kind in lookups if isinstance(kind, WatchedKind)]
+        self.fake_api.add_kinds(kinds)
+        for item in objects:
+            held.hold(_typed(item, kinds))
 
     @property
     def requests(self) -> list[RecordedRequest]:
@@ -291,16 +296,21 @@ class FakeHandle(ReadOnlyHandle):
         return rejected
 
 
-def _typed(item: Document | HasMetadata) -> HasMetadata:
-    """Returns an object of a kind that berth knows. Raises ValueError for a document of another."""
+def _typed(item: Document | HasMetadata, kinds: Iterable[WatchedKind]) -> list[HasMetadata]:
+    """Returns an object in the type of each of its kinds: one that berth knows, and some of
+    `kinds`. Raises ValueError for a document of another kind.
+    """
     if not isinstance(item, dict):
-        return item
+        return [item]
     served = SERVED.get((item.get("apiVersion", ""), item.get("kind", "")))
-    decoded = decode(item if served is None else defaulted(served, item))
-    if decoded is None:
-        known = ", ".join(sorted(kind for _, kind in BY_KIND))
-        raise ValueError(f"expected an object of {known}, or a typed one, got {item.get('kind')}")
-    return decoded
+    items = list(decoded(item if served is None else defaulted(served, item), kinds))
+    if not items:
+        known = ", ".join(dict.fromkeys(kind for _, kind in sorted(BY_KIND)))
+        raise ValueError(
+            f"expected an object of {known}, of a kind in the lookups of the class that is "
+            f"`plugin`, or a typed one, got {item.get('kind')}"
+        )
+    return items
 
 
 def _merged(old: Any, changes: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from berth.plugin import (
@@ -9,13 +10,18 @@ from berth.plugin import (
     Code,
     CycleState,
     Node,
+    ObjectMeta,
     PermitPlugin,
     Pod,
     PodInfo,
     PreBindPlugin,
+    PreFilterPlugin,
     ReservePlugin,
+    Snapshot,
     Status,
+    WatchedKind,
     error,
+    unschedulable,
 )
 from berth.testing import (
     Cluster,
@@ -23,7 +29,9 @@ from berth.testing import (
     Livelock,
     RecordedEvent,
     RecordedRequest,
+    decide,
     node,
+    nodes,
     pod,
     pod_info,
     run_virtually,
@@ -139,3 +147,57 @@ def test_a_livelock_is_named() -> None:
                 await cluster.settled("6h", still="1h")
 
     run_virtually(story)
+
+
+class Context(msgspec.Struct, frozen=True, rename="camel"):
+    run_as_user: int = 0
+
+
+class SecureSpec(msgspec.Struct, frozen=True, rename="camel"):
+    security_context: Context = Context()
+
+
+class SecurePod(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+    spec: SecureSpec = SecureSpec()
+
+
+class Pool(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+
+
+class OtherFields(PreFilterPlugin):
+    """Reads fields of pods that berth does not read, and pools."""
+
+    name = "OtherFields"
+    lookups = (
+        WatchedKind("v1", "Pod", "/api/v1/pods", SecurePod),
+        WatchedKind("example.com/v1", "Pool", "/apis/example.com/v1/pools", Pool),
+    )
+
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status:
+        name, namespace = info.pod.metadata.name, info.pod.metadata.namespace
+        both = self.handle.objects, snapshot.objects
+        pods = [objects.get(SecurePod, name, namespace) for objects in both]
+        users = [pod.spec.security_context.run_as_user for pod in pods if pod is not None]
+        return SUCCESS if users == [7, 7] else unschedulable(f"users {users}")
+
+
+def test_a_handle_has_the_objects_of_kinds_that_its_plugin_declares() -> None:
+    pool = {"apiVersion": "example.com/v1", "kind": "Pool", "metadata": {"name": "a"}}
+    secured = pod("p", securityContext={"runAsUser": 7})
+    objects = FakeHandle(pool, secured, plugin=OtherFields).objects
+    assert [each.metadata.name for each in objects.every(Pool)] == ["a"]
+    assert [each.spec.security_context.run_as_user for each in objects.every(SecurePod)] == [7]
+    assert [each.metadata.name for each in objects.every(Pod)] == ["p"]
+    with pytest.raises(ValueError, match="of a kind in the lookups of the class"):
+        FakeHandle(pool, plugin="OtherFields")
+
+
+@pytest.mark.parametrize("head", [{}, {"apiVersion": "v1", "kind": "Pod"}])
+def test_a_decision_shows_its_pod_in_the_types_that_plugins_declare(head: dict[str, str]) -> None:
+    secured = {**head, **pod("p", securityContext={"runAsUser": 7})}
+    if not head:
+        secured = {name: secured[name] for name in ("metadata", "spec")}
+    decision = decide(secured, nodes(1), plugins=[OtherFields])
+    assert decision.node == "node-1", decision.message
