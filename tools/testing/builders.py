@@ -150,12 +150,16 @@ def _workload(
     name: str,
     namespace: str,
     labels: Mapping[str, str] | None,
+    annotations: Mapping[str, str] | None,
     pods: Document,
     spec: Document,
 ) -> Document:
     of_pods = {"app": name, **(labels or {})}
+    about: Document = {"labels": of_pods}
+    if annotations:
+        about["annotations"] = dict(annotations)
     selector = {} if kind == "Job" else {"selector": {"matchLabels": {"app": name}}}
-    template = {"metadata": {"labels": of_pods}, "spec": pods}
+    template = {"metadata": about, "spec": pods}
     return {
         "apiVersion": api_version,
         "kind": kind,
@@ -175,15 +179,16 @@ def deployment(
     devices: Sequence[Document] = (),
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
     strategy: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Document:
-    """Returns a Deployment whose pods have its name as the label `app`. `fields` are those of the
-    pods' spec.
+    """Returns a Deployment whose pods have its name as the label `app`. `annotations` and `fields`
+    are those of the pods: of their metadata and of their spec.
     """
     pods = _pod_spec(cpu, memory, requests, image, devices, fields)
     spec = {"replicas": replicas, **({"strategy": dict(strategy)} if strategy else {})}
-    return _workload("Deployment", "apps/v1", name, namespace, labels, pods, spec)
+    return _workload("Deployment", "apps/v1", name, namespace, labels, annotations, pods, spec)
 
 
 def stateful_set(
@@ -197,6 +202,7 @@ def stateful_set(
     devices: Sequence[Document] = (),
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
     claims: Sequence[Document] = (),
     **fields: Any,
 ) -> Document:
@@ -205,7 +211,7 @@ def stateful_set(
     spec: Document = {"replicas": replicas, "serviceName": name}
     if claims:
         spec["volumeClaimTemplates"] = list(claims)
-    return _workload("StatefulSet", "apps/v1", name, namespace, labels, pods, spec)
+    return _workload("StatefulSet", "apps/v1", name, namespace, labels, annotations, pods, spec)
 
 
 def job(
@@ -220,6 +226,7 @@ def job(
     devices: Sequence[Document] = (),
     namespace: str = "default",
     labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
     **fields: Any,
 ) -> Document:
     """Returns a Job whose pods are not started again. All run at once unless `parallelism` says
@@ -227,7 +234,7 @@ def job(
     """
     pods = {"restartPolicy": "Never", **_pod_spec(cpu, memory, requests, image, devices, fields)}
     spec = {"completions": completions, "parallelism": parallelism or completions}
-    return _workload("Job", "batch/v1", name, namespace, labels, pods, spec)
+    return _workload("Job", "batch/v1", name, namespace, labels, annotations, pods, spec)
 
 
 def claim(
@@ -294,12 +301,20 @@ def _asked(
     return asked
 
 
-def priority_class(name: str, value: int, **fields: Any) -> Document:
+def priority_class(
+    name: str,
+    value: int,
+    *,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> Document:
     """Returns a PriorityClass; `fields` are its own, such as preemptionPolicy."""
+    about = _metadata(name, None, labels, annotations, None)
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
-        "metadata": {"name": name},
+        "metadata": about,
         "value": value,
         **fields,
     }

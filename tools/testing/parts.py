@@ -22,6 +22,7 @@ from ..cluster.faults.faults_in_force import Faults
 from ..cluster.faults.vocabulary import FAULTS, Fault, FaultPlace, Met
 from ..cluster.kubelets.housekeeping import Setup
 from ..cluster.kubelets.kubelets import run_kubelets
+from ..cluster.kubelets.metrics_server import KubeletMetrics
 from ..kubernetes.api.requests.field_managers import CONTROLLERS, KUBELET
 from ..kubernetes.api.store import Store
 from .configuration import Plugins, refuse_extenders, with_plugins
@@ -61,8 +62,9 @@ class Parts:
         place = FaultPlace.SIMULATION if self.has_plugin else FaultPlace.CLUSTER
         self.faults = Faults(place, clock.now, Random(seed))
         self.schedulers: list[KeptScheduler] = []
-        self._access = EmbeddedAccess(store)
+        self._store, self._access = store, EmbeddedAccess(store)
         self._kubelets = Setup(version=store.release.version)
+        self.metrics: KubeletMetrics | None = None  # of the kubelets, once they are started
         self._clock, self._rng, self._group = clock, Random(seed), group
         self._wrote, self._binds_elsewhere, self._tell = wrote, binds_elsewhere, tell
         self.store_faults = StoreFaults(
@@ -77,6 +79,8 @@ class Parts:
         """Returns a function that tells of a pod, by its uid, whether a kubelet acts on it at a
         known time.
         """
+        self.metrics = KubeletMetrics(self._clock, self._kubelets.scenario)
+        self._access = EmbeddedAccess(self._store, kubelets=self.metrics)
         is_due: Callable[[str], bool] = await self._group.start(
             run_kubelets, self._access_of(KUBELET), self._clock, self._rng, None, self._kubelets
         )

@@ -119,7 +119,12 @@ class ServedCluster:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
         async with self.cluster as cluster:
             wire = FaultyWire(cluster.parts.store_faults, self._loop.time)
-            async with serve(store=cluster.store, faults=wire, scripts=self._scripts) as url:
+            async with serve(
+                store=cluster.store,
+                kubelets=cluster.parts.metrics,
+                faults=wire,
+                scripts=self._scripts,
+            ) as url:
                 self._takes_calls = True
                 self._started.set_result(url)
                 try:

@@ -41,6 +41,7 @@ from ...kubernetes.api.requests.request_targets import (
     unconverted_target_of,
 )
 from ...kubernetes.api.requests.selectors import Matches, matches_of
+from ...kubernetes.api.resource_metrics import Kubelets
 from ...kubernetes.api.store import Store, StoreEvent
 from ...kubernetes.api.types.api_documents import RefusedError, StoredObject
 from ...kubernetes.api.types.catalog import Catalog
@@ -63,11 +64,16 @@ class EmbeddedAccess:
 
     server = "memory"
 
-    def __init__(self, store: Store, agent: str = "berth") -> None:
-        """`agent` is the name under which the fields that it writes are tracked."""
+    def __init__(
+        self, store: Store, agent: str = "berth", kubelets: Kubelets | None = None
+    ) -> None:
+        """`agent` is the name under which the fields that it writes are tracked. Without
+        `kubelets`, there are no metrics.
+        """
         self._store = store
         self._headers = {"user-agent": agent}
-        self._server = Server(store)
+        self._kubelets = kubelets
+        self._server = Server(store, kubelets=kubelets)
         self._readers: dict[type, Reader[object]] = {}
         self.tenure = Tenure()
         self.calls: Calls = self
@@ -76,7 +82,7 @@ class EmbeddedAccess:
 
     def named(self, agent: str) -> EmbeddedAccess:
         """Returns the access of another program."""
-        return EmbeddedAccess(self._store, agent)
+        return EmbeddedAccess(self._store, agent, self._kubelets)
 
     def kind_of(self, api_version: str, name: str) -> Kind | None:
         """Returns a kind that is served, such as ("apps/v1", "Deployment")."""

@@ -7,12 +7,18 @@ from typing import Any
 
 from berth.actors.scheduling.kube.kinds import WatchedKind
 
-from ...kubernetes.api.types.resources import BY_KIND
+from ...kubernetes.api.types.resources import BY_KIND, METRICS
 
 Document = dict[str, Any]
 DEFINITION = "CustomResourceDefinition"
 # The API server asks for it in groups of the project Kubernetes.
 APPROVED = {"api-approved.kubernetes.io": "unapproved, for a test"}
+MEASURED = {(kind.api_version, kind.kind) for kind in METRICS}
+
+
+def creatable(objects: Iterable[Document]) -> list[Document]:
+    """Returns the objects that may be created: all but metrics, which an API server asks for."""
+    return [each for each in objects if (each.get("apiVersion"), each.get("kind")) not in MEASURED]
 
 
 def definitions_of(kinds: Iterable[WatchedKind], objects: Sequence[Document]) -> list[Document]:

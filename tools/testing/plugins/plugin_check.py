@@ -55,7 +55,7 @@ from ..builders import node, pod
 from ..cluster import Cluster, Livelock, NotReachedError
 from ..configuration import NO_ARGS, Args, configuration_of, with_plugins
 from ..virtual_time import run_virtually
-from .definitions import definitions_of
+from .definitions import creatable, definitions_of
 
 Document = dict[str, Any]
 PODS, NODES = BY_KIND["v1", "Pod"], BY_KIND["v1", "Node"]
@@ -387,11 +387,12 @@ class _Check:
 
         async def story() -> None:
             made = [{**each, "metadata": _without_uid(each)} for each in example.nodes]
-            defined = definitions_of(self._explainer.kinds, self._others)
+            others = creatable(self._others)
+            defined = definitions_of(self._explainer.kinds, others)
             async with Cluster(
                 defined, plugins=[self._kind], args=self._args, kubelets=False
             ) as cluster:
-                await cluster.add(made, self._others, pending)
+                await cluster.add(made, others, pending)
                 try:
                     await cluster.settled(SETTLES_WITHIN)
                 except Livelock as livelock:

@@ -51,6 +51,21 @@ class Odd(PreEnqueuePlugin):
         return SUCCESS
 
 
+async def test_pods_of_workloads_and_classes_have_annotations(cluster: Cluster) -> None:
+    notes = {"example.com/note": "yes"}
+    workloads = [
+        deployment("web", annotations=notes),
+        stateful_set("db", annotations=notes),
+        job("once", annotations=notes),
+    ]
+    await cluster.add(workloads, priority_class("high", 100, labels=notes, annotations=notes))
+    await cluster.settled()
+    pods = cluster.all("Pod")
+    assert [pod["metadata"].get("annotations") for pod in pods] == [notes] * 3
+    about = cluster.get("PriorityClass", "high")["metadata"]
+    assert about["labels"] == about["annotations"] == notes
+
+
 async def test_a_pod_of_higher_priority_takes_the_place_of_another(cluster: Cluster) -> None:
     await cluster.add(priority_class("high", 100), nodes(1, cpu=4), pod("low", cpu=3))
     await cluster.settled()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import count
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -26,6 +27,7 @@ from berth.plugin import (
     NodeInfo,
     NodeScorePlugin,
     NodeView,
+    ObjectMeta,
     PermitPlugin,
     Plugin,
     PodInfo,
@@ -37,9 +39,11 @@ from berth.plugin import (
     ScorePlugin,
     Status,
     Verdicts,
+    WatchedKind,
+    milli,
     unschedulable,
 )
-from berth.testing import PluginCheckError, check_plugin, node, pod
+from berth.testing import Cluster, PluginCheckError, check_plugin, node, pod, run_virtually
 
 PRICE = "example.com/price"
 NODES = [node("n", cpu=4, labels={PRICE: price}) for price in ("10", "40")]
@@ -92,6 +96,43 @@ class Aged(NodeFilterPlugin):
 
 def test_the_objects_of_the_clusters_have_been_created() -> None:
     check_plugin(Aged, examples=3)
+
+
+class Usage(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+    usage: Mapping[str, str] = {}
+
+
+class Idle(NodeFilterPlugin):
+    """Keeps pods off nodes where more than two CPUs are used."""
+
+    name = "Idle"
+    path = "/apis/metrics.k8s.io/v1beta1/nodes"
+    lookups = (WatchedKind("metrics.k8s.io/v1beta1", "NodeMetrics", path, Usage, every=15),)
+
+    def filter_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> Status:
+        metrics = self.handle.objects.get(Usage, node.name)
+        used = milli(metrics.usage["cpu"]) if metrics else 0
+        return SUCCESS if used <= 2000 else unschedulable("node(s) were busy")
+
+
+def test_metrics_are_objects_of_a_check() -> None:
+    kind = {"apiVersion": "metrics.k8s.io/v1beta1", "kind": "NodeMetrics"}
+    check_plugin(
+        Idle, others=[{**kind, "metadata": {"name": "n"}, "usage": {"cpu": "3"}}], examples=1
+    )
+
+
+def test_a_cluster_has_the_metrics_of_its_pods() -> None:
+    async def story() -> None:
+        async with Cluster(node("n"), plugins=[Idle]) as cluster:
+            await cluster.add(pod("busy", annotations={"berth.dev/usage": "cpu=3"}))
+            await cluster.run_for(60)
+            await cluster.add(pod("late"), node("m"))
+            await cluster.settled()
+            assert cluster.pod("late").placed_on("m")
+
+    run_virtually(story)
 
 
 class Raising(NodeFilterPlugin):
