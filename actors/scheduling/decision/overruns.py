@@ -33,14 +33,20 @@ def calls_plugins(function: F) -> F:
     return function
 
 
+def caller(innermost: FrameType | None) -> FrameType | None:
+    """Returns the frame that called the code which runs in a frame, if that is a plugin's."""
+    frame = innermost
+    while frame is not None and not str(frame.f_globals.get("__name__")).startswith(OURS):
+        frame = frame.f_back
+    return frame if frame is not None and frame.f_code in _CALLERS else None
+
+
 def interrupt(innermost: FrameType, now: float, still: float) -> None:
     """Raises PluginOverrunError if a call of a plugin is to end here. `still` are the seconds for
     which the event loop has stood still.
     """
-    frame: FrameType | None = innermost
-    while frame is not None and not str(frame.f_globals.get("__name__")).startswith(OURS):
-        frame = frame.f_back
-    if frame is None or frame is innermost or frame.f_code not in _CALLERS:
+    frame = caller(innermost)
+    if frame is innermost:
         return
     while frame is not None:
         breaker = frame.f_locals.get("breaker")

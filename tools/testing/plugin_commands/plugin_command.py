@@ -15,6 +15,7 @@ from berth.actors.scheduling.plugins.in_tree import IN_TREE
 from berth.actors.telemetry.logs import configure_logs
 from berth.plugin import Plugin, WatchedKind
 
+from ...answers.explain.slow_answer import progress_reports
 from ...answers.explain.words import listed
 from ...answers.manifests.manifest_files import paths_of
 from ...answers.manifests.manifests import ManifestError, Manifests, Reading, read
@@ -94,9 +95,12 @@ def check(which: str, files: tuple[str, ...], examples: int, seed: int) -> None:
     broken: dict[str, str] = {}
     concerned_by: list[bool] = []
     try:
-        with Progress(
-            *columns, console=console, transient=True, disable=not sys.stderr.isatty()
-        ) as bar:
+        with (
+            progress_reports(of_plugins=True),
+            Progress(
+                *columns, console=console, transient=True, disable=not sys.stderr.isatty()
+            ) as bar,
+        ):
             task = bar.add_task(f"checking {kind.name}", total=examples)
 
             def advance(concerned: bool) -> None:

@@ -23,6 +23,7 @@ from berth.actors.runtime.exceptions import ungrouped
 from berth.actors.telemetry.logs import configure_logs
 from berth.config.feature_gates import parse_gates
 
+from ...answers.explain.slow_answer import progress_reports
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from, version_asked
 from ...answers.terminal.options import context_option, output_option
 from ...answers.terminal.signal_end import cancel_at_signal
@@ -126,7 +127,8 @@ def replay(file: Path, config: Path | None, feature_gates: tuple[str, ...], outp
         gates_from(feature_gates)  # which warns
         gates = parse_gates(",".join(feature_gates))
         recording = read_recording(file)
-        found = replayed(recording.changes, config, version_asked().text, gates)
+        with progress_reports(of_plugins=True):
+            found = replayed(recording.changes, config, version_asked().text, gates)
     except (RecordingError, ValueError, OSError) as problem:
         raise click.UsageError(str(problem)) from None
     if recording.cut_line:

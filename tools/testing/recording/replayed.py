@@ -13,6 +13,7 @@ import msgspec
 
 from berth.config.versions import CURRENT
 
+from ...answers.explain.slow_answer import stops_in_plugins
 from ...kubernetes.api.store import StoreEvent
 from ...kubernetes.api.types.resources import Kind
 from ..cluster import Cluster
@@ -54,9 +55,9 @@ def replayed(
     """
 
     async def story() -> list[PodComparison]:
-        return await _Replay(
-            list(changes), _Decides(config=config, feature_gates=feature_gates, version=version)
-        ).play()
+        decides = _Decides(config=config, feature_gates=feature_gates, version=version)
+        with stops_in_plugins():
+            return await _Replay(list(changes), decides).play()
 
     return run_virtually(story)
 

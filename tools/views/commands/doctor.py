@@ -38,6 +38,7 @@ from ...answers.doctor.parked_pods import (
 )
 from ...answers.explain.cluster_source import NO_ANSWER, from_cluster
 from ...answers.explain.decider import Explainer
+from ...answers.explain.slow_answer import progress_reports
 from ...answers.terminal.feature_gates import feature_gates_option, gates_from
 from ...answers.terminal.options import output_option
 
@@ -135,7 +136,8 @@ def _examination(
         return Examination({})
     connection = load(target.kubeconfig, target.context, home=True)
     objects = anyio.run(from_cluster, connection, explainer.kinds)
-    return examine(explainer, objects, pods, seconds, told)
+    with progress_reports(of_plugins=True):
+        return examine(explainer, objects, pods, seconds, told)
 
 
 def show(pods: Sequence[ParkedPod], console: Console) -> None:

@@ -11,6 +11,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from berth.actors.configuration.plugin_files import offering
+from berth.testing import Cluster, pod, run_virtually
 from berth.tools.answers.explain import slow_answer
 from berth.tools.views.commands.explain import explain
 from berth.tools.views.commands.whatif import whatif
@@ -75,10 +77,11 @@ def test_a_plugin_that_does_not_return_is_named(
 
 
 @pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("differs", ["pod", "call"])
 def test_a_plugin_that_never_returns_ends_the_command(
-    same: bool, monkeypatch: pytest.MonkeyPatch
+    same: bool, differs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many plugins that are slow do not: each has been left at the next moment."""
+    """Many calls that are slow do not: each has been left at the next moment."""
     told = threading.Event()
     said: list[str] = []
     places = iter(range(100))
@@ -87,7 +90,7 @@ def test_a_plugin_that_never_returns_ends_the_command(
         number = next(places)
         if number == 2 * slow_answer.MOST_TIMES:
             told.set()
-        pod = "default/web" if same else f"default/web-{number}"
+        pod = "default/web" if same or differs == "call" else f"default/web-{number}"
         return {"plugin": "Slow", "point": "Filter", "pod": pod, "at": "slow.py:3"}
 
     def end(status: int) -> None:
@@ -96,9 +99,71 @@ def test_a_plugin_that_never_returns_ends_the_command(
 
     monkeypatch.setattr(slow_answer, "EVERY_SECONDS", 0.001)
     monkeypatch.setattr(slow_answer, "whereabouts", place)
+    if differs == "call":
+        call = object()
+        monkeypatch.setattr(slow_answer, "caller", lambda _: call if same else object())
     monkeypatch.setattr(slow_answer, "echo", lambda text, *, err: said.append(text))
     monkeypatch.setattr(os, "_exit", end)
     with slow_answer.progress_reports():
         assert told.wait(10)
     expected = ["Error: the plugin Slow does not return", "ended with 2"]
     assert said[slow_answer.MOST_TIMES :][:2] == expected if same else "ended with 2" not in said
+
+
+INTERRUPTED = """
+import signal
+
+from berth.plugin import *
+
+
+class Interrupted(NodeFilterPlugin):
+    name = "Interrupted"
+
+    def filter_node(self, state, info, node):
+        signal.raise_signal(signal.SIGINT)
+        return SUCCESS
+"""
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    lines: list[str] = []
+    monkeypatch.setattr(slow_answer, "echo", lambda text, *, err: lines.append(text))
+    return lines
+
+
+@pytest.mark.parametrize("command", [explain, whatif])
+def test_ctrl_c_tells_in_which_plugin_the_command_was(
+    command: click.Command, tmp_path: Path, said: list[str]
+) -> None:
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    options = [
+        "-f",
+        f"{tmp_path}/cluster.yaml",
+        "--plugin",
+        f"{tmp_path}/interrupted.py:Interrupted",
+    ]
+    result = CliRunner().invoke(command, options)
+    assert result.exit_code == 1
+    (line,) = said
+    assert line.startswith("stopped in Filter of the plugin Interrupted about default/web (")
+
+
+def test_ctrl_c_ends_a_coroutine_that_is_in_a_plugin(
+    said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+
+    async def story() -> None:
+        async with Cluster(nodes=1) as cluster:
+            with slow_answer.stops_in_plugins():
+                await cluster.add(pod("web"))
+                await cluster.run_for(5)
+
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    with offering([f"{tmp_path}/interrupted.py:Interrupted"]), pytest.raises(KeyboardInterrupt):
+        run_virtually(story)
+    assert ended[0] == 1
+    assert said[0].startswith("stopped in Filter of the plugin Interrupted about default/web (")
