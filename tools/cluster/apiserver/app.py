@@ -192,6 +192,10 @@ class Server:
                 raise
             return missing
         accept, kind = request.headers.get("accept", ""), target.kind
+        across_all = kind.namespaced and not target.namespace
+        if across_all and kind.custom is not None and request.method != "GET":
+            # as apiextensions-apiserver, whose handler passes it on; built-in kinds answer 405
+            raise RefusedError(404, "NotFound", "the server could not find the requested resource")
         is_list = request.method == "GET" and not target.name
         accepted_form(accept, tables=kind not in REVIEWS, is_list=is_list)
         if kind in SELF_WRITTEN:

@@ -18,6 +18,7 @@ from berth.tools.kubernetes.api.store import Store
 from berth.tools.kubernetes.api.tables import table
 from berth.tools.kubernetes.api.types.releases import RELEASES
 from berth.tools.kubernetes.api.types.resources import BY_KIND, KINDS, Kind
+from tests.kit.custom_kinds import SHIRTS, define, definition, shirt
 from tests.kit.documents import Document, pod
 from tests.kit.stores import fresh_store
 
@@ -934,3 +935,13 @@ async def test_a_fault_of_the_server_is_answered_and_told(
     assert [each["exception"] for each in faults] == [fault]
     monkeypatch.undo()
     assert (await server.call("GET", MAPS))[0] == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_writes_of_a_custom_kind_across_all_namespaces(server: Server, method: str) -> None:
+    """The handler of custom resources passes them on, to what answers that nothing is there."""
+    define(server.store, definition())
+    path = SHIRTS.replace("/namespaces/default", "")
+    assert (await server.call("GET", path))[0] == 200
+    status, refusal = await server.call(method, path, shirt())
+    assert (status, refusal["reason"]) == (404, "NotFound")
