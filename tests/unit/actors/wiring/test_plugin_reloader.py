@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,8 +153,12 @@ async def test_what_the_files_import_from_beside_them_is_followed_too(
     ]
 
 
-async def test_a_file_that_stays_away_is_told_once(tmp_path: Path) -> None:
-    file = tmp_path / "sound.py"
+@asynccontextmanager
+async def following(folder: Path) -> AsyncIterator[tuple[PluginReloader, VirtualClock, list[Any]]]:
+    """Runs a reloader of the file sound.py, which offers SOUND. Yields it with its clock and the
+    lines of the log.
+    """
+    file = folder / "sound.py"
     file.write_text(SOUND.format(1))
     clock = VirtualClock()
 
@@ -162,50 +168,40 @@ async def test_a_file_that_stays_away_is_told_once(tmp_path: Path) -> None:
     with offering([f"{file}:Sound"]), capture_logs() as lines:
         reloader = PluginReloader(swap, clock)
         async with started(reloader.run):
-            file.unlink()
-            await clock.advance(10 * LOOK_SECONDS)
-            assert "No such file" in reloader.problem
-            file.write_text(SOUND.format(1))
-            await clock.advance(2 * LOOK_SECONDS)
-            assert reloader.problem == ""
+            yield reloader, clock, lines
+
+
+async def test_a_file_that_stays_away_is_told_once(tmp_path: Path) -> None:
+    file = tmp_path / "sound.py"
+    async with following(tmp_path) as (reloader, clock, lines):
+        file.unlink()
+        await clock.advance(10 * LOOK_SECONDS)
+        assert "No such file" in reloader.problem
+        file.write_text(SOUND.format(1))
+        await clock.advance(2 * LOOK_SECONDS)
+        assert reloader.problem == ""
     assert [line["event"] for line in lines] == ["plugin not reloaded", "plugin reloaded"]
 
 
 @pytest.mark.usefixtures("_modules")
 async def test_a_module_that_could_not_be_imported_is_followed_until_it_can(tmp_path: Path) -> None:
-    file, helper = tmp_path / "one.py", tmp_path / "helper.py"
-    file.write_text(SOUND.format(1))
-    clock = VirtualClock()
-
-    async def swap() -> None:
-        pass
-
-    with offering([f"{file}:Sound"]), capture_logs() as lines:
-        reloader = PluginReloader(swap, clock)
-        async with started(reloader.run):
-            helper.write_text("import circle\nWORD = 1")
-            (tmp_path / "circle.py").write_text("from helper import WORD")
-            file.write_text(f"import helper\n{SOUND.format(2)}")
-            await clock.advance(3 * LOOK_SECONDS)
-            assert "partially initialized module" in reloader.problem
-            (tmp_path / "circle.py").write_text("")
-            await clock.advance(LOOK_SECONDS)
-            assert reloader.problem == ""
+    file, helper = tmp_path / "sound.py", tmp_path / "helper.py"
+    async with following(tmp_path) as (reloader, clock, lines):
+        helper.write_text("import circle\nWORD = 1")
+        (tmp_path / "circle.py").write_text("from helper import WORD")
+        file.write_text(f"import helper\n{SOUND.format(2)}")
+        await clock.advance(3 * LOOK_SECONDS)
+        assert "partially initialized module" in reloader.problem
+        (tmp_path / "circle.py").write_text("")
+        await clock.advance(LOOK_SECONDS)
+        assert reloader.problem == ""
     assert [line["event"] for line in lines] == ["plugin not reloaded", "plugin reloaded"]
 
 
 async def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "sound.py"
-    file.write_text(SOUND.format(1))
-    clock = VirtualClock()
-
-    async def swap() -> None:
-        pass
-
-    with offering([f"{file}:Sound"]), capture_logs():
-        reloader = PluginReloader(swap, clock)
-        async with started(reloader.run):
-            file.unlink()
-            os.mkfifo(file)
-            await clock.advance(3 * LOOK_SECONDS)
-            assert "it is no file" in reloader.problem
+    async with following(tmp_path) as (reloader, clock, _):
+        file.unlink()
+        os.mkfifo(file)
+        await clock.advance(3 * LOOK_SECONDS)
+        assert "it is no file" in reloader.problem
