@@ -7,6 +7,7 @@ profile's build looks up only the plugins that the profile names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from math import inf
 from typing import TypeVar
@@ -229,9 +230,10 @@ def _plugins_by_point(
     names = {reference.name for enabled in expanded.values() for reference in enabled}
     plugins = {name: _make(registry[name], profile, handle, path) for name in sorted(names)}
     for name, plugin in plugins.items():
-        plugin.neighbours = tuple(plugins.values())
-        if breaker_of is not None and type(plugin) is not IN_TREE.get(name):
-            plugin.breaker = breaker_of(type(plugin), profile.scheduler_name)
+        with _made(name, path):  # its class may refuse attributes
+            plugin.neighbours = tuple(plugins.values())
+            if breaker_of is not None and type(plugin) is not IN_TREE.get(name):
+                plugin.breaker = breaker_of(type(plugin), profile.scheduler_name)
     points: dict[str, list[tuple[Plugin, int]]] = {
         point: [(plugins[reference.name], reference.weight) for reference in enabled]
         for point, enabled in expanded.items()
@@ -249,22 +251,33 @@ def _make(kind: type[Plugin], profile: KubeSchedulerProfile, handle: Handles, pa
             field = f".pluginConfig[{j}].args"
             break
     in_tree = IN_TREE.get(kind.name) is kind
+    with _made(kind.name, path):
+        try:
+            own = handle if in_tree else handle.for_plugin(kind.name, kind.__module__)
+            plugin = kind(args, own)
+        except ArgsError as invalid:
+            problems = (f"{path}{field}.{problem}" for problem in invalid.problems)
+            raise RegistryError(*problems) from None
+        made: object = plugin
+        if not isinstance(made, Plugin):
+            raise RegistryError(
+                f"{path}: plugin {kind.name}: expected its class to make it, got {made!r:.80}"
+            )
+        _check_declarations(plugin, path)
+    return plugin
+
+
+@contextmanager
+def _made(name: str, path: str) -> Iterator[None]:
+    """Raises RegistryError for what a plugin raises while it is made."""
     try:
-        own = handle if in_tree else handle.for_plugin(kind.name, kind.__module__)
-        plugin = kind(args, own)
-    except ArgsError as invalid:
-        raise RegistryError(*(f"{path}{field}.{problem}" for problem in invalid.problems)) from None
+        yield
+    except RegistryError:
+        raise
     except CRASHES as exception:
         raise_if_not_plugins(exception)
-        problem = f"{path}: plugin {kind.name} cannot be made: {text_of(exception)}"
-        raise RegistryError(problem, crashes=((kind.name, exception),)) from None
-    made: object = plugin
-    if not isinstance(made, Plugin):
-        raise RegistryError(
-            f"{path}: plugin {kind.name}: expected its class to make it, got {made!r:.80}"
-        )
-    _check_declarations(plugin, path)
-    return plugin
+        problem = f"{path}: plugin {name} cannot be made: {text_of(exception)}"
+        raise RegistryError(problem, crashes=((name, exception),)) from None
 
 
 def _check_declarations(plugin: Plugin, path: str) -> None:

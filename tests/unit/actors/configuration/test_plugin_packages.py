@@ -184,6 +184,20 @@ def test_a_plugin_that_cannot_be_made(body: str, problem: str, site: Path) -> No
     assert len(lines) == ("cannot be made" in problem)
 
 
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("lookups = property(lambda self: 1 / 0)", "ZeroDivisionError: division by zero"),
+        ("depends_on = property(lambda self: 1 / 0)", "ZeroDivisionError: division by zero"),
+        ("def __setattr__(self, name, value): raise TypeError('frozen')", "TypeError: frozen"),
+    ],
+)
+def test_attributes_that_fail(body: str, problem: str, site: Path) -> None:
+    install_sound(site, f"\n    {body}\n")
+    with capture_logs(), pytest.raises(RegistryError, match=problem):
+        profile_with("Sound")
+
+
 def test_a_plugin_that_depends_on_no_member(site: Path) -> None:
     install_sound(site, "\n    depends_on = 'NODE'\n")
     with pytest.raises(
