@@ -311,11 +311,27 @@ class PluginLives:
             starting = self._starting.get(id(plugin))
             if starting is not None:
                 starting.cancel()
-            with anyio.move_on_after(CLOSE_SECONDS) as limit:
-                await life.close()
-            if limit.cancelled_caught:
-                fields = {"plugin": plugin.name, "after_seconds": CLOSE_SECONDS}
-                log.warning("plugin is not closed; it is left to itself", **fields)
+            await self._close(life)
+
+    async def _close(self, life: _Life) -> None:
+        """Closes a plugin in a task of its own, as its end may ignore that it is cancelled."""
+        assert self._group is not None  # the life has begun
+        scope, closed = anyio.CancelScope(shield=True), anyio.Event()
+
+        async def close() -> None:
+            try:
+                with scope:
+                    await life.close()
+            finally:
+                closed.set()
+
+        self._group.start_soon(close, name=f"the end of plugin {life.plugin.name}")
+        with anyio.move_on_after(CLOSE_SECONDS) as limit:
+            await closed.wait()
+        if limit.cancelled_caught:
+            fields = {"plugin": life.plugin.name, "after_seconds": CLOSE_SECONDS}
+            log.warning("plugin is not closed; it is left to itself", **fields)
+            scope.cancel()
 
     def begin(self, task: _Task, *, leading: bool) -> None:
         """Runs a task. One that needs the lease waits for it."""

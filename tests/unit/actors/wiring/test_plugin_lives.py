@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from math import nan
 from random import Random
 from typing import ClassVar
@@ -10,6 +11,7 @@ from typing import ClassVar
 import anyio
 import pytest
 
+from berth.actors.wiring import plugin_lives
 from berth.actors.wiring.plugin_lives import CLOSE_SECONDS, START_SECONDS, PluginLives
 from berth.plugin import SUCCESS, CycleState, Plugin, PluginScope, PodInfo, ReservePlugin, Status
 from berth.testing import Cluster, pod, run_virtually
@@ -266,6 +268,30 @@ async def test_a_swap_starts_the_new_ones_and_closes_those_that_are_gone(
         await clock.advance(60)
         assert not told.take()
     assert [what for _, what in told.take()] == ["second closes"]
+
+
+async def test_a_plugin_whose_end_ignores_its_cancellation_is_left_to_itself(
+    clock: VirtualClock, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin_lives, "CLOSE_SECONDS", 0.0)
+    may_end = anyio.Event()
+
+    class Stubborn(Alive):
+        async def close(self) -> None:
+            while not may_end.is_set():
+                with suppress(anyio.get_cancelled_exc_class()):
+                    await may_end.wait()
+            self.told.add("close")
+
+    lives = lives_of(made(Stubborn, told), clock=clock)
+    with capture_logs() as lines:
+        async with started(lives.run):
+            await lives.keep([])
+            assert [line["event"] for line in lines] == [
+                "plugin is not closed; it is left to itself"
+            ]
+            may_end.set()
+    assert [what for _, what in told.take()] == ["start", "tick", "close"]
 
 
 class InCluster(Alive):
