@@ -55,6 +55,15 @@ def test_every_page_is_on_one_path() -> None:
     assert sorted(on_paths) == sorted([*pages, site.TOUR])
 
 
+def test_the_address_of_the_documentation_is_that_of_the_site() -> None:
+    address = "https://berth.example/docs/"
+    with_address, without = (
+        tomllib.loads(site.settings(addresses))["project"]
+        for addresses in ({"Documentation": address, "Source": "https://berth.example/"}, {})
+    )
+    assert with_address == {**without, "site_url": address}
+
+
 @pytest.mark.full
 def test_the_site_is_whole_and_its_search_finds_pages(tmp_path: Path) -> None:
     assert site.main(tmp_path) == 0
@@ -70,5 +79,6 @@ def test_the_site_is_whole_and_its_search_finds_pages(tmp_path: Path) -> None:
             assert file not in pages or place in pages[file].places, f"{path.name}: {link}"
         assert not [each for each in page.fetched if "//" in each], path.name
     found = json.dumps(json.loads((tmp_path / "search.json").read_text()))
+    assert (tmp_path / "search.js").exists()  # what a browser reads in place of it from a folder
     assert "NodeScorePlugin" in found
     assert '"source/' not in found

@@ -9,11 +9,14 @@ this file says which page is on which of the three paths.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,6 +25,8 @@ TOUR = "tour.md"  # the README's name in the site
 SOURCES = "source"  # the folder in the site with the files that pages link to
 _LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^(```\w+) (title)=([^\s\"]+)$", re.MULTILINE)
+# What Zensical adds for the search from a folder: browsers of today search without it.
+_SHIM = re.compile(r'<script src="https://[^"]*/iframe-worker/shim"[^>]*></script>')
 _LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".json": "json"}
 
 
@@ -32,13 +37,26 @@ def main(folder: Path) -> int:
     with tempfile.TemporaryDirectory(prefix="berth-site-") as name:
         work = Path(name)
         gather(work / "docs")
-        shutil.copy(SETTINGS, work / "zensical.toml")
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        (work / "zensical.toml").write_text(settings(project.get("urls", {})), encoding="utf-8")
         program = Path(sys.executable).with_name("zensical")
         build = [str(program), "build", "--strict"]
         code = subprocess.run(build, cwd=work, check=False).returncode
         if code == 0:
+            for page in (work / "site").rglob("*.html"):
+                page.write_text(_SHIM.sub("", page.read_text(encoding="utf-8")), encoding="utf-8")
             shutil.copytree(work / "site", folder, dirs_exist_ok=True)
         return code
+
+
+def settings(addresses: Mapping[str, str]) -> str:
+    """Returns what Zensical needs to know, by the addresses of the project. The page of what is not
+    found, and the map of the site, need that of the documentation.
+    """
+    text = SETTINGS.read_text(encoding="utf-8")
+    address = addresses.get("Documentation")
+    line = f"[project]\nsite_url = {json.dumps(address)}\n"
+    return text.replace("[project]\n", line, 1) if address else text
 
 
 def gather(folder: Path) -> None:
