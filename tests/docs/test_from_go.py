@@ -23,6 +23,32 @@ REGISTERED = (
     *("PreemptionToleration", "TargetLoadPacking", "LowRiskOverCommitment", "SySched", "Peaks"),
     *("CrossNodePreemption", "PodState", "QOSSort"),
 )
+# What plugins in Go get and implement, from k8s.io/kube-scheduler/framework.
+INTERFACES = (
+    *(
+        "PreEnqueuePlugin",
+        "QueueSortPlugin",
+        "EnqueueExtensions",
+        "PreFilterPlugin",
+        "FilterPlugin",
+    ),
+    *("PreFilterExtensions", "AddPod", "RemovePod", "PostFilterPlugin", "PreScorePlugin"),
+    *("ScorePlugin", "ScoreExtensions", "ReservePlugin", "PermitPlugin", "PreBindPlugin"),
+    *("BindPlugin", "PostBindPlugin", "SignPlugin", "PlacementGeneratePlugin"),
+    *("PlacementScorePlugin", "PreFilterResult", "PostFilterResult", "NodeToStatusReader"),
+    *("NodeScoreList", "NominatingInfo", "PreBindPreFlight", "CycleState", "StateKey", "StateData"),
+    *("PodNominator", "PluginsRunner", "PodActivator", "SnapshotSharedLister", "NodeInfos"),
+    *("IterateOverWaitingPods", "GetWaitingPod", "RejectWaitingPod", "GetPodInPreBind"),
+    *("ClientSet", "KubeConfig", "EventRecorder", "SharedInformerFactory", "SharedDRAManager"),
+    *("SharedCSIManager", "RunFilterPluginsWithNominatedPods", "Extenders", "Parallelizer"),
+    *("APIDispatcher", "APICacher", "ProfileName", "PodGroupManager", "SignPod"),
+    *("NominatedPodsForNode", "AddNominatedPod", "DeleteNominatedPodIfExists"),
+    *("RunFilterPlugins", "RunPreScorePlugins", "RunScorePlugins", "RunPreFilterExtensionAddPod"),
+    *("GetPods", "GetRequested", "GetAllocatable", "GetUsedPorts", "GetNonZeroRequested"),
+    *("GetImageStates", "GetPVCRefCounts", "GetGeneration", "StorageInfos", "CalculateResource"),
+    *("GetRequiredAffinityTerms", "QueuedPodInfo", "GetUnschedulablePlugins", "ClusterEvent"),
+    *("ActionType", "EventResource", "QueueingHintFn", "WaitingPod", "GetPendingPlugins"),
+)
 ELSEWHERE = {"berth.plugins", "berth.testing"}
 
 
@@ -57,3 +83,8 @@ def test_every_plugin_of_scheduler_plugins_has_a_row() -> None:
     _, table = PAGE.read_text().split("## The plugins of scheduler-plugins")
     first = [line.split("|")[1] for line in table.splitlines() if line.startswith("|")]
     assert [name for name in REGISTERED if not any(name in cell for cell in first)] == []
+
+
+def test_every_interface_of_plugins_in_go_is_named() -> None:
+    page = PAGE.read_text()
+    assert [name for name in INTERFACES if not re.search(rf"\b{name}\b", page)] == []

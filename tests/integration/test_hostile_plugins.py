@@ -214,6 +214,8 @@ def beside(plugin: type[Plugin]) -> dict[str, Any]:
     return {"profiles": profiles}
 
 
+# Python itself complains of the generator of Searching, which nobody can end.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("plugin", "text"), CASES, ids=lambda case: getattr(case, "name", ""))
 def test_the_failure_is_told_and_other_pods_are_placed(plugin: type[Plugin], text: str) -> None:
     async def story() -> None:

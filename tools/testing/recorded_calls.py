@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Callable, Iterable
-from functools import wraps
+from collections.abc import Callable, Generator, Iterable
+from functools import partial, wraps
+from types import GeneratorType
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from berth.actors.scheduling.kube.core import Pod
 from berth.actors.scheduling.kube.meta import key
 from berth.actors.scheduling.model.node_info import NodeInfo
 from berth.actors.scheduling.model.pod_info import PodInfo
-from berth.plugin import Plugin
+from berth.plugin import FailedAttempt, Plugin
 
 MOST_CALLS = 100_000  # of a cluster; the oldest go first
 METHODS = (
@@ -97,7 +98,8 @@ def _recorded(
     plugin: str, method: str, function: Callable[..., Any], calls: deque[PluginCall]
 ) -> Callable[..., Any]:
     def note(args: tuple[Any, ...], answer: Any) -> None:
-        infos = [each for each in args if isinstance(each, PodInfo | Pod)]
+        about = [each.info if isinstance(each, FailedAttempt) else each for each in args]
+        infos = [each for each in about if isinstance(each, PodInfo | Pod)]
         nodes = [each for each in args if isinstance(each, str | NodeInfo)]
         pod = "" if not infos else _key(infos[0])
         node = "" if not nodes else nodes[0] if isinstance(nodes[0], str) else nodes[0].name
@@ -126,10 +128,38 @@ def _recorded(
         except BaseException as raised:
             note(args, raised)
             raise
+        if isinstance(answer, GeneratorType):
+            return _NotedSteps(answer, partial(note, args))
         note(args, answer)
         return answer
 
     return call
+
+
+class _NotedSteps(Generator[Any, Any, Any]):
+    """The steps of a hook, whose answer is noted at their end."""
+
+    def __init__(self, steps: Generator[Any, Any, Any], note: Callable[[Any], None]) -> None:
+        self._steps, self._note = steps, note
+
+    def send(self, value: Any) -> Any:
+        return self._next(partial(self._steps.send, value))
+
+    def throw(self, *raised: Any) -> Any:
+        return self._next(partial(self._steps.throw, *raised))
+
+    def close(self) -> None:
+        self._steps.close()
+
+    def _next(self, step: Callable[[], Any]) -> Any:
+        try:
+            return step()
+        except StopIteration as done:
+            self._note(done.value)
+            raise
+        except BaseException as raised:
+            self._note(raised)
+            raise
 
 
 def _key(pod: PodInfo | Pod) -> str:

@@ -10,6 +10,7 @@ wheel does not have them. docs/plugin-examples.md tells what each of them does.
     network_cost.py     scores by the way to pods of the same application
     approval.py         asks an HTTP service whether and where a team's pods may run
     elastic_quota.py    guaranteed and borrowed resources of namespaces
+    preemption_toleration.py    preemption that asks the victims' PriorityClass
 
 The older negotiation of devices, tools/cluster/negotiation, is such a plugin too, and the largest;
 it is installed with berth.

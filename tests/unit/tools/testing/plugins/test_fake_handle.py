@@ -6,19 +6,24 @@ import msgspec
 import pytest
 
 from berth.plugin import (
+    PAUSE,
     SUCCESS,
     Code,
     CycleState,
+    FailedAttempt,
     Node,
     ObjectMeta,
     PermitPlugin,
     Pod,
     PodInfo,
+    PostFiltered,
+    PostFilterPlugin,
     PreBindPlugin,
     PreFilterPlugin,
     ReservePlugin,
     Snapshot,
     Status,
+    Steps,
     WatchedKind,
     error,
     unschedulable,
@@ -201,3 +206,25 @@ def test_a_decision_shows_its_pod_in_the_types_that_plugins_declare(head: dict[s
         secured = {name: secured[name] for name in ("metadata", "spec")}
     decision = decide(secured, nodes(1), plugins=[OtherFields])
     assert decision.node == "node-1", decision.message
+
+
+class Searching(PostFilterPlugin):
+    name = "Searching"
+
+    def post_filter(self, attempt: FailedAttempt) -> Steps[PostFiltered]:
+        yield PAUSE
+        if attempt.info.pod.metadata.name == "odd":
+            raise ValueError("odd")
+        return PostFiltered(unschedulable("nothing was found"))
+
+
+def test_the_answer_of_a_call_in_steps_is_recorded_at_its_end() -> None:
+    async def story() -> None:
+        async with Cluster(nodes=1, plugins=[Searching]) as cluster:
+            await cluster.add(pod("a", cpu=99), pod("odd", cpu=99))
+            await cluster.run_for(0.5)
+            calls = {call.pod: call.answer for call in cluster.calls("Searching", "post_filter")}
+            assert calls["default/a"] == PostFiltered(unschedulable("nothing was found"))
+            assert str(calls["default/odd"]) == "odd"
+
+    run_virtually(story)
