@@ -8,7 +8,7 @@ with the expected and the actual answer.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from math import isnan
 from numbers import Real
 
@@ -55,14 +55,14 @@ def _shown(value: object) -> str:
         return f"a {type(value).__name__} that cannot be shown"
 
 
-def as_status(answer: object) -> Status:
+def as_status(answer: object, what: str = "a Status") -> Status:
     """Returns the answer if it is a Status. Raises WrongAnswerError, often for a forgotten
-    `return`.
+    `return`; `what` is expected in its words.
     """
     if answer is SUCCESS or answer is SKIP:
         return answer
     if not isinstance(answer, Status):
-        raise expected("a Status", answer)
+        raise expected(what, answer)
     code: object = answer.code
     if not isinstance(code, Code):
         raise expected("a Status with a Code", code)
@@ -212,7 +212,10 @@ def as_keys(answer: object) -> tuple[str, ...]:
     return tuple(map(encodable, keys))
 
 
-def as_registrations(answer: object) -> tuple[Registration, ...]:
+def as_registrations(answer: object, others: Set[str]) -> tuple[Registration, ...]:
+    """Returns the registrations. `others` are the names of the kinds whose events happen besides
+    those of Resource. Raises WrongAnswerError.
+    """
     if not isinstance(answer, Sequence) or isinstance(answer, str):
         raise expected("a sequence of Registration", answer)
     for registration in answer:
@@ -226,6 +229,8 @@ def as_registrations(answer: object) -> tuple[Registration, ...]:
             raise expected("a ClusterEvent of a Resource and an Action", (resource, event.action))
         if not isinstance(resource, Resource) and (resource in KINDS or "/" in resource):
             raise expected("a member of Resource, or the name of a kind that it lacks", resource)
+        if not isinstance(resource, Resource) and resource not in others:
+            raise expected("a ClusterEvent of a kind that is in lookups, by its name", resource)
         if registration.hint is not None and not callable(registration.hint):
             raise expected("a Registration with a hint function or None", registration.hint)
         concerns: object = registration.concerns

@@ -29,7 +29,7 @@ from ..framework.post_filter import Deletion, FailedAttempt, Patch, PostFiltered
 from ..framework.questions import Steps
 from ..framework.status import SKIP, SUCCESS, Code, Status, error
 from ..kube.core import Pod
-from ..kube.kinds import type_of
+from ..kube.kinds import BY_KIND, WatchedKind, type_of
 from ..kube.meta import HasMetadata
 from ..model.cluster_objects import UnlistedError
 from ..model.pod_info import PodInfo
@@ -221,6 +221,7 @@ class Profile(Rules):
 
     def _registered(self) -> dict[str, Sequence[Registration]]:
         registered: dict[str, Sequence[Registration]] = {}
+        followed = self._followed()
         for plugin in self.plugins:
             if type(plugin).events_to_register is Plugin.events_to_register:
                 if _may_be_off(plugin):
@@ -230,7 +231,7 @@ class Profile(Rules):
                 plugin,
                 EVENTS_TO_REGISTER,
                 plugin.events_to_register,
-                as_registrations,
+                partial(as_registrations, others=followed),
                 lambda _: None,
             )
             registrations = register()
@@ -239,6 +240,13 @@ class Profile(Rules):
                     hinting(plugin, registration) for registration in registrations
                 )
         return registered
+
+    def _followed(self) -> set[str]:
+        """Returns the names of the kinds that are followed, or would be for an event of theirs."""
+        kinds = [kind for plugin in self.plugins for kind in plugin.lookups]
+        declared = [kind for kind in kinds if isinstance(kind, WatchedKind)]
+        known = {kind.kind for kind in BY_KIND.values()}
+        return known.union(*({kind.kind, kind.full_name} for kind in declared))
 
     # ---------------------------------------------------------------------------- before PreFilter
 

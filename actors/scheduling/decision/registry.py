@@ -310,8 +310,9 @@ def _problem_of(kind: WatchedKind) -> str:
     metadata = next((each for each in msgspec.structs.fields(of) if each.name == "metadata"), None)
     if metadata is None or metadata.type is not ObjectMeta:
         return f"expected {of.__name__} to have the field metadata: ObjectMeta"
-    if not kind.path.startswith("/"):
-        return f"expected a path that begins with a slash, got {kind.path!r}"
+    place = f"/{'apis' if '/' in kind.api_version else 'api'}/{kind.api_version}/"
+    if not kind.path.startswith(place):
+        return f"expected a path that begins with {place}, got {kind.path!r}"
     if not 0 <= kind.every < inf:
         return f"expected every to be a number of seconds, got {kind.every!r}"
     return ""

@@ -57,7 +57,7 @@ def as_pre_filtered(answer: object, _about: object, hook: Hook[Any]) -> Status |
     """
     if isinstance(answer, PreFilterResult):
         return PreFilterResult(node_names_of(answer), answer.passes_all is True)
-    status = as_status(answer)
+    status = as_status(answer, "a Status or a PreFilterResult")
     if status.code in _REJECTIONS:
         return with_plugin_name(hook.plugin, status)
     return as_success_or_skip(status, _about, hook)

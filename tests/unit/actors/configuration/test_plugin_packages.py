@@ -215,8 +215,14 @@ def test_a_plugin_that_depends_on_no_member(site: Path) -> None:
         ("self.lookups = WatchedKind('a/v1', 'A', '/a', A)", "lookups: expected a tuple, got Wat"),
         ("self.lookups = (WatchedKind('a/v1', 'A', '/a', A),)", "lookups: A: .* metadata: Obj"),
         ("self.lookups = (WatchedKind('a/v1', 'A', '/a', int),)", "lookups: A: .* Struct, got <"),
-        ("self.lookups = (WatchedKind('a/v1', 'A', 'a', B),)", "lookups: A: .* slash, got 'a'"),
-        ("self.lookups = (WatchedKind('a/v1', 'A', '/a', B, '', -1),)", "lookups: A: .*, got -1"),
+        (
+            "self.lookups = (WatchedKind('a/v1', 'A', 'a', B),)",
+            "lookups: A: .* /apis/a/v1/, got 'a'",
+        ),
+        (
+            "self.lookups = (WatchedKind('v1', 'A', '/api/v1/as', B, '', -1),)",
+            "lookups: A: .*, got -1",
+        ),
     ],
 )
 def test_a_plugin_that_declares_wrong_things_when_it_is_made(

@@ -131,9 +131,13 @@ def verdicts(codes: Any, keys: Any = (0, 0), reasons: Any = ("full",)) -> Verdic
 
 CODES = 'running "Wrong" filter plugin: expected codes of 2 nodes as integers, got '
 ATTEMPTS: list[tuple[type[at.Answering], Any, str]] = [
-    (at.PreFilter, None, f"{PRE_FILTER}expected a Status, got None"),
-    (at.PreFilter, True, f"{PRE_FILTER}expected a Status, got True"),
-    (at.PreFilter, Unshowable(), f"{PRE_FILTER}expected a Status, got <Unshowable instance at "),
+    (at.PreFilter, None, f"{PRE_FILTER}expected a Status or a PreFilterResult, got None"),
+    (at.PreFilter, True, f"{PRE_FILTER}expected a Status or a PreFilterResult, got True"),
+    (
+        at.PreFilter,
+        Unshowable(),
+        f"{PRE_FILTER}expected a Status or a PreFilterResult, got <Unshowable instance at ",
+    ),
     (at.PreFilter, Status(2), f"{PRE_FILTER}expected a Status with a Code, got 2"),  # type: ignore[arg-type]
     (
         at.PreFilter,
@@ -577,6 +581,10 @@ REGISTERED: list[tuple[Any, str]] = [
     (
         [Registration(ClusterEvent("example.com/Widget", Action.ADD))],
         "expected a member of Resource, or the name of a kind that it lacks, got 'example.com/W",
+    ),
+    (
+        [Registration(ClusterEvent("widgets.v1.example.com", Action.ADD))],
+        "expected a ClusterEvent of a kind that is in lookups, by its name, got 'widgets.v1.exa",
     ),
     (
         [Registration(EVENT, None, "pods")],  # type: ignore[arg-type]

@@ -102,7 +102,11 @@ TEXTS: list[tuple[type[at.Answering], Callable[[], Any], str]] = [
     (at.PreFilter, unschedulable, f"0/2 nodes are available: {NO_VICTIMS}"),
     (at.PreFilter, lambda: BROKEN, 'running PreFilter plugin "Disk": disk is broken'),
     (at.PreFilter, raising, 'running PreFilter plugin "Disk": OSError: no disk'),
-    (at.PreFilter, lambda: None, 'running PreFilter plugin "Disk": expected a Status, got None'),
+    (
+        at.PreFilter,
+        lambda: None,
+        'running PreFilter plugin "Disk": expected a Status or a PreFilterResult, got None',
+    ),
     (at.Filter, lambda: FULL, f"0/2 nodes are available: 2 disk is full. {NO_VICTIMS}"),
     (at.Filter, lambda: BROKEN, 'running "Disk" filter plugin: disk is broken'),
     (at.Filter, lambda: SKIP, 'running "Disk" filter plugin: unexpected status Skip'),
