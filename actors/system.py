@@ -6,7 +6,7 @@ Every actor is made here, the informers all at once; details of the parts are in
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
 
@@ -84,7 +84,8 @@ class Daemon:
     does. The profiles follow `file`, if there is one. Attempts are also written to `flight_file`.
     `lease_clock` is that of the access' tenure, by default one that includes the time for which the
     machine slept. `host` is the name by which the scheduler signs, by default the machine's.
-    `plugins` are those that no package registers.
+    `plugins` are those that no package registers. `on_abandoned` is called when a part does not
+    end in its time.
     """
 
     def __init__(
@@ -103,6 +104,7 @@ class Daemon:
         lease_clock: Clock | None = None,
         host: str = "",
         plugins: Sequence[type[Plugin]] = (),
+        on_abandoned: Callable[[], None] = lambda: None,
     ) -> None:
         """Makes the parts. Raises RegistryError with every field of the configuration that is
         wrong.
@@ -114,6 +116,7 @@ class Daemon:
         self._lease_clock = lease_clock or BootClock()
         self._configuration, self._options = configuration, options
         self._clock, self._rng, self._access = clock, rng, access
+        self._on_abandoned = on_abandoned
 
         # The parts that all others share.
         self._mailboxes = mailboxes = Mailboxes()
@@ -283,7 +286,7 @@ class Daemon:
             self._instruments,
             next(iter(self._profiles.by_name)),
             self._heartbeat.still_for,
-            Supervisor(self._gated, self._clock, self._rng).run,
+            Supervisor(self._gated, self._clock, self._rng, self._on_abandoned).run,
             self._lease_clock,
             self._rng,
         )
@@ -323,7 +326,7 @@ class Daemon:
         self._log_start()
         if self._terms is None:
             self._access.tenure.lasts_until(ALWAYS)
-        supervisor = Supervisor(self.children(), self._clock, self._rng)
+        supervisor = Supervisor(self.children(), self._clock, self._rng, self._on_abandoned)
         try:
             await supervisor.run(task_status=task_status)
         finally:
@@ -358,6 +361,7 @@ async def run_scheduler(
     tracing: Tracing | None = None,
     flight_file: FlightFile | None = None,
     *,
+    on_abandoned: Callable[[], None] = lambda: None,
     task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
     """Runs a Daemon against the API server of a connection, with instruments that trace if there is
@@ -390,5 +394,6 @@ async def run_scheduler(
             instruments=instruments,
             file=file,
             flight_file=flight_file,
+            on_abandoned=on_abandoned,
         )
         await daemon.run(task_status=task_status)

@@ -156,6 +156,13 @@ def _schedule(flags: Flags, options: Options) -> None:
     tracing = tracing_from(os.environ, clock)
     path, most_bytes = options.recorder_file, options.recorder_file_bytes
     flight_file = FlightFile(path, most_bytes, clock) if path else None
+    watchdog = Watchdog(
+        Heartbeat(),
+        whereabouts,
+        flush_logs,
+        interrupt=interrupt,
+        interrupt_seconds=min(options.plugin_call, options.plugin_interrupt),
+    )
     daemon = partial(
         run_scheduler,
         configuration,
@@ -166,18 +173,13 @@ def _schedule(flags: Flags, options: Options) -> None:
         source,
         tracing,
         flight_file,
+        on_abandoned=watchdog.ends,
     )
     try:
         anyio.run(
             until_signalled,
             partial(collecting, daemon),
-            Watchdog(
-                Heartbeat(),
-                whereabouts,
-                flush_logs,
-                interrupt=interrupt,
-                interrupt_seconds=min(options.plugin_call, options.plugin_interrupt),
-            ),
+            watchdog,
             backend_options={"use_uvloop": True},
         )
     finally:

@@ -112,11 +112,15 @@ class Watchdog:
 
         The handler of a signal has to call it.
         """
-        self._asked_at = self._asked_at or self._now()
+        self.ends()
         limit = GRACE_SECONDS + 2 * FLUSH_SECONDS
         faulthandler.dump_traceback_later(limit, exit=True, file=sys.__stderr__ or 2)
         # If nobody reads the traceback, the kernel ends the process.
         signal.setitimer(signal.ITIMER_REAL, limit + FLUSH_SECONDS)
+
+    def ends(self) -> None:
+        """Records that the process is ending, without a signal: it has END_SECONDS for it."""
+        self._asked_at = self._asked_at or self._now()
 
     def acted_upon(self) -> None:
         """Records that the loop has begun to end the process."""

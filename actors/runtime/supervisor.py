@@ -57,8 +57,19 @@ class ChildEndedError(Exception):
 
 
 class Supervisor:
-    def __init__(self, stages: Sequence[Stage], clock: Clock, rng: Rng) -> None:
+    """The children in their stages. `on_abandoned` is called when one is abandoned: `run` returns
+    only once that child has ended, so somebody has to end the process if it never does.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        clock: Clock,
+        rng: Rng,
+        on_abandoned: Callable[[], None] = lambda: None,
+    ) -> None:
         self._stages = stages
+        self._on_abandoned = on_abandoned
         self._clock = clock
         self._rng = rng
         self._failure: Exception | None = None
@@ -129,6 +140,7 @@ class Supervisor:
             if deadline.cancelled_caught:
                 scope.shield = False
                 log.warning("abandoned", child=child.name, after_seconds=child.stop_deadline)
+                self._on_abandoned()
             else:
                 log.debug("stopped", child=child.name)
 

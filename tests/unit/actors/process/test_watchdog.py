@@ -99,7 +99,10 @@ class Beating(Heartbeat):
         return 0.0
 
 
-def test_an_orderly_end_that_takes_too_long_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("signalled", [True, False])
+def test_an_orderly_end_that_takes_too_long_is_cut_short(
+    signalled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """For example if a plugin's hook ignores its cancellation, while the loop runs."""
 
     def end(_code: int) -> None:
@@ -111,8 +114,11 @@ def test_an_orderly_end_that_takes_too_long_is_cut_short(monkeypatch: pytest.Mon
     watchdog = Watchdog(Beating(time), lambda frame: {}, lambda _: None, time)
     time.now += 1000.0
     watchdog.look()
-    watchdog.asked_to_end()
-    watchdog.acted_upon()
+    if signalled:
+        watchdog.asked_to_end()
+        watchdog.acted_upon()
+    else:
+        watchdog.ends()
     time.now += 27.0
     watchdog.look()
     time.now += 2.0

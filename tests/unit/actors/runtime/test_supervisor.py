@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import anyio
 import pytest
@@ -64,6 +65,21 @@ async def test_children_of_a_stage_start_side_by_side() -> None:
     assert story[2:6] == ["b begins", "c begins", "b started", "c started"]
     assert story[6:8] == ["d begins", "d started"]
     assert story[8:] == ["d stops", "c stops", "b stops", "a stops"]
+
+
+async def test_somebody_is_told_of_a_child_that_ignores_its_end() -> None:
+    may_end = anyio.Event()
+
+    async def stubborn(*, task_status: TaskStatus[None]) -> None:
+        task_status.started()
+        while not may_end.is_set():
+            with suppress(anyio.get_cancelled_exc_class()):
+                await may_end.wait()
+
+    children = (Child("a", stubborn, stop_deadline=0.0),)
+    async with started(Supervisor(children, VirtualClock(), NoJitter(), may_end.set).run):
+        pass
+    assert may_end.is_set()
 
 
 async def test_a_fatal_crash_ends_a_stage_that_starts() -> None:
