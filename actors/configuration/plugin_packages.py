@@ -7,6 +7,7 @@ two packages provide the same name, that is an error as soon as a profile names 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ import msgspec
 
 from berth.plugin import Plugin
 
-from ..process.packages import entries_of, installed_since
+from ..process.packages import entries_of, installed_since, unreadable
 from ..scheduling.decision.failures import CRASHES, raise_if_not_plugins, text_of
 from ..scheduling.decision.registry import OnDemand, RegistryError
 from ..scheduling.framework.logger import get_logger
@@ -37,8 +38,15 @@ def every_plugin(others: Iterable[type[Plugin]] = ()) -> Mapping[str, type[Plugi
     Raises RegistryError if one of the others is no plugin, or has the name of an in-tree plugin.
 
     A plugin of a package is imported on each lookup, which may raise RegistryError. A package
-    cannot replace an in-tree plugin: its entry is left out, and the log says so.
+    cannot replace an in-tree plugin: its entry is left out, and the log says so. It also says which
+    packages cannot be read.
     """
+    for path in unreadable():
+        fields = {
+            "path": str(path),
+            "advice": f"let the user of this process ({os.getuid()}) read it",
+        }
+        log.warning("packages cannot be read", **fields, repeats=(ENTRY_POINT_GROUP, path))
     by_name = {**plugins_of_files(), **{plugin_name(plugin): plugin for plugin in others}}
     installed: dict[str, list[EntryPoint]] = defaultdict(list)
     for entry in entries_of(ENTRY_POINT_GROUP):

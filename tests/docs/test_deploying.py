@@ -19,6 +19,7 @@ PAGE = ROOT / "docs/deploying.md"
 NOT_RUN = {
     "podman ": "there is no container engine; test_image.py carries out the instructions",
     "python3 -m pip install --no-deps --target plugins ": "test_image.py has a plugin",
+    "chmod -R a+rX plugins": "test_image.py has a plugin",
     "helm ": "there is no command helm; test_chart.py renders the chart with Helm's engine",
     "kubectl apply -k ": "it needs a cluster with RBAC; `kubectl kustomize` is run instead",
     "kubectl delete -k ": "it needs a cluster",

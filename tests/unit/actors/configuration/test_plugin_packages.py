@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -139,6 +140,26 @@ def test_an_in_tree_plugin_is_not_replaced(site: Path) -> None:
     assert "thief" not in sys.modules
     (line,) = lines
     assert (line["log_level"], line["plugin"], line["package"]) == ("warning", "NodeName", "thief")
+
+
+@pytest.mark.parametrize("closed", [".", "sound-1.dist-info", "sound-1.dist-info/entry_points.txt"])
+def test_packages_that_only_their_owner_may_read_are_told(
+    site: Path, monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    def may_anybody(path: Path | str, mode: int) -> bool:
+        return Path(path).exists() and Path(path).stat().st_mode & mode == mode
+
+    site.chmod(0o755)
+    install_sound(site)
+    with monkeypatch.context() as patched, capture_logs() as lines:
+        patched.setattr(os, "access", may_anybody)
+        every_plugin()
+        assert lines == []
+        (site / closed).chmod(0o700)
+        patched.syspath_prepend(site / "other")  # what is on another path is read again
+        every_plugin()
+    (line,) = lines
+    assert (line["event"], line["path"]) == ("packages cannot be read", str(site / closed))
 
 
 def test_a_name_that_nobody_has(site: Path) -> None:
