@@ -86,10 +86,15 @@ class ApiObjects:
         self, kind: type[HasMetadata] | WatchedKind, name: str, namespace: str = "", uid: str = ""
     ) -> Status:
         path = self._path(kind, namespace, name)
-        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if uid:
-            options["preconditions"] = {"uid": uid}
-        answer = await _answer(self._call("DELETE", path, IgnoredAnswer, options))
+        answer = await _answer(self._call("DELETE", path, IgnoredAnswer, _only(uid)))
+        return answer if isinstance(answer, Status) else SUCCESS
+
+    async def evict(self, name: str, namespace: str, uid: str = "") -> Status:
+        path = self._path(Pod, namespace, name, "eviction")
+        metadata = {"name": name, "namespace": namespace}
+        head = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+        body = {**head, "deleteOptions": _only(uid)}
+        answer = await _answer(self._call("POST", path, IgnoredAnswer, body))
         return answer if isinstance(answer, Status) else SUCCESS
 
     async def update(
@@ -173,6 +178,12 @@ class ApiObjects:
         if watched is None:
             raise TypeError(f"expected the type of a kind that a plugin may look up, got {kind!r}")
         return watched
+
+
+def _only(uid: str) -> dict[str, Any]:
+    """Returns the options of a deletion of an object of this uid, "" for any."""
+    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    return {**options, "preconditions": {"uid": uid}} if uid else options
 
 
 def _quoted(part: str) -> str:

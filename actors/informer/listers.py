@@ -81,7 +81,7 @@ class Listers:
         return self._objects(kind).get(f"{namespace}/{name}" if namespace else name)
 
     def every(self, kind: type[T]) -> Iterable[T]:
-        return self._objects(kind).values()
+        return tuple(self._objects(kind).values())  # tasks wait in loops over them
 
     def select(
         self, kind: type[T], namespace: str = "", labels: Mapping[str, str] = NO_LABELS

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from berth.plugin import Plugin
-from berth.testing import check_plugin, node, pod
+from berth.plugin import CycleState, Ints, NodeView, Plugin, PodInfo, ScorePlugin
+from berth.testing import check_plugin, decide, node, pod
 from berth.tools.testing.plugin_commands.plugin_kinds import KINDS
 from tests.docs import recipes
 from tests.docs.blocks import PLUGINS, blocks, write_files
@@ -30,6 +31,31 @@ def test_a_plugin_keeps_its_contracts(
     module = __import__(f"berth_examples.{name.lower()}", fromlist=[name])
     plugin: type[Plugin] = getattr(module, name)
     check_plugin(plugin, nodes=NODES, pods=PODS)
+
+
+class Columns(ScorePlugin):
+    """Reads the columns as the page says it."""
+
+    name = "Columns"
+
+    def score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Ints:
+        columns = nodes.columns
+        racks, names = columns.label("rack"), columns.names
+        rows = columns.order.tolist()
+        assert sorted(names[row] for row in rows) == ["a", "b", "c"]
+        one = racks.values["one"]
+        assert {names[row]: racks.codes[row] for row in rows} == {"a": one, "b": one, "c": -1}
+        codes = columns.taint_classes.items()
+        (tainted,) = [code for taints, code in codes if any(each.key == "gpu" for each in taints)]
+        assert [names[row] for row in rows if columns.taints[row] == tainted] == ["c"]
+        return np.zeros(nodes.size, dtype=np.int64)
+
+
+def test_columns_are_as_the_page_says() -> None:
+    racks = [node(name, labels={"rack": "one"}) for name in "ab"]
+    tainted = node("c", taints=["gpu=a:PreferNoSchedule"])
+    decision = decide(pod("p"), [*racks, tainted], plugins=[Columns])
+    assert decision.node, decision.message
 
 
 def test_the_recipes_are_what_new_packages_begin_with() -> None:

@@ -96,6 +96,12 @@ class ApiHandle(Protocol):
         """Deletes an object; with `uid`, only if the object still has this uid."""
         ...
 
+    def evict(self, name: str, namespace: str, uid: str = "") -> Awaitable[Status]:
+        """Evicts a pod, unless a PodDisruptionBudget forbids it; with `uid`, only if the pod still
+        has this uid.
+        """
+        ...
+
     def update(
         self,
         kind: type[T] | WatchedKind,
@@ -132,7 +138,9 @@ class Objects(Protocol):
 
     def get(self, kind: type[T], name: str, namespace: str = "") -> T | None: ...
 
-    def every(self, kind: type[T]) -> Iterable[T]: ...
+    def every(self, kind: type[T]) -> Iterable[T]:
+        """Returns all objects of a kind, as they are now."""
+        ...
 
     def select(
         self, kind: type[T], namespace: str = "", labels: Mapping[str, str] = NO_LABELS

@@ -81,7 +81,7 @@ class HeldObjects:
         return cast("T | None", self._held.get(kind, {}).get((namespace, name)))
 
     def every(self, kind: type[T]) -> Iterable[T]:
-        return cast("Iterable[T]", self._held.get(kind, {}).values())
+        return cast("tuple[T, ...]", tuple(self._held.get(kind, {}).values()))
 
     def select(
         self, kind: type[T], namespace: str = "", labels: Mapping[str, str] = NO_LABELS

@@ -35,8 +35,8 @@ PODS = SERVED["v1", "Pod"]
 
 
 class RecordedRequest(msgspec.Struct, frozen=True):
-    """A request of the plugin: the verb (get, list, create, update, patch, delete or bind), the
-    kind, the object, and what it sent.
+    """A request of the plugin: the verb (get, list, create, update, patch, delete, evict or bind),
+    the kind, the object, and what it sent.
     """
 
     verb: str
@@ -160,6 +160,8 @@ class FakeApi(ApiObjects):
 
     def _written(self, verb: str, path: str, body: Any) -> Any:
         kind, namespace, name = self._place(path)
+        if path.endswith("/eviction"):
+            verb = "evict"
         if verb == "create":
             name = (body.get("metadata") or {}).get("name", "")
         request = RecordedRequest(verb, kind.kind, name, namespace, body)
@@ -171,7 +173,7 @@ class FakeApi(ApiObjects):
         item: Any = self._held.get(kind.type, name, namespace)
         if verb == "get" or (item is None and verb != "create"):
             raise ApiError(404, "NotFound", f'"{name}" not found')
-        if verb == "delete":
+        if verb in ("delete", "evict"):
             self._held.drop(item)
             return None
         document = body if verb != "patch" else _merged(msgspec.to_builtins(item), body)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -14,8 +16,10 @@ from berth.plugin import (
     Node,
     ObjectMeta,
     PermitPlugin,
+    PluginScope,
     Pod,
     PodInfo,
+    PostBindPlugin,
     PostFiltered,
     PostFilterPlugin,
     PreBindPlugin,
@@ -34,6 +38,7 @@ from berth.testing import (
     Livelock,
     RecordedEvent,
     RecordedRequest,
+    budget,
     decide,
     node,
     nodes,
@@ -41,6 +46,7 @@ from berth.testing import (
     pod_info,
     run_virtually,
 )
+from tests.kit.logs import capture_logs
 
 
 class Pair(PermitPlugin, PreBindPlugin):
@@ -228,3 +234,90 @@ def test_the_answer_of_a_call_in_steps_is_recorded_at_its_end() -> None:
             assert str(calls["default/odd"]) == "odd"
 
     run_virtually(story)
+
+
+class Emptying(PostBindPlugin):
+    """Evicts the pods of a node with an annotation."""
+
+    name = "Emptying"
+
+    async def start(self, scope: PluginScope) -> None:
+        scope.every(5, self.empty, leading=True)
+
+    async def empty(self) -> None:
+        for each in self.handle.objects.every(Pod):
+            on = self.handle.objects.get(Node, each.spec.node_name)
+            if on is not None and "example.com/empty" in on.metadata.annotations:
+                about = each.metadata
+                status = await self.handle.api.evict(about.name, about.namespace, about.uid)
+                if not status.ok:
+                    self.handle.log.info("not evicted", why=status.message)
+
+    def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None: ...
+
+
+def test_a_task_evicts_pods_as_far_as_budgets_allow() -> None:
+    async def story() -> None:
+        mark = {"metadata": {"annotations": {"example.com/empty": "yes"}}}
+        async with Cluster(nodes=1, plugins=[Emptying]) as cluster:
+            await cluster.add(pod("kept", labels={"app": "web"}), pod("other"))
+            await cluster.add(budget("web", app="web", min_available=1))
+            await cluster.settled()
+            await cluster.patch("Node", "node-1", mark)
+            await cluster.run_for(60)
+            assert cluster.pod("kept").running()
+            assert [each["metadata"]["name"] for each in cluster.all("Pod")] == ["kept"]
+            await cluster.delete("PodDisruptionBudget", "web")
+            await cluster.run_for(60)
+            assert not cluster.all("Pod")
+
+    with capture_logs() as lines:
+        run_virtually(story)
+    why = {line["why"] for line in lines if line["event"] == "not evicted"}
+    assert why
+    assert all("disruption budget" in text for text in why)
+
+
+class Slow(PostBindPlugin):
+    """Looks at a pod a second."""
+
+    name = "Slow"
+
+    async def start(self, scope: PluginScope) -> None:
+        self.scope = scope
+        scope.every(1, self.look)
+
+    async def look(self) -> None:
+        names = list[str]()
+        for each in self.handle.objects.every(Pod):
+            names.append(each.metadata.name)
+            await self.scope.sleep(1)
+        self.handle.log.info("seen", names=names)
+
+    def post_bind(self, state: CycleState, info: PodInfo, node: str) -> None: ...
+
+
+def test_a_task_may_wait_in_a_loop_over_objects_that_change() -> None:
+    async def story() -> None:
+        async with Cluster(pod("a"), pod("b"), nodes=1, plugins=[Slow]) as cluster:
+            await cluster.run_for(0.5)
+            await cluster.add(pod("c"))
+            await cluster.delete("Pod", "a")
+            await cluster.run_for(20)
+
+    with capture_logs() as lines:
+        run_virtually(story)
+    assert not [line for line in lines if line["event"] == "plugin failed"]
+    names = [line["names"] for line in lines if line["event"] == "seen"]
+    assert (names[0], names[-1]) == (["a", "b"], ["b", "c"])
+
+
+def test_a_handle_records_evictions() -> None:
+    marked = node("n", annotations={"example.com/empty": "yes"})
+    handle = FakeHandle(marked, pod("a", node="n"), pod("b"))
+    asyncio.run(Emptying({}, handle).empty())
+    (request,) = handle.requests
+    assert (request.verb, request.kind, request.name) == ("evict", "Pod", "a")
+    assert [each.metadata.name for each in handle.objects.every(Pod)] == ["b"]
+    handle.answers("evict", "Pod", error("not now"))
+    assert asyncio.run(handle.api.evict("b", "default")) == error("not now")
