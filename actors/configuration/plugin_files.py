@@ -23,6 +23,7 @@ import msgspec
 from berth.plugin import Plugin
 
 from ..scheduling.decision.failures import CRASHES, raise_if_not_plugins, text_of
+from ..scheduling.decision.overruns import calls_plugins
 from ..scheduling.decision.registry import RegistryError
 from ..scheduling.plugins.in_tree import IN_TREE
 
@@ -246,6 +247,7 @@ def _forget(modules: Mapping[str, ModuleType]) -> None:
     invalidate_caches()
 
 
+@calls_plugins
 def _imported(path: Path) -> ModuleType:
     """Imports a file anew, as a module of its package if it is in one. What lies beside it can be
     imported, as from a script.

@@ -21,6 +21,7 @@ from berth.plugin import Plugin
 
 from ..process.packages import entries_of, installed_since, unreadable
 from ..scheduling.decision.failures import CRASHES, raise_if_not_plugins, text_of
+from ..scheduling.decision.overruns import calls_plugins
 from ..scheduling.decision.registry import OnDemand, RegistryError
 from ..scheduling.framework.logger import get_logger
 from ..scheduling.plugins.in_tree import IN_TREE
@@ -111,6 +112,7 @@ def _package(entry: EntryPoint) -> str:
     return entry.dist.name if entry.dist is not None else "unknown"
 
 
+@calls_plugins
 def _load(name: str, entries: Sequence[EntryPoint]) -> type[Plugin]:
     if len(entries) > 1:
         packages = " and ".join(sorted(_package(entry) for entry in entries))

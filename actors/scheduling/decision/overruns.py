@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from ..framework.breaker import Breaker
 
 F = TypeVar("F", bound=Callable[..., Any])
+LONGEST_TO_MAKE = 30.0  # seconds: a plugin has no breaker yet while it is imported or made
 OURS = "berth."  # the modules that are not interrupted
 _CALLERS: set[CodeType] = set()
 
@@ -45,16 +46,18 @@ def interrupt(innermost: FrameType, now: float, still: float) -> None:
     """Raises PluginOverrunError if a call of a plugin is to end here. `still` are the seconds for
     which the event loop has stood still.
     """
-    frame = caller(innermost)
-    if frame is innermost:
+    frame = calls = caller(innermost)
+    if calls is None or calls is innermost:
         return
+    took, longest = still, LONGEST_TO_MAKE
     while frame is not None:
         breaker = frame.f_locals.get("breaker")
         if isinstance(breaker, Breaker):
             began = frame.f_locals.get("began")
             took = still if began is None else now - began
-            if took > breaker.longest_call(now):
-                at = f"{innermost.f_code.co_filename}:{innermost.f_lineno}"
-                raise PluginOverrunError(f"interrupted after {took:.1f} s at {at}")
-            return
+            longest = breaker.longest_call(now)
+            break
         frame = frame.f_back
+    if took > longest:
+        at = f"{innermost.f_code.co_filename}:{innermost.f_lineno}"
+        raise PluginOverrunError(f"interrupted after {took:.1f} s at {at}")

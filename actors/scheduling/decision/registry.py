@@ -35,6 +35,7 @@ from ..kube.meta import ObjectMeta
 from ..plugins.in_tree import IN_TREE
 from ..plugins.node_unreadable import NodeUnreadable
 from .failures import CRASHES, raise_if_not_plugins, text_of
+from .overruns import calls_plugins
 from .profile import Profile
 
 V = TypeVar("V")
@@ -242,6 +243,7 @@ def _plugins_by_point(
     return points
 
 
+@calls_plugins
 def _make(kind: type[Plugin], profile: KubeSchedulerProfile, handle: Handles, path: str) -> Plugin:
     """Creates the plugin with the arguments from the profile."""
     args, field = {}, f".pluginConfig[{kind.name}].args"

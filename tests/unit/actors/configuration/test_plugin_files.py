@@ -19,6 +19,7 @@ from berth.actors.scheduling.decision.profile import Profile
 from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.wiring.profiles import profiles_of
 from tests.kit.handle import NoApi
+from tests.kit.logs import capture_logs
 
 SOUND = """
 from berth.plugin import SUCCESS, {base}
@@ -78,6 +79,36 @@ def test_it_is_offered_like_an_installed_one_and_enabled_in_each_profile(tmp_pat
         assert "Sound" in names(profiles()["default-scheduler"])
     assert "Sound" not in every_plugin()
     assert "Sound" not in names(profiles()["default-scheduler"])
+
+
+LATE = """
+import sys
+
+from berth.actors.scheduling.decision.overruns import interrupt
+
+
+def late(*_):
+    interrupt(sys._getframe(), 1e9, 29.0)
+    interrupt(sys._getframe(), 1e9, 31.0)  # as the watchdog's signal does
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ("\nlate()\n", r"sound.py:\d+: cannot be imported: "),
+        ("\n    __init__ = late\n", "plugin Sound cannot be made: "),
+    ],
+)
+def test_one_that_does_not_return_while_it_is_imported_or_made_is_interrupted(
+    more: str, problem: str, tmp_path: Path
+) -> None:
+    text = written(tmp_path / "sound.py")
+    source = Path(tmp_path / "sound.py").read_text()
+    (tmp_path / "sound.py").write_text(LATE + source + more)
+    overrun = r"PluginOverrunError: interrupted after 31.0 s at .*sound.py:"
+    with pytest.raises(RegistryError, match=problem + overrun), capture_logs(), offering([text]):
+        profiles()
 
 
 def test_where_the_configuration_names_it_the_configuration_decides(tmp_path: Path) -> None:
