@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -403,6 +405,33 @@ def test_a_missing_template_is_reported_in_one_line(file: Path) -> None:
     result = run(file, "Plain/few", "--api", "inproc")
     assert result.exit_code == 1
     assert "small.yaml: cannot be read" in result.stderr.splitlines()[-1]
+
+
+NEEDY = """
+from berth.plugin import PostBindPlugin
+
+
+class Needy(PostBindPlugin):
+    name = "Needy"
+
+    def __init__(self, args, handle):
+        raise ValueError("no url")
+
+    def post_bind(self, state, info, node):
+        pass
+"""
+
+
+def test_a_plugin_that_cannot_be_made_is_reported_in_one_line(file: Path) -> None:
+    plugin = file.parent / "needy.py"
+    plugin.write_text(NEEDY)
+    command = [sys.executable, "-m", "berth.actors", "bench", str(file), "--workload", "Plain/few"]
+    said = subprocess.run(
+        [*command, "--plugin", f"{plugin}:Needy"], capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 1
+    assert "Needy cannot be made: ValueError: no url" in said.stderr.splitlines()[-1]
+    assert "build_profiles" not in said.stderr
 
 
 async def test_measuring_another_scheduler_leaves_its_cluster_clean(

@@ -242,6 +242,37 @@ async def test_a_demo_whose_scheduler_is_killed_says_so(tmp_path: Path) -> None:
         assert process.count("Traceback") == 0
 
 
+NEEDY = """
+import msgspec
+
+from berth.plugin import PostBindPlugin, read_args
+
+
+class Args(msgspec.Struct):
+    url: str
+
+
+class Needy(PostBindPlugin):
+    name = "Needy"
+
+    def __init__(self, args, handle):
+        super().__init__({}, handle)
+        self.args = read_args(args, Args)
+
+    def post_bind(self, state, info, node):
+        pass
+"""
+
+
+async def test_a_demo_says_in_a_line_why_a_plugin_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "needy.py").write_text(NEEDY)
+    async with berth(tmp_path, "demo", "--plugin", f"{tmp_path}/needy.py:Needy") as process:
+        said = await process.says("the scheduler cannot start: ")
+        assert said.endswith("args.url: expected a value, got nothing")
+        assert await process.end(60) == 1
+        assert process.count("Traceback") == 0
+
+
 async def test_a_demo_whose_scheduler_has_stopped_ends_at_a_signal(tmp_path: Path) -> None:
     async with (
         berth(tmp_path, "demo", "--keep") as process,

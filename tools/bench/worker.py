@@ -231,38 +231,45 @@ async def _run_scheduler(order: RunScheduler, orders: _Orders) -> None:
     decisions, meter = _decision_sample(rng, watch, order.check)
     pauses = PauseMeter(meter)
     limits, sent = configuration.client_connection, sent_whole(configuration.extenders)
-    async with (
-        remote(connection, clock, rng, limits.qps, limits.burst, keeps_whole=sent) as access,
-        Extenders(configuration.extenders) as extenders,
-        anyio.create_task_group() as group,
-        AsyncExitStack() as listening,
-    ):
-        if order.pauses:
-            meter = pauses
-            listening.enter_context(pauses.listening())
-            group.start_soon(pauses.tick)
-        daemon = Daemon(
-            configuration,
-            access,
-            extenders,
-            clock,
-            rng,
-            options,
-            instruments=TimedInstruments(watch, clock.now),
-            observer=decisions,
-        )
-        await group.start(daemon.run)
-        _write_answer(Ready())
-        while True:
-            match await orders.next():
-                case StartMeasuring():
-                    await meter.start()
-                    _write_answer(Ready())
-                case StopMeasuring():
-                    _write_answer(MeasuringStopped(await meter.stop()))
-                case last:
-                    break
-        group.cancel_scope.cancel()
+    refused: NotRun | None = None
+    try:
+        async with (
+            remote(connection, clock, rng, limits.qps, limits.burst, keeps_whole=sent) as access,
+            Extenders(configuration.extenders) as extenders,
+            anyio.create_task_group() as group,
+            AsyncExitStack() as listening,
+        ):
+            if order.pauses:
+                meter = pauses
+                listening.enter_context(pauses.listening())
+                group.start_soon(pauses.tick)
+            daemon = Daemon(
+                configuration,
+                access,
+                extenders,
+                clock,
+                rng,
+                options,
+                instruments=TimedInstruments(watch, clock.now),
+                observer=decisions,
+            )
+            await group.start(daemon.run)
+            _write_answer(Ready())
+            while True:
+                match await orders.next():
+                    case StartMeasuring():
+                        await meter.start()
+                        _write_answer(Ready())
+                    case StopMeasuring():
+                        _write_answer(MeasuringStopped(await meter.stop()))
+                    case last:
+                        break
+            group.cancel_scope.cancel()
+    except* BAD_CONFIGURATION as problems:
+        refused = NotRun(str(first_of(problems)), False)
+    if refused is not None:
+        _write_answer(refused)
+        return
     if isinstance(last, CheckDecisions) and decisions is not None:
         report = partial(_Reporter().report, CHECKING)
         _write_answer(

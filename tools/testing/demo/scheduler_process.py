@@ -22,9 +22,10 @@ from berth.actors.client.kubeconfig import load
 from berth.actors.process.collector import tune_collector
 from berth.actors.runtime.clock import SystemClock
 from berth.actors.runtime.exceptions import first_of
+from berth.actors.scheduling.decision.registry import RegistryError
 from berth.actors.system import Daemon
 from berth.actors.telemetry.logs import configure_logs
-from berth.config.load import from_mapping
+from berth.config.load import ConfigError, from_mapping
 from berth.config.options import Authentication, Authorization, Options, SecureServing
 from berth.config.versions import VERSIONS
 
@@ -110,6 +111,8 @@ def main() -> None:
     os.dup2(2, 1)  # What a plugin prints is no answer.
     try:
         anyio.run(_run, answers, backend_options={"use_uvloop": True})
+    except* (ConfigError, RegistryError) as problems:
+        sys.exit(f"the scheduler cannot start: {first_of(problems)}")
     except* OSError as problems:
         sys.exit(f"the scheduler cannot go on: {first_of(problems)}")
 

@@ -209,3 +209,63 @@ def test_a_narrow_list_leaves_out_no_text(monkeypatch: pytest.MonkeyPatch) -> No
     first = next(number for number, line in enumerate(lines) if "DefaultBinder" in line)
     last = lines[first].split()[-1] + lines[first + 1].strip()
     assert last == "default-scheduler"
+
+
+NEEDY = """
+import msgspec
+
+from berth.plugin import NodeScorePlugin, ObjectMeta, WatchedKind, read_args
+
+
+class Args(msgspec.Struct):
+    score: int
+
+
+class Item(msgspec.Struct):
+    min_member: int = 0
+
+
+class Group(msgspec.Struct):
+    metadata: ObjectMeta
+    items: tuple[Item, ...] = ()
+
+
+class Needy(NodeScorePlugin):
+    name = "Needy"
+    lookups = (WatchedKind("example.com/v1", "Group", "/apis/example.com/v1/groups", Group),)
+
+    def __init__(self, args, handle):
+        super().__init__({}, handle)
+        self.args = read_args(args, Args)
+
+    def score_node(self, state, info, node):
+        return self.args.score
+"""
+GIVEN = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{pluginConfig: [{name: Needy, args: {score: 7}}]}]
+"""
+
+
+def test_a_plugin_is_checked_with_the_arguments_of_a_configuration() -> None:
+    Path("needy.py").write_text(NEEDY)
+    Path("given.yaml").write_text(GIVEN)
+    command = "check", "needy.py:Needy", "--examples", "1"
+    result = said(*command)
+    assert result.exit_code == 2
+    assert "score" in result.stderr
+    result = said(*command, "--config", "given.yaml")
+    assert (result.exit_code, "keeps all contracts" in result.stdout) == (0, True)
+
+
+def test_a_field_whose_name_no_object_has_is_told() -> None:
+    Path("needy.py").write_text(NEEDY)
+    Path("given.yaml").write_text(GIVEN)
+    command = "check", "needy.py:Needy", "--examples", "1", "--config", "given.yaml"
+    odd = "odd     Group: Item.min_member is read from min_member; with rename"
+    assert odd in said(*command).stdout
+    Path("needy.py").write_text(
+        NEEDY.replace("Item(msgspec.Struct)", 'Item(msgspec.Struct, rename="camel")')
+    )
+    assert "odd" not in said(*command).stdout
