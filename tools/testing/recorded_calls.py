@@ -25,6 +25,7 @@ METHODS = (
     "filter_node",
     "normalize",
     "normalize_scores",
+    "passing",
     "permit",
     "post_bind",
     "post_filter",

@@ -32,6 +32,7 @@ from berth.config.feature_gates import DEFAULTS
 from berth.plugin import (
     Action,
     ClusterEvent,
+    Code,
     CycleState,
     DependsOn,
     FilterPlugin,
@@ -87,7 +88,8 @@ class PluginCheckError(AssertionError):
 
 class _Answers(msgspec.Struct):
     """What a plugin says of a pod: the code of PreFilter with the nodes that it leaves, by node the
-    codes of Filter and the raw scores, and whether it skips the pod.
+    codes of Filter and the raw scores, and whether it skips the pod. The other nodes count as
+    rejected.
     """
 
     pre_filter: int
@@ -264,7 +266,7 @@ class _Check:
             yield from self._same(plugin, info, snapshot, answers)
             yield from _forms(plugin, info, snapshot, answers)
             yield from self._depends(plugin, example, answers, rng)
-            yield from self._reserves(plugin, info, snapshot)
+            yield from self._reserves(plugin, info, snapshot, answers)
             yield from self._hints(attempt.profile, plugin, example, answers)
         except PluginError as failure:
             yield f"an answer is not valid: {failure.status.message}"
@@ -317,12 +319,13 @@ class _Check:
     # ------------------------------------------------------------------------------ reserve, events
 
     @staticmethod
-    def _reserves(plugin: Plugin, info: PodInfo, snapshot: Snapshot) -> Iterator[str]:
-        if not isinstance(plugin, ReservePlugin):
+    def _reserves(
+        plugin: Plugin, info: PodInfo, snapshot: Snapshot, before: _Answers
+    ) -> Iterator[str]:
+        fitting = [name for name, code in before.codes.items() if code == 0]
+        if not isinstance(plugin, ReservePlugin) or not fitting:
             return
-        row = int(snapshot.columns.order[0])
-        name = snapshot.columns.names[row]
-        before = _asked(plugin, info, snapshot)
+        name = fitting[0]
         for with_reserve in (False, True, True):
             state = _prepared(plugin, info, snapshot)[0]
             step = "reserve"
@@ -436,7 +439,9 @@ def _asked(plugin: Plugin, info: PodInfo, snapshot: Snapshot) -> _Answers:
     view = snapshot.rows(order)
     codes = rules.filter(state, info, view).codes.tolist()
     by_name = {columns.names[row]: codes[i] for i, row in enumerate(order)}
-    rows = order[np.array(codes) == 0]
+    if names is not None:
+        by_name |= dict.fromkeys(by_name.keys() - names, int(Code.UNSCHEDULABLE_AND_UNRESOLVABLE))
+    rows = order[np.array([*by_name.values()]) == 0]
     scores: dict[str, int] = {}
     if len(rows):
         feasible = snapshot.rows(rows)
@@ -450,12 +455,14 @@ def _asked(plugin: Plugin, info: PodInfo, snapshot: Snapshot) -> _Answers:
 
 def _forms(plugin: Plugin, info: PodInfo, snapshot: Snapshot, answers: _Answers) -> Iterator[str]:
     """Compares the answers about all nodes with those about one node at a time."""
-    state, rules, code, _ = _prepared(plugin, info, snapshot)
+    state, rules, code, names = _prepared(plugin, info, snapshot)
     if code != 0 or plugin.name in state.left_out:
         return
     columns = snapshot.columns
     for row in columns.order.tolist():
         one, name = snapshot.rows(np.array([row])), columns.names[row]
+        if names is not None and name not in names:
+            continue
         each = state.copy()
         verdict = int(rules.filter(each, info, one).codes[0])
         if verdict != answers.codes[name]:

@@ -204,9 +204,7 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
     def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
         name = group_of(info.pod)
         if name is not None:
-            group = self._group(name)
-            group.holds[info.uid] = info.pod
-            group.asleep.pop(info.uid, None)
+            self._group(name).holds[info.uid] = info.pod
         return SUCCESS
 
     def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:

@@ -192,6 +192,46 @@ def test_room_for_members_of_different_sizes_is_taken_whoever_is_tried_first() -
     played(story, sized(8), LAST_ROOM, group("a", 3), pods, **ALONE)
 
 
+def test_each_change_tries_another_member_of_a_group_that_sleeps() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.run_for("1m")
+        tried = []
+        for number in range(3):
+            before = len(cluster.calls("Coscheduling", "pre_filter"))
+            await cluster.delete("Pod", f"b-{number}")
+            await cluster.run_for(1)
+            later = cluster.calls("Coscheduling", "pre_filter")[before:]
+            tried.append({call.pod for call in later if "/a-" in call.pod})
+        assert [len(pods) for pods in tried] == [1, 1, 1]
+        assert len(set.union(*tried)) == 3
+
+    alone = [pod(f"b-{number}", cpu=1, terminationGracePeriodSeconds=0) for number in range(4)]
+    played(story, sized(4), alone, group("a", 4), members("a", 4), **ALONE)
+
+
+def test_a_member_that_is_deleted_while_it_waits_takes_the_others_along() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.run_for(1)
+        await cluster.delete("Pod", "a-0")
+        await cluster.run_for(1)
+        assert sorted(calls("unreserve")) == ["default/a-0", "default/a-1"]
+
+    other = member("a", 2, schedulerName="other")
+    played(story, sized(8), group("a", 3), members("a", 2), other)
+
+
+def test_members_are_neighbours_in_the_queue() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.settled()
+        assert placed(cluster) == {"a": 4}
+        assert not calls("unreserve")
+
+    mixed = [
+        pod(f"p-{number}-{of}", cpu=1, labels={LABEL: of}) for number in range(4) for of in "ab"
+    ]
+    played(story, sized(4), group("a", 4), group("b", 4), mixed, **ALONE)
+
+
 def test_a_gated_member_does_not_keep_the_group_asleep() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.run_for(1)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import numpy as np
 import pytest
 
 from berth.plugin import (
     PAUSE,
     SUCCESS,
+    Bools,
     Code,
     CycleState,
     FailedAttempt,
+    FilterPlugin,
     Node,
+    NodeView,
     ObjectMeta,
     PermitPlugin,
     PluginScope,
@@ -28,6 +32,7 @@ from berth.plugin import (
     Snapshot,
     Status,
     Steps,
+    Verdicts,
     WatchedKind,
     error,
     unschedulable,
@@ -147,6 +152,29 @@ def test_the_calls_of_a_plugin_in_a_cluster() -> None:
             assert len(cluster.calls("Pair", "pre_bind")) == 2
             with pytest.raises(LookupError, match="expected one of bind, filter"):
                 cluster.calls("Pair", "prebind")
+
+    run_virtually(story)
+
+
+class Quick(FilterPlugin, PostFilterPlugin):
+    name = "Quick"
+
+    def filter(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Verdicts | None:
+        return Verdicts.rejecting(np.ones(nodes.size, dtype=bool), Code.UNSCHEDULABLE, "never")
+
+    def passing(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Bools | None:
+        return np.zeros(nodes.size, dtype=bool)
+
+    def post_filter(self, attempt: FailedAttempt) -> PostFiltered:
+        return PostFiltered(error("no more"))
+
+
+def test_the_calls_of_a_plugin_in_the_vector_form_and_of_post_filter() -> None:
+    async def story() -> None:
+        async with Cluster(pod("a"), nodes=1, plugins=[Quick]) as cluster:
+            await cluster.run_for(1)
+            for method in ("passing", "filter", "post_filter"):
+                assert {call.pod for call in cluster.calls("Quick", method)} == {"default/a"}
 
     run_virtually(story)
 

@@ -33,14 +33,19 @@ from berth.plugin import (
     PodInfo,
     PostBindPlugin,
     PostFilterPlugin,
+    PreFilterPlugin,
+    PreFilterResult,
     Registration,
     ReservePlugin,
     Resource,
     ScorePlugin,
+    Snapshot,
+    StateKey,
     Status,
     Verdicts,
     WatchedKind,
     milli,
+    unresolvable,
     unschedulable,
 )
 from berth.testing import Cluster, PluginCheckError, check_plugin, node, pod, run_virtually
@@ -77,7 +82,29 @@ class GoodVector(FilterPlugin, ScorePlugin):
         )
 
 
-@pytest.mark.parametrize("kind", [Good, GoodVector])
+class Reserving(PreFilterPlugin, ReservePlugin):
+    """Reserves only where it let the pod pass, with what it noted there."""
+
+    name = "Reserving"
+    noted: StateKey[str] = StateKey("ReservingNoted")
+
+    def pre_filter(
+        self, state: CycleState, info: PodInfo, snapshot: Snapshot
+    ) -> Status | PreFilterResult:
+        if info.pod.metadata.labels.get("app") == "x":
+            return unresolvable("not for x")
+        state.write(self.noted, snapshot.columns.names[snapshot.columns.order[-1]])
+        return PreFilterResult(frozenset((state.read(self.noted),)))
+
+    def reserve(self, state: CycleState, info: PodInfo, node: str) -> Status:
+        assert node == state.read(self.noted)
+        return SUCCESS
+
+    def unreserve(self, state: CycleState, info: PodInfo, node: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize("kind", [Good, GoodVector, Reserving])
 def test_a_plugin_that_keeps_its_contracts_passes(kind: type[Plugin]) -> None:
     check_plugin(kind, nodes=NODES, examples=8)
 
@@ -179,6 +206,20 @@ class Deaf(Good):
         return ()
 
 
+class Choosy(PreFilterPlugin):
+    """Leaves nodes that are not there yet, and waits for nothing."""
+
+    name = "Choosy"
+
+    def pre_filter(
+        self, state: CycleState, info: PodInfo, snapshot: Snapshot
+    ) -> Status | PreFilterResult:
+        return PreFilterResult(frozenset({"large"}))
+
+    def events_to_register(self) -> Sequence[Registration]:
+        return ()
+
+
 class Leaking(ReservePlugin, NodeFilterPlugin):
     name = "Leaking"
 
@@ -249,6 +290,7 @@ class Pausing(NodeFilterPlugin, PostFilterPlugin):
         (Nosy, "depends_on is NODE, but the "),
         (Two, "filter differs from filter_node: "),
         (Deaf, "no hint wakes a pod that fits after a "),
+        (Choosy, "no hint wakes a pod that fits after a large node is added: NodeAdd"),
         (Leaking, "unreserve does not undo reserve: codes: "),
         (Strict, "unreserve without reserve raises: KeyError: "),
         (Hinting, "an answer is not valid: QueueingHint: ValueError: no hint"),
