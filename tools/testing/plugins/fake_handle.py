@@ -17,11 +17,12 @@ from berth.actors.client.rest import ApiError
 from berth.actors.scheduling.framework.handle import Handle
 from berth.actors.scheduling.framework.handle_values import checked_note, key_of, uid_of
 from berth.actors.scheduling.framework.logger import DEBUG, Fields, Logger
+from berth.actors.scheduling.framework.status import NotFound
 from berth.actors.scheduling.kube.kinds import BY_KIND, WatchedKind
 from berth.actors.scheduling.kube.meta import HasMetadata, key
 from berth.actors.scheduling.kube.reading import Reader
 from berth.config.feature_gates import DEFAULTS
-from berth.plugin import Pod, PodInfo, Status
+from berth.plugin import Code, Pod, PodInfo, Status
 
 from ...answers.explain.document_cluster import decoded
 from ...answers.explain.plugin_handle import HeldObjects, ReadOnlyHandle
@@ -134,7 +135,7 @@ class FakeApi(ApiObjects):
         answer = self._answer(RecordedRequest("get", watched.kind, name, namespace))
         if answer is None:
             answer = self._held.get(watched.type, name, namespace)
-        return cast("T", answer) if answer is not None else await super().get(kind, name, namespace)
+        return NotFound(Code.ERROR, (_missing(name),)) if answer is None else cast("T", answer)
 
     async def list(
         self,
@@ -152,7 +153,7 @@ class FakeApi(ApiObjects):
         self, method: str, path: str, answer: type[Any], body: object | None = None
     ) -> Any:
         """Answers a write, which changes the objects that are held."""
-        verb = {"POST": "create", "PUT": "update", "DELETE": "delete", "GET": "get"}[method]
+        verb = {"POST": "create", "PUT": "update", "DELETE": "delete"}[method]
         return self._written(verb, path, body)
 
     async def _patch(self, path: str, body: object, answer: type[Any]) -> Any:
@@ -160,19 +161,23 @@ class FakeApi(ApiObjects):
 
     def _written(self, verb: str, path: str, body: Any) -> Any:
         kind, namespace, name = self._place(path)
+        sent = body.get("metadata") or {}
         if path.endswith("/eviction"):
             verb = "evict"
         if verb == "create":
-            name = (body.get("metadata") or {}).get("name", "")
+            name = sent.get("name", "")
         request = RecordedRequest(verb, kind.kind, name, namespace, body)
         answer = self._answer(request)
         if answer is not None:
             if isinstance(answer, Status):
                 raise ApiError(500, "InternalError", answer.message)
             return answer
+        name = name or f"{sent.get('generateName', '')}{len(self.requests)}"
         item: Any = self._held.get(kind.type, name, namespace)
-        if verb == "get" or (item is None and verb != "create"):
-            raise ApiError(404, "NotFound", f'"{name}" not found')
+        if item is None and verb != "create":
+            raise ApiError(404, "NotFound", _missing(name))
+        if item is not None:
+            _refuse(verb, body, item)
         if verb in ("delete", "evict"):
             self._held.drop(item)
             return None
@@ -296,6 +301,24 @@ class FakeHandle(ReadOnlyHandle):
         if is_waiting:
             self.rejected[key_of(pod)] = reason
         return rejected
+
+
+def _missing(name: str) -> str:
+    return f'"{name}" not found'
+
+
+def _refuse(verb: str, body: Document, item: HasMetadata) -> None:
+    """Raises ApiError for a write that an API server refuses because of the object that is
+    there.
+    """
+    metadata, sent = item.metadata, body.get("metadata") or {}
+    options = body.get("deleteOptions") or body
+    uid = (options.get("preconditions") or {}).get("uid", metadata.uid)
+    version = sent.get("resourceVersion") or metadata.resource_version
+    if verb == "create":
+        raise ApiError(409, "AlreadyExists", f'"{metadata.name}" already exists')
+    if uid != metadata.uid or version != metadata.resource_version:
+        raise ApiError(409, "Conflict", f'"{metadata.name}" is another object, or has changed')
 
 
 def _typed(item: Document | HasMetadata, kinds: Iterable[WatchedKind]) -> list[HasMetadata]:

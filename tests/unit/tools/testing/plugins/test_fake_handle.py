@@ -18,6 +18,7 @@ from berth.plugin import (
     FilterPlugin,
     Node,
     NodeView,
+    NotFound,
     ObjectMeta,
     PermitPlugin,
     PluginScope,
@@ -116,6 +117,31 @@ async def test_requests_are_answered_as_the_test_says() -> None:
     answer: object = await handle.api.list(Node, labels={"a": "b"})
     assert answer == (expected,)
     assert await handle.api.bind("default", "a", "", "n") == SUCCESS
+
+
+async def test_requests_are_refused_as_by_an_api_server() -> None:
+    there = node("n")
+    there["metadata"] |= {"uid": "one", "resourceVersion": "7"}
+    handle = FakeHandle(there, pod("p"))
+    api = handle.api
+    assert isinstance(await api.get(Node, "m"), NotFound)
+    assert [request.name for request in handle.requests] == ["m"]
+    assert isinstance(await api.create(Node, {"metadata": {"name": "n"}}), Status)
+    stale = {"metadata": {"resourceVersion": "6", "labels": {"a": "b"}}}
+    assert isinstance(await api.patch(Node, "n", stale), Status)
+    assert not (await api.delete(Node, "n", uid="two")).ok
+    assert not (await api.evict("p", "default", uid="two")).ok
+    assert handle.objects.get(Pod, "p", "default")
+    kept = handle.objects.get(Node, "n")
+    assert kept is not None
+    assert "a" not in kept.metadata.labels
+    stale["metadata"]["resourceVersion"] = "7"
+    assert isinstance(await api.patch(Node, "n", stale), Node)
+    assert (await api.delete(Node, "n", uid="one")).ok
+    made = [await api.create(Node, {"metadata": {"generateName": "x-"}}) for _ in "ab"]
+    names = {each.metadata.name for each in made if isinstance(each, Node)}
+    assert len(names) == 2
+    assert all(name.startswith("x-") for name in names)
 
 
 def test_time_is_moved_by_hand() -> None:
