@@ -29,7 +29,8 @@ from ..cluster.apiserver.namespace_controller import end_namespaces
 from ..cluster.controllers.controller_manager import Plans
 from ..cluster.controllers.embedded_access import EmbeddedAccess
 from ..cluster.drivers.device_driver import PoolPublisher
-from ..cluster.faults.vocabulary import Fault
+from ..cluster.faults.fault_files import check_all
+from ..cluster.faults.vocabulary import Fault, FaultPlace
 from ..kubernetes.api.requests.field_managers import SERVER
 from ..kubernetes.api.store import Store, StoreEvent
 from ..kubernetes.api.time_and_chance import TimeAndChance
@@ -37,7 +38,7 @@ from ..kubernetes.api.types.releases import release_of
 from ..kubernetes.api.types.resources import BY_KIND, KINDS, Kind
 from ..kubernetes.api.writes.registry import Api
 from ..kubernetes.work_items import Item
-from .added_objects import manifests_of
+from .added_objects import check_json, manifests_of
 from .builders import nodes as many_nodes
 from .conditions import answer_of
 from .configuration import (
@@ -142,6 +143,7 @@ class Cluster:
         self._devices: list[Devices] = []
         self._publisher: PoolPublisher | None = None
         self._seed = seed
+        check_all(faults, FaultPlace.SIMULATION)
         self._faults = faults
         self._dump = dump
         self._observers = observers
@@ -251,7 +253,8 @@ class Cluster:
 
         Namespaces that are missing are created, and a default storage class for claims without a
         class, as in a toy cluster. Of custom kinds, their definitions were added by earlier calls.
-        Raises ApiError for what the API server refuses, and ManifestError for what is no object.
+        Raises ApiError for what the API server refuses, ManifestError for what is no object, and
+        TypeError for what JSON does not have.
         """
         added = self.store.catalog.added
         read = [manifests_of(self._plain(each), added) for each in objects]
@@ -292,10 +295,12 @@ class Cluster:
         subresource: str = "",
     ) -> Document:
         """Applies a strategic merge patch, or to a custom kind a JSON merge patch, to an object or
-        a subresource of it, such as status. Returns the object. Raises ApiError.
+        a subresource of it, such as status. Returns the object. Raises ApiError, and TypeError for
+        what JSON does not have.
         """
         self.own_loop.check()
         patched = self._kind(kind)
+        check_json(body, "body")
         path = f"{patched.path(namespace, name)}{'/' * bool(subresource)}{subresource}"
         way = "strategic" if patched.custom is None else "merge"
         return await self.access.patch(path, body, dict, way)
@@ -359,8 +364,8 @@ class Cluster:
         """
         self._check()
         seconds = _seconds(time)
-        if not 0 <= seconds < inf:
-            raise ValueError(f"expected 0 seconds or more, got {time!r}")
+        if seconds == inf:
+            raise ValueError(f"expected 0 seconds or more, got {time!r}, which has no end")
         await self._sleep(seconds)
 
     async def until(self, condition: Callable[[], object], limit: Seconds = "10m") -> None:
@@ -561,8 +566,16 @@ class Cluster:
 
 
 def _seconds(time: Seconds) -> float:
-    """Returns a time in seconds. Raises ValueError for a text that is no duration."""
-    return float(Duration.parse(time)) if isinstance(time, str) else time
+    """Returns a time in seconds. Raises ValueError for one that is negative, and for a text that is
+    no duration, and TypeError for what is no time.
+    """
+    given: object = time
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise TypeError(f"expected seconds, or a duration such as 15s, got {given!r:.80}")
+    seconds = float(Duration.parse(given) if isinstance(given, str) else given)
+    if not seconds >= 0:
+        raise ValueError(f"expected 0 seconds or more, got {given!r}")
+    return seconds
 
 
 def _told(event: Document) -> str:

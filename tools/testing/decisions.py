@@ -34,6 +34,7 @@ from ..kubernetes.api.types.defaults import defaulted
 from ..kubernetes.api.types.document_cache import cached_by_document
 from ..kubernetes.api.types.resources import BY_KIND, Kind
 from ..kubernetes.api.writes.refusals import refuse_invalid
+from .added_objects import check_json
 from .configuration import NO_ARGS, Args, Configuration, Plugins, configuration_of, with_plugins
 from .devices.known_devices import Devices
 
@@ -186,6 +187,7 @@ def _checked_pod(pod: Document) -> Document:
     """
     if not isinstance(pod, dict):
         raise TypeError(f"expected a Pod as a mapping, got {pod!r:.80}")
+    check_json(pod, "Pod")
     named = {"apiVersion": "v1", "kind": "Pod", **pod}
     if kind_of(named, "decide") is not PODS:
         raise TypeError(f"expected a Pod, got {shown_name(named)}")
@@ -211,7 +213,12 @@ def _checked(document: Document) -> Document:
         return document
     kind = kind_of(document, "decide")
     if named in RULED:
-        _refuse(kind, document, _problems(document))
+        try:
+            found = _problems(document)
+        except (TypeError, UnicodeEncodeError):  # the cache cannot keep it
+            check_json(document, kind.kind)
+            raise
+        _refuse(kind, document, found)
     return defaulted(kind, document) if kind.group == DEVICES else document
 
 
@@ -221,6 +228,7 @@ def _problems(document: Document) -> list[str]:
     many decisions.
     """
     kind = BY_KIND[document["apiVersion"], document["kind"]]
+    check_json(document, kind.kind)
     return problems(kind.type_name, defaulted(kind, document))
 
 

@@ -203,6 +203,9 @@ def check(fault: Fault, place: FaultPlace, where: str = "fault") -> None:
     """Raises FaultError if a place cannot have this fault, or if a field of it cannot be used.
     `where` is its name in the message.
     """
+    given: object = fault
+    if not isinstance(given, Fault):
+        raise FaultError(f"{where}: expected a Fault, got {given!r:.80}")
     try:
         fault = msgspec.convert(msgspec.to_builtins(fault), Fault)  # which checks the types
     except msgspec.ValidationError as wrong:

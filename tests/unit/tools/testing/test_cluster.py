@@ -7,6 +7,7 @@ import hashlib
 import re
 import threading
 from collections.abc import Iterator
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -224,6 +225,49 @@ async def test_objects_may_be_in_files(cluster: Cluster, tmp_path: Path) -> None
     await cluster.settled()
     assert cluster.pods().running()
     assert len(cluster.pods(app="web")) == 2
+
+
+LOOP: dict[str, Any] = {}
+LOOP["loop"] = LOOP
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), b"x", "half-\udcff", nan, inf, (1,), {1}, [{}, LOOP]],
+    ids=lambda value: type(value).__name__,
+)
+async def test_a_value_that_json_does_not_have_is_refused_with_its_field(
+    value: Any, cluster: Cluster
+) -> None:
+    refused = "expected a value that JSON has, got "
+    with pytest.raises(TypeError, match=rf"objects\[0\].metadata.labels.a.*: {refused}"):
+        await cluster.add(pod("x", labels={"a": value}))
+    with pytest.raises(TypeError, match=rf"body.metadata.labels.a.*: {refused}"):
+        await cluster.patch("Node", "node-1", {"metadata": {"labels": {"a": value}}})
+    with pytest.raises(TypeError, match=r"body.metadata: expected keys that are strings, got 1"):
+        await cluster.patch("Node", "node-1", {"metadata": {1: value}})
+
+
+@pytest.mark.parametrize("objects", [b"x", 3, None])
+async def test_what_is_no_document_is_refused(objects: Any, cluster: Cluster) -> None:
+    with pytest.raises(TypeError, match=f"expected documents or a Path, got {objects!r}"):
+        await cluster.add(objects)
+
+
+@pytest.mark.parametrize(
+    "time", ["-1s", -1, nan, None, True, b"1", object()], ids=lambda time: type(time).__name__
+)
+async def test_a_time_that_is_none_is_refused(time: Any, cluster: Cluster) -> None:
+    for wait in (cluster.run_for, lambda time: cluster.settled(still=time)):
+        if time is not None or wait == cluster.run_for:
+            with pytest.raises((TypeError, ValueError), match=r"expected (0 )?seconds.*, got "):
+                await wait(time)
+
+
+@pytest.mark.parametrize("fault", [3, None, {}, "kill"])
+def test_what_is_no_fault_is_refused(fault: Any) -> None:
+    with pytest.raises(FaultError, match=r"faults\[1\]: expected a Fault, got "):
+        BlockingCluster(faults=[Fault("slow"), fault])
 
 
 async def test_what_cannot_be_used_is_refused_with_its_name(cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,14 @@ def test_what_is_no_object_is_refused() -> None:
 def test_a_gated_pod_is_not_decided_about() -> None:
     decision = decide(pod("a", schedulingGates=[{"name": "quota"}]), nodes(1))
     assert (decision.node, decision.message) == ("", "waiting for scheduling gates: [quota]")
+
+
+@pytest.mark.parametrize(
+    "value", [object(), b"x", "half-\udcff", nan, (1,), {1}], ids=lambda value: type(value).__name__
+)
+def test_a_value_that_json_does_not_have_is_told_with_its_field(value: Any) -> None:
+    labels: Any = {"a": value}
+    with pytest.raises((TypeError, ManifestError), match=r"metadata\.labels\.a: "):
+        decide(pod("x", labels=labels), node("n"))
+    with pytest.raises((TypeError, ManifestError), match=r"metadata\.labels\.a: "):
+        decide(pod("x"), node("n", labels=labels))

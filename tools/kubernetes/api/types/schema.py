@@ -409,7 +409,7 @@ class _Walk:
                 self._mistyped(shape, value, path, owner)
 
     def _mistyped(self, shape: Shape, value: Any, path: Path_, owner: str) -> None:
-        json_type = _JSON[type(value)]
+        json_type = _JSON.get(type(value), type(value).__name__)
         if json_type == "number" and shape.name in ("int32", "int64", "intstr"):
             json_type = f"number {json.dumps(value)}"
         place = f"struct field {owner}.{'.'.join(_fields(path))}" if owner else "value"
