@@ -165,6 +165,30 @@ def profile_warnings(
     return warnings
 
 
+def points_left_out(
+    profile: KubeSchedulerProfile, points_of: Mapping[str, frozenset[str]]
+) -> dict[str, list[str]]:
+    """Returns the points that a plugin implements and at which nobody enabled or disabled it, for
+    each that is enabled at single points.
+    """
+    plugins = profile.plugins
+    at = {point: plugins.at(point) for point in EXTENSION_POINTS}
+    named = dict.fromkeys(ref.name for point in at.values() for ref in point.enabled)
+    everywhere = {ref.name for ref in plugins.multi_point.enabled}
+    left_out: dict[str, list[str]] = {}
+    for name in named:
+        if name in points_of and name not in everywhere:
+            decided = {
+                point
+                for point, own in at.items()
+                if any(ref.name == name for ref in (*own.enabled, *own.disabled))
+            }
+            missing = [point for point in at if point in points_of[name] - decided]
+            if missing:
+                left_out[name] = missing
+    return left_out
+
+
 def _merged(own: PluginSet, default: tuple[PluginRef, ...]) -> list[PluginRef]:
     """Returns the default multiPoint without the plugins that the profile disables there. An entry
     of the profile replaces the default one of the same name; the profile's other entries follow.

@@ -17,6 +17,7 @@ import msgspec
 from berth.config.profiles import (
     ProfileError,
     expand_profile,
+    points_left_out,
     profile_warnings,
 )
 from berth.config.types import (
@@ -164,11 +165,20 @@ def plugin_problems(
 def plugin_warnings(
     configuration: KubeSchedulerConfiguration, registry: Mapping[str, type[Plugin]]
 ) -> list[str]:
-    """Returns warnings about plugins without effect, which kube-scheduler tolerates."""
+    """Returns warnings about plugins without effect, and about those of packages that lack a part
+    of themselves. kube-scheduler tolerates both.
+    """
     warnings: list[str] = []
+    points_of = _points_of(registry)
     for i, profile in enumerate(configuration.profiles):
         path = f"profiles[{i}]"
         warnings += profile_warnings(profile, registry, path)
+        warnings += [
+            f"{path}.plugins: {name} does not run at {', '.join(left_out)}, which it implements: "
+            "multiPoint enables it at all points"
+            for name, left_out in points_left_out(profile, points_of).items()
+            if name not in IN_TREE
+        ]
         warnings += [
             f"{path}.pluginConfig[{j}].args: no effect: {entry.name} takes no arguments"
             for j, entry in enumerate(profile.plugin_config)

@@ -19,6 +19,16 @@ from berth.config.types import (
     LeaderElectionConfiguration,
 )
 from berth.config.versions import VERSIONS
+from berth.plugin import (
+    SUCCESS,
+    CycleState,
+    NodeInfo,
+    NodeScorePlugin,
+    NodeView,
+    PodInfo,
+    PreScorePlugin,
+    Status,
+)
 from tests.kit.cases import documents
 
 
@@ -137,3 +147,48 @@ def test_durations(text: str, seconds: float) -> None:
 )
 def test_durations_as_go_prints_them(seconds: float, text: str) -> None:
     assert Duration(seconds).in_go() == text
+
+
+class Even(PreScorePlugin, NodeScorePlugin):
+    name = "Even"
+
+    def pre_score(self, state: CycleState, info: PodInfo, nodes: NodeView) -> Status:
+        return SUCCESS
+
+    def score_node(self, state: CycleState, info: PodInfo, node: NodeInfo) -> int:
+        return 0
+
+
+LACKS = (
+    "profiles[0].plugins: Even does not run at preScore, which it implements: multiPoint enables "
+    "it at all points"
+)
+
+
+@pytest.mark.parametrize(
+    ("plugins", "told"),
+    [
+        ({"score": {"enabled": [{"name": "Even"}]}}, [LACKS]),
+        ({"multiPoint": {"enabled": [{"name": "Even"}]}}, []),
+        (
+            {
+                "multiPoint": {"enabled": [{"name": "Even"}]},
+                "score": {"enabled": [{"name": "Even", "weight": 2}]},
+            },
+            [],
+        ),
+        (
+            {
+                "score": {"enabled": [{"name": "Even"}]},
+                "preScore": {"disabled": [{"name": "Even"}]},
+            },
+            [],
+        ),
+        ({"score": {"enabled": [{"name": "TaintToleration"}]}}, []),
+    ],
+)
+def test_a_point_at_which_a_plugin_of_a_package_does_not_run_is_told(
+    plugins: dict[str, Any], told: list[str]
+) -> None:
+    read = from_mapping(document(profiles=[{"plugins": plugins}]))
+    assert plugin_warnings(read, {**IN_TREE, "Even": Even}) == told

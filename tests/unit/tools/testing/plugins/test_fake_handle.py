@@ -31,6 +31,7 @@ from berth.plugin import (
     PreFilterPlugin,
     ReservePlugin,
     Snapshot,
+    StateKey,
     Status,
     Steps,
     Verdicts,
@@ -375,3 +376,30 @@ def test_a_handle_records_evictions() -> None:
     assert [each.metadata.name for each in handle.objects.every(Pod)] == ["b"]
     handle.answers("evict", "Pod", error("not now"))
     assert asyncio.run(handle.api.evict("b", "default")) == error("not now")
+
+
+class Pairs(PreFilterPlugin, PermitPlugin):
+    """Lets two pods be bound, and keeps the others waiting."""
+
+    name = "Pairs"
+    snapshot: StateKey[Snapshot] = StateKey("Pairs")
+
+    def pre_filter(self, state: CycleState, info: PodInfo, snapshot: Snapshot) -> Status:
+        state.write(self.snapshot, snapshot)
+        return SUCCESS
+
+    def permit(self, state: CycleState, info: PodInfo, node: str) -> tuple[Status, float]:
+        waiting = {each.info.uid for each in self.handle.waiting.each()}
+        others = state.read(self.snapshot).pods("", {"app": "x"})
+        placed = [other for _, other in others if other.uid not in waiting]
+        return (SUCCESS, 0.0) if len(placed) < 2 else (Status(Code.WAIT), 600.0)
+
+
+def test_permit_sees_the_pods_that_are_being_bound_in_the_snapshot_of_pre_filter() -> None:
+    async def story() -> None:
+        pods = [pod(name, labels={"app": "x"}) for name in "abcd"]
+        async with Cluster(*pods, nodes=2, plugins=[Pairs]) as cluster:
+            await cluster.run_for(60)
+            assert sum(bool(each["spec"].get("nodeName")) for each in cluster.all("Pod")) == 2
+
+    run_virtually(story)
