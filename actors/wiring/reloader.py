@@ -9,6 +9,7 @@ in the log and kept.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import anyio
 from anyio.abc import TaskStatus
@@ -86,8 +87,9 @@ class Reloader:
             self.problem = f"{file.path} is not in use: {problem}" if unused else ""
         if problem:
             log.error("configuration not reloaded", file=file.path, error=problem)
-        for line in changed_since(self._started):
-            log.warning("configuration", file=file.path, warning=line)
+        with suppress(OSError):  # such as too many open files
+            for line in changed_since(self._started):
+                log.warning("configuration", file=file.path, warning=line)
 
     async def _swap_to(self, file: ConfigurationFile, content: bytes) -> str:
         """Swaps to the profiles of this content. Returns why that is impossible, or ""."""

@@ -44,6 +44,7 @@ from berth.config.options import Options
 from berth.config.types import KubeSchedulerConfiguration
 from berth.config.versions import CURRENT, emulated
 
+from ..answers.explain.slow_answer import progress_reports
 from .check import SampledDecisions, SamplingMeter, check
 from .inproc import InProcess
 from .measure import CheckResult, Effort, Meter, Result, Stopwatch, TimedInstruments
@@ -348,4 +349,5 @@ async def _main() -> None:
 if __name__ == "__main__":
     configure_logs()
     tune_collector()
-    anyio.run(collecting, _main, backend_options={"use_uvloop": True})
+    with progress_reports(of_plugins=True):
+        anyio.run(collecting, _main, backend_options={"use_uvloop": True})

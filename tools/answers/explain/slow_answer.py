@@ -25,7 +25,7 @@ NO_ANSWER = 2
 @contextmanager
 def progress_reports(*, of_plugins: bool = False) -> Iterator[None]:
     """Reports on standard error, every EVERY_SECONDS until the block ends, where this thread is;
-    with `of_plugins` only if it is in one. Ctrl-C tells it too.
+    with `of_plugins` only if it is in the same call of one as before. Ctrl-C tells it too.
 
     If it is at MOST_TIMES of these moments in a row in the same call of a plugin, the process ends
     with the exit code NO_ANSWER: a loop cannot be interrupted.
@@ -76,12 +76,12 @@ def _report_place(thread: int, over: threading.Event, of_plugins: bool) -> None:
         frame = sys._current_frames().get(thread)  # noqa: SLF001 - the only way to another thread's stack
         place = {} if frame is None else whereabouts(frame)
         inside = f": {in_words(place)}" if "plugin" in place else ""
-        if inside or not of_plugins:
-            echo(f"no answer after {seconds:.0f} s{inside}", err=True)
         hook = *(place.get(part) for part in ("plugin", "point", "pod")), caller(frame)
         times = times + 1 if hook == last else 1
         last = hook
         del frame
+        if not of_plugins or (inside and times > 1):
+            echo(f"no answer after {seconds:.0f} s{inside}", err=True)
         if inside and times == MOST_TIMES:
             echo(f"Error: the plugin {place['plugin']} does not return", err=True)
             _end(NO_ANSWER)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from errno import EMFILE
 from pathlib import Path
 
 import anyio
+import pytest
 
 from berth.actors.configuration.file import ConfigurationFile
 from berth.actors.runtime.clock import SystemClock
+from berth.actors.wiring import reloader as reloader_module
 from berth.actors.wiring.reloader import Reloader
 from berth.actors.wiring.swap import SwapResult
 from berth.config.load import from_mapping
@@ -111,8 +114,15 @@ async def test_a_signal_without_a_file_is_answered_in_the_log() -> None:
     assert line["error"] == "there is no configuration file"
 
 
-async def test_a_content_that_cannot_be_used_is_a_problem_until_it_can(tmp_path: Path) -> None:
+async def test_a_content_that_cannot_be_used_is_a_problem_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "scheduler.yaml"
+
+    def no_more_files(_: float) -> list[str]:
+        raise OSError(EMFILE, "Too many open files")
+
+    monkeypatch.setattr(reloader_module, "changed_since", no_more_files)
 
     async def swap(new: KubeSchedulerConfiguration) -> SwapResult:
         return SwapResult(new)

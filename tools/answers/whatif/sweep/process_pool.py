@@ -16,6 +16,7 @@ import msgspec
 
 from berth.actors.telemetry.logs import configure_logs
 
+from ...explain.slow_answer import progress_reports
 from .cell import Failed, Outcome, WhatIfs
 from .plan import Cell
 
@@ -129,8 +130,9 @@ def _work(connection: Connection) -> None:
     configure_logs(quiet=True)
     try:
         what_ifs = WhatIfs(connection.recv_bytes())
-        while True:
-            cell = msgspec.json.decode(connection.recv_bytes(), type=Cell)
-            connection.send(what_ifs.outcome(cell))
+        with progress_reports(of_plugins=True):
+            while True:
+                cell = msgspec.json.decode(connection.recv_bytes(), type=Cell)
+                connection.send(what_ifs.outcome(cell))
     except (EOFError, OSError):
         return

@@ -78,8 +78,9 @@ def test_a_plugin_that_does_not_return_is_named(
 
 @pytest.mark.parametrize("same", [True, False])
 @pytest.mark.parametrize("differs", ["pod", "call"])
+@pytest.mark.parametrize("of_plugins", [True, False])
 def test_a_plugin_that_never_returns_ends_the_command(
-    same: bool, differs: str, monkeypatch: pytest.MonkeyPatch
+    same: bool, differs: str, of_plugins: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many calls that are slow do not: each has been left at the next moment."""
     told = threading.Event()
@@ -104,10 +105,14 @@ def test_a_plugin_that_never_returns_ends_the_command(
         monkeypatch.setattr(slow_answer, "caller", lambda _: call if same else object())
     monkeypatch.setattr(slow_answer, "echo", lambda text, *, err: said.append(text))
     monkeypatch.setattr(os, "_exit", end)
-    with slow_answer.progress_reports():
+    with slow_answer.progress_reports(of_plugins=of_plugins):
         assert told.wait(10)
     expected = ["Error: the plugin Slow does not return", "ended with 2"]
-    assert said[slow_answer.MOST_TIMES :][:2] == expected if same else "ended with 2" not in said
+    if same:
+        assert said[slow_answer.MOST_TIMES - of_plugins :][:2] == expected
+    else:
+        assert "ended with 2" not in said
+        assert of_plugins == (not said)
 
 
 INTERRUPTED = """
