@@ -101,7 +101,12 @@ def _used(namespace: str, snapshot: Snapshot) -> Counter[str]:
 
 
 def _amounts(given: Mapping[str, str | int]) -> Mapping[str, int]:
-    return {
-        name: milli(str(amount)) if name == "cpu" else quantity(str(amount))
-        for name, amount in given.items()
-    }
+    return {name: _amount(name, str(text)) for name, text in given.items()}
+
+
+def _amount(name: str, text: str) -> int:
+    """Returns an amount, 0 for what is none: it must not fail the pods of other namespaces."""
+    try:
+        return milli(text) if name == "cpu" else quantity(text)
+    except ValueError:
+        return 0

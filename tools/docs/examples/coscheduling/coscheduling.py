@@ -218,8 +218,8 @@ class Coscheduling(QueueSortPlugin, PreFilterPlugin, PostFilterPlugin, ReservePl
         if len(self._with_node(name, state) | {info.uid}) < pod_group.spec.min_member:
             if len(group.holds) == 1:
                 self.handle.activate(*self._without_node(name, group))
-            timeout = pod_group.spec.schedule_timeout_seconds
-            return Status(Code.WAIT), float(timeout or self.args.permit_waiting_time_seconds)
+            own = float(pod_group.spec.schedule_timeout_seconds or 0)
+            return Status(Code.WAIT), own if own > 0 else self.args.permit_waiting_time_seconds
         for waiting in self._waiting(name):
             self.handle.allow(waiting)
         group.failures = 0

@@ -305,6 +305,17 @@ def test_the_time_of_the_group_ends_the_wait() -> None:
     played(story, sized(8), group("a", 3, seconds=5), members("a", 2), other)
 
 
+def test_a_time_below_zero_is_none() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.run_for(50)
+        assert not calls("unreserve")
+        await cluster.run_for(20)
+        assert len(calls("unreserve")) >= 2
+
+    other = member("a", 2, schedulerName="other")
+    played(story, sized(8), group("a", 3, seconds=-1), members("a", 2), other)
+
+
 def test_a_replaced_member_of_a_running_group_needs_no_others() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.settled()

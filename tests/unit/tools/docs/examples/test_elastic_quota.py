@@ -69,6 +69,16 @@ def test_a_pod_that_is_resized_leaves_room() -> None:
     run_virtually(story)
 
 
+def test_an_amount_that_is_none_harms_no_other_namespace() -> None:
+    wrong = quota("a", 1, 1)
+    wrong["spec"] = {"min": {"cpu": "much"}, "max": {"cpu": "more"}}
+    for namespace, because in (("b", ""), ("a", "quota of namespace a exceeded: cpu")):
+        wants = of(namespace, "any", 1)
+        decision = decide(wants, nodes(1), wrong, quota("b", 2, 2), plugins=[ElasticQuotas])
+        assert because in decision.message
+        assert bool(decision.node) is not bool(because)
+
+
 def test_what_only_others_are_guaranteed_is_borrowed() -> None:
     own = quota("a", 8, 8), quota("b", 0, 8, memory=2 << 30)
     for size, because in ((2, ""), (3, "no namespace has quota to lend: memory")):
