@@ -48,14 +48,17 @@ class Columns(ScorePlugin):
         codes = columns.taint_classes.items()
         (tainted,) = [code for taints, code in codes if any(each.key == "gpu" for each in taints)]
         assert [names[row] for row in rows if columns.taints[row] == tainted] == ["c"]
-        return np.zeros(nodes.size, dtype=np.int64)
+        own = np.zeros(columns.size, dtype=np.int64)
+        own[columns.row_of["b"]] = 100
+        assert "d" not in columns.row_of
+        return np.asarray(own[nodes.rows], dtype=np.int64)
 
 
 def test_columns_are_as_the_page_says() -> None:
     racks = [node(name, labels={"rack": "one"}) for name in "ab"]
     tainted = node("c", taints=["gpu=a:PreferNoSchedule"])
     decision = decide(pod("p"), [*racks, tainted], plugins=[Columns])
-    assert decision.node, decision.message
+    assert decision.scores_by_plugin["Columns"] == {"a": 0, "b": 100, "c": 0}, decision.message
 
 
 def test_the_recipes_are_what_new_packages_begin_with() -> None:
