@@ -12,14 +12,17 @@ import numpy as np
 from ..framework.interface import Plugin
 from .answers import expected
 from .failures import CRASHES, QUEUE_SORT, failure_status
+from .overruns import calls_plugins
 
+NOTICED = 0.01  # seconds of a comparison, from which on it counts
 # Numbers of other classes may compare as they like.
 _PLAIN = frozenset((int, float, bool, np.int64, np.float64))
 
 
 class GuardedKey:
     """A plugin's value as a sort key. A value that cannot be compared with another one counts as
-    equal to it, so that the pods are in the order of their arrival.
+    equal to it, so that the pods are in the order of their arrival. The plugin is switched off if
+    that takes too long.
     """
 
     __slots__ = ("_plugin", "_value")
@@ -40,14 +43,24 @@ class GuardedKey:
     # An ordering alone: values that compare as equal need not be the same, nor have a hash.
     __hash__ = None  # type: ignore[assignment]  # Python's way to say that there is none
 
+    @calls_plugins
     def _is_less(self, left: Any, right: Any) -> bool:
+        breaker = self._plugin.breaker
+        began = 0.0 if breaker is None else breaker.now()
+        if breaker is not None and not breaker.admits(began):
+            return False
         try:
-            return bool(left < right)
+            is_less = bool(left < right)
         except CRASHES as exception:
             failure_status(self._plugin, QUEUE_SORT, exception)
-            return False
+            is_less = False
+        if breaker is not None and (now := breaker.now()) - began > NOTICED:
+            # The queue compares a pod with many others: together they count as one attempt.
+            breaker.took(QUEUE_SORT, QUEUE_SORT.name, now - began, "", now, None)
+        return is_less
 
 
+@calls_plugins
 def as_sort_key(answer: Any, plugin: Plugin) -> tuple[Any, ...]:
     """Returns the key in a form that the queue can always compare. Raises WrongAnswerError."""
     if type(answer) is tuple and _PLAIN.issuperset(map(type, answer)):

@@ -32,6 +32,7 @@ from berth.plugin import (
     PostFilterPlugin,
     PreBindPlugin,
     PreEnqueuePlugin,
+    QueueSortPlugin,
     Registration,
     ReservePlugin,
     Resource,
@@ -411,6 +412,59 @@ def test_a_loop_is_interrupted_in_the_plugins_own_code() -> None:
     with capture_logs():
         run_virtually(story)
     assert not Looping.waited
+
+
+class Compared:
+    """A key of which each comparison takes 0.3 s of the breaker's time, or does not return before
+    it is interrupted.
+    """
+
+    def __init__(self, plugin: Comparing) -> None:
+        self.plugin = plugin
+
+    def __lt__(self, other: object) -> bool:
+        if self.plugin.loops:
+            interrupt(sys._getframe(), 1e9, 1e9)
+            raise AssertionError("not interrupted")
+        self.plugin.spent += 0.3
+        return True
+
+
+class Comparing(QueueSortPlugin):
+    name = "Comparing"
+    loops: ClassVar[bool]
+    spent = 0.0
+
+    async def start(self, scope: PluginScope) -> None:
+        breaker = self.breaker
+        assert breaker is not None
+        now = breaker.now
+        breaker.now = lambda: now() + self.spent
+
+    def sort_key(self, info: PodInfo, enqueued_at: float) -> Compared:
+        return Compared(self)
+
+
+@pytest.mark.parametrize("loops", [False, True])
+def test_keys_that_are_slow_to_compare_are_no_longer_compared(
+    loops: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Comparing, "loops", loops, raising=False)
+
+    async def story() -> None:
+        async with Cluster(nodes=1, plugins=[Comparing]) as cluster:
+            await cluster.add([pod(f"p{number}") for number in range(50)])
+            await cluster.run_for("10m")
+            assert len(cluster.pods()) == 50
+            assert cluster.pods().running()
+
+    with capture_logs() as lines:
+        run_virtually(story)
+    if loops:
+        assert any("PluginOverrunError: interrupted" in line.get("error", "") for line in lines)
+    else:
+        (line, *_) = [line for line in lines if line["event"] == "plugin switched off"]
+        assert (line["point"], line["error"]) == ("QueueSort", "took 2.1 s in one attempt")
 
 
 class InterruptedTextError(Exception):
