@@ -42,6 +42,7 @@ from .leader.state import Terms
 from .mailboxes import Mailboxes
 from .preemption.actor import PreemptionActor
 from .process.heartbeat import Heartbeat
+from .process.memory import Memory, limit
 from .process.version import BERTH
 from .queue.actor import QueueActor
 from .queue.state import QueueState
@@ -297,14 +298,15 @@ class Daemon:
         """Returns the parts in the order in which they start. They stop in reverse.
 
         Without `of_process`, those are left out that need a process of their own: they wait for
-        signals, or measure how long the loop is blocked.
+        signals, or measure how long the loop is blocked and what memory is used.
         """
         heartbeat = Child("heartbeat", self._heartbeat.run)
+        memory = Child("memory", Memory(self._clock, limit()).run)
         reloader = Child("reloader", self._reloader.run)
         debugger = Child("cache debugger", self._debugger.run)
         of_plugins = self._plugin_reloader
         return (
-            *((heartbeat, reloader) if of_process else ()),
+            *((heartbeat, memory, reloader) if of_process else ()),
             Child("rights", self._rights.run, OnCrash.RETRY),
             Child("instruments", partial(self._instruments.run, self._clock)),
             *self._serving,

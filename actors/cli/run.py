@@ -31,6 +31,7 @@ from ..leader.actor import LeaseLostError
 from ..process import open_files
 from ..process.collector import collecting, tune_collector
 from ..process.heartbeat import Heartbeat
+from ..process.memory import MemoryUsedUpError
 from ..process.signals import until_signalled
 from ..process.version import KUBERNETES, described
 from ..process.watchdog import FLUSH_SECONDS, Watchdog
@@ -74,8 +75,9 @@ def run(flags: Flags, *, reloads: bool) -> None:
 
     The flags are those of kube-scheduler 1.36. SIGTERM and Ctrl-C stop it in order: bindings under
     way end, the lease is released, and the exit code is 0. If the lease is lost, the exit code is
-    1. If the API server cannot be reached, it waits and tries again. SIGUSR2 logs the cache, and
-    its differences from the API server; `berth debug` shows them too.
+    1, as after an end in order when the memory of the container is nearly used up. If the API
+    server cannot be reached, it waits and tries again. SIGUSR2 logs the cache, and its differences
+    from the API server; `berth debug` shows them too.
 
     \b
     In place of kube-scheduler, with its kubeconfig:
@@ -119,6 +121,7 @@ def _run(flags: Flags, options: Options) -> None:
         KubeconfigError,
         LeaseLostError,
         LookupFailedError,
+        MemoryUsedUpError,
         ServingError,
     ) as problem:
         raise RunError(str(problem)) from None
