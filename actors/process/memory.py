@@ -16,8 +16,8 @@ from anyio.abc import TaskStatus
 
 from ..runtime.clock import Clock
 
-EVERY_SECONDS = 2.0
-SHARE = 0.95  # of the limit, that may be used
+EVERY_SECONDS = 1.0
+SPARE_SHARE, SPARE_BYTES = 0.05, 32 << 20  # of the limit, and at least, for what the end takes
 NO_LIMIT = 1 << 60  # version 1 of control groups writes a number near 2^63 for none
 GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
@@ -70,6 +70,7 @@ class Memory:
     def __init__(self, clock: Clock, limit: int, used: Callable[[], int] = used) -> None:
         self._clock = clock
         self._limit = limit
+        self._most = limit - max(SPARE_SHARE * limit, SPARE_BYTES)
         self._used = used
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -77,7 +78,7 @@ class Memory:
         task_status.started()
         if self._limit >= NO_LIMIT:
             await anyio.sleep_forever()
-        while self._used() < SHARE * self._limit:
+        while self._used() < self._most:
             await self._clock.sleep(EVERY_SECONDS)
         mebibytes = f"{self._used() >> 20} MiB of the container's limit of {self._limit >> 20} MiB"
         raise MemoryUsedUpError(f"{mebibytes} are in use: it ends, so that another replica goes on")

@@ -69,22 +69,23 @@ def test_this_process_uses_memory() -> None:
     assert 10 * MIB < used() < 100_000 * MIB
 
 
-async def test_the_end_comes_shortly_before_the_limit() -> None:
-    clock, bytes_used = VirtualClock(), [900 * MIB]
+@pytest.mark.parametrize(("allowed", "most"), [(1000, 950), (200, 168)])
+async def test_the_end_comes_shortly_before_the_limit(allowed: int, most: int) -> None:
+    clock, bytes_used = VirtualClock(), [(most - 1) * MIB]
     ends: list[tuple[float, str]] = []
 
     async def watched() -> None:
         with pytest.raises(MemoryUsedUpError) as end:
-            await Memory(clock, 1000 * MIB, lambda: bytes_used[0]).run()
+            await Memory(clock, allowed * MIB, lambda: bytes_used[0]).run()
         ends.append((clock.now(), str(end.value)))
 
     async with beside(watched):
         await clock.advance(100 * EVERY_SECONDS)
-        bytes_used[0] = 950 * MIB
+        bytes_used[0] = most * MIB
         await clock.advance(EVERY_SECONDS)
     ((when, why),) = ends
     assert when == 101 * EVERY_SECONDS
-    assert why.startswith("950 MiB of the container's limit of 1000 MiB are in use")
+    assert why.startswith(f"{most} MiB of the container's limit of {allowed} MiB are in use")
 
 
 async def test_without_a_limit_nothing_is_watched() -> None:
