@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import signal
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -46,6 +47,14 @@ ANTI = {
         ]
     }
 }
+
+
+@pytest.fixture(autouse=True)
+def interrupts() -> Iterator[None]:
+    """Gives Ctrl-C back its effect, which the end of the command takes from it."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @asynccontextmanager

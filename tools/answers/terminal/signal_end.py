@@ -31,8 +31,10 @@ async def cancel_at_signal(scope: anyio.CancelScope, *, task_status: TaskStatus[
 async def cancel_at_first_signal(
     scope: anyio.CancelScope, *, task_status: TaskStatus[None]
 ) -> None:
-    """Cancels the scope at the first of these signals. A second Ctrl-C does not interrupt the
-    final output.
+    """Cancels the scope at the first of these signals. From its end on, however that comes, Ctrl-C
+    is ignored, so that a second one does not interrupt the final output.
     """
-    await cancel_at_signal(scope, task_status=task_status)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        await cancel_at_signal(scope, task_status=task_status)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

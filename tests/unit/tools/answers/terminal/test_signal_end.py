@@ -26,19 +26,23 @@ def test_a_command_under_nohup_goes_on_when_its_terminal_is_closed() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.parametrize("by_signal", [True, False])
 @pytest.mark.parametrize(
     ("ending", "then"),
     [(cancel_at_first_signal, signal.SIG_IGN), (cancel_at_signal, signal.default_int_handler)],
 )
 async def test_ctrl_c_while_the_end_is_printed(
-    ending: Callable[..., Coroutine[Any, Any, Any]], then: object
+    ending: Callable[..., Coroutine[Any, Any, Any]], then: object, by_signal: bool
 ) -> None:
     before = signal.getsignal(signal.SIGINT)
     try:
         with anyio.fail_after(30):
             async with anyio.create_task_group() as group:
                 await group.start(ending, group.cancel_scope)
-                signal.raise_signal(signal.SIGTERM)
+                if by_signal:
+                    signal.raise_signal(signal.SIGTERM)
+                else:
+                    group.cancel_scope.cancel()
         assert signal.getsignal(signal.SIGINT) == then
     finally:
         signal.signal(signal.SIGINT, before)
