@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from berth.testing import Cluster, check_plugin, node, pod, priority_class, run_virtually
 from berth.tools.docs.examples.preemption_toleration import (
     MINIMUM,
@@ -64,6 +66,33 @@ def test_pods_are_not_safe_from_the_minimum_on() -> None:
             await cluster.add(of_class("top"))
             await cluster.run_for(60)
             assert cluster.pod("top").running()
+
+    run_virtually(story)
+
+
+@pytest.mark.parametrize("odd", [{"minimum": "many"}, {"seconds": "1h"}])
+def test_a_class_that_cannot_be_read_tolerates_nothing(odd: dict[str, str]) -> None:
+    async def story() -> None:
+        async with cluster_of(low(**odd), node("n", cpu=2)) as cluster:
+            await cluster.add(of_class("low"))
+            await cluster.settled()
+            await cluster.add(of_class("high"))
+            await cluster.run_for(60)
+            assert cluster.pod("high").running()
+
+    run_virtually(story)
+
+
+def test_a_search_of_many_nodes_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("berth.actors.scheduling.decision.guard.MOST_QUESTIONS", 100)
+
+    async def story() -> None:
+        async with cluster_of(low(), kubelets=False) as cluster:
+            names = [f"n{number}" for number in range(300)]
+            safe = [pod(name, cpu=1, node=name, priorityClassName="low") for name in names]
+            await cluster.add([node(name, cpu=2) for name in names], safe, of_class("high"))
+            await cluster.run_for(5)
+            assert cluster.pod("high").pending_because("no pods that tolerate no preemption")
 
     run_virtually(story)
 
