@@ -23,7 +23,7 @@ TOUR = Path(__file__).parent / "kubectl_tour"
 CONSOLES = sorted(TOUR.glob("*.console"))
 # the controllers and the measures take a moment
 REPEATED = ("kubectl get", "kubectl describe", "kubectl events", "kubectl top")
-SECONDS = 20.0
+SECONDS = 40.0  # nodes have metrics half a minute after they came
 LOGGED = re.compile(r"^[IWE][0-9]{4} .*\n", re.MULTILINE)  # what client-go logs of its watches
 NODES = 3
 
